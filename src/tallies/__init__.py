@@ -1,0 +1,1 @@
+"""Generative models for words, counts and categories."""
