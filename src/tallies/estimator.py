@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from tallies import engine, storage, watch
 from tallies.backends import place
 from tallies.engine import State
-from tallies.errors import ConvergenceWarning, FileError
+from tallies.errors import ConvergenceWarning, DataWarning, FileError
 from tallies.models import MODELS
 
 SHARD_BYTES = 16 << 20  # a shard of this size is many times the cost of scheduling it
@@ -110,6 +110,8 @@ class Estimator(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        for caveat in self._caveats():
+            warnings.warn(caveat, DataWarning, stacklevel=3)
         return state
 
     def _converged(self, state: State) -> bool:
@@ -156,8 +158,12 @@ class Estimator(BaseEstimator):
         check_is_fitted(self)
         ended = "settled" if self.converged_ else "stopped"
         value = f", objective {self.history_[-1]:,.6g}" if len(self.history_) else ""
-        lines = [repr(self), f"{ended} after {self.n_iter_} sweep{'s' * (self.n_iter_ != 1)}{value}", *self._facts()]
+        lines = [repr(self), f"{ended} after {self.n_iter_} sweep{'s' * (self.n_iter_ != 1)}{value}", *self._facts(), *(f"caution: {text}" for text in self._caveats())]
         return "\n".join(lines)
+
+    def _caveats(self) -> list[str]:
+        """What a user should know before trusting the fit, in plain words; warned of after fitting."""
+        return []
 
     def _facts(self) -> list[str]:
         """Lines that the model adds to its summary."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+LOG_2PI = float(np.log(2 * np.pi))
 RANK_TOL = 1e-10  # eigenvalues of a correlation matrix below this are rounding: sums over 1e6 rows are good to 1e-13
 FLOOR = 1e-9  # smallest variance, relative to the pooled one, that a class may have (scikit-learn's var_smoothing)
 
@@ -74,3 +76,58 @@ def log0(p: Array) -> Array:
     """log p, with log 0 = -inf and no warning: a class or state without weight is impossible, not an accident."""
     with np.errstate(divide="ignore"):
         return np.log(p)
+
+
+class Moments(NamedTuple):
+    """Sums over rows of powers of z = x - centre; the higher ones are None where nobody asks for them."""
+
+    n: float  # sum w
+    s: Array  # (d,)    sum w z
+    S: Array  # (d, d)  sum w z z'
+    B: Array | None = None  # (d, d)  sum w z^2 z'
+    A: Array | None = None  # (d, d)  sum w z^2 (z^2)'
+
+
+def recentre(m: Moments, delta: Array) -> Moments:
+    """The same moments of z + delta, that is about a centre moved by -delta: powers of a sum, multiplied out."""
+    n, s, S, B, A = m
+    d2, ds = delta**2, delta * s
+    S_new = S + np.outer(s, delta) + np.outer(delta, s) + n * np.outer(delta, delta)
+    if B is None or A is None:
+        return Moments(n, s + n * delta, S_new)
+    s2 = np.diag(S)
+    B_new = B + np.outer(s2 + 2 * ds + n * d2, delta) + 2 * delta[:, None] * S + np.outer(d2, s)
+    cross = 2 * B * delta + np.outer(s2 + 2 * ds, d2)
+    A_new = A + cross + cross.T + 4 * np.outer(delta, delta) * S + n * np.outer(d2, d2)
+    return Moments(n, s + n * delta, S_new, B_new, A_new)
+
+
+def log_density(X: np.ndarray, mean: Array, root: Whitening, relative: bool) -> Array:
+    """log N(x | mean_k, Sigma_k), (n, K), for one Sigma or K of them; if `relative`, one Sigma up to a term for the row."""
+    W, log_det, rank, _ = root
+    constant = -0.5 * (rank * LOG_2PI + log_det)
+    if len(W) > 1 or len(mean) == 1:
+        return np.stack([c - 0.5 * np.square((X - m) @ w).sum(axis=1) for m, w, c in zip(mean, W, constant, strict=True)], axis=1)
+    centre = mean.mean(axis=0)  # distances from a point amidst the classes: no digits are lost to a common offset
+    nu = (mean - centre) @ W[0]
+    if relative:
+        return (X - centre) @ (W[0] @ nu.T) - 0.5 * np.square(nu).sum(axis=1)
+    Y = (X - centre) @ W[0]
+    return Y @ nu.T - 0.5 * np.square(nu).sum(axis=1) - 0.5 * np.square(Y).sum(axis=1)[:, None] + constant
+
+
+def patterns(X: np.ndarray) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp]]]:
+    """Which cells are NaN, and the rows where just these are: one pair for each pattern of gaps in X."""
+    found, group = np.unique(np.isnan(X), axis=0, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    ends = np.cumsum(np.bincount(group, minlength=len(found)))
+    yield from zip(found, np.split(order, ends[:-1]), strict=True)
+
+
+def regression(covariance: Array, gaps: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Slope of the missing cells on the observed ones, and their covariance given them (pseudo-inverse where singular)."""
+    m, o = np.flatnonzero(gaps), np.flatnonzero(~gaps)
+    inner = covariance[o[:, None], o]
+    W = whiten(inner[None], inner).W[0]
+    slope = covariance[m[:, None], o] @ W @ W.T
+    return slope, covariance[m[:, None], m] - slope @ covariance[o[:, None], m]

@@ -22,15 +22,11 @@ def _column(y: Any, n: int) -> np.ndarray:
 
 def _missing(y: np.ndarray) -> np.ndarray:
     """True where a label is None, NaN or NA."""
-    if y.dtype.kind == "f":
-        return np.isnan(y)
-    if y.dtype.kind == "O":
-        return np.array([v is None or v != v if not _is_na(v) else True for v in y], dtype=bool)
-    return np.zeros(len(y), dtype=bool)
+    if y.dtype.kind not in "fO":
+        return np.zeros(len(y), dtype=bool)
+    from pandas import isna
 
-
-def _is_na(value: Any) -> bool:
-    return type(value).__name__ in ("NAType", "NaTType")
+    return isna(y)
 
 
 def encode_labels(y: Any, n: int, missing: bool) -> tuple[np.ndarray, Codes]:

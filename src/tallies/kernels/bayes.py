@@ -149,15 +149,31 @@ def multinomial_scores(data, indices, indptr, log_p, out):
 
 
 @njit(nogil=True, cache=True)
+def log_coefficient(data, first, last, table):
+    """log(n! / prod_w x_w!) of one row."""
+    total, a = 0.0, 0.0
+    for p in range(first, last):
+        x = data[p]
+        total += x
+        a -= table[int(x)] if x < table.shape[0] else math.lgamma(x + 1.0)
+    return a + math.lgamma(total + 1.0)
+
+
+@njit(nogil=True, cache=True)
 def multinomial_coefficients(data, indptr, table, out):
-    """Add log(n! / prod_w x_w!) of each row to every class."""
+    """Add the log multinomial coefficient of each row to every class."""
     for i in range(indptr.shape[0] - 1):
-        total, a = 0.0, 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            x = data[p]
-            total += x
-            a -= table[int(x)] if x < table.shape[0] else math.lgamma(x + 1.0)
-        out[i] += a + math.lgamma(total + 1.0)
+        out[i] += log_coefficient(data, indptr[i], indptr[i + 1], table)
+
+
+@njit(nogil=True, cache=True)
+def multinomial_base(data, indptr, weight, table):
+    """Sum over rows of weight_i times the log multinomial coefficient."""
+    total = 0.0
+    for i in range(indptr.shape[0] - 1):
+        if weight[i] > 0:
+            total += weight[i] * log_coefficient(data, indptr[i], indptr[i + 1], table)
+    return total
 
 
 @njit(nogil=True, cache=True)
