@@ -27,7 +27,7 @@ from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import rows as kernels
 from tallies.maths import Array, log0
 
-BLOCK = 4096  # rows whose scores are held at a time: they stay in the cache, and no (n, K) matrix is built to predict labels
+BLOCK = 8192  # rows whose scores are held at a time: they stay in the cache, and no (n, K) matrix is built to predict labels
 
 
 class Shard(NamedTuple):
