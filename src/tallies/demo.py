@@ -56,8 +56,8 @@ def run(out: Path) -> Path:
         gallery.cards.append((heading, page.lead, file))
         _say(f"{time.perf_counter() - begun:.1f} s")
     gallery.lead = (
-        f"{len(shown)} models, fitted on this machine in {time.perf_counter() - start:.0f} seconds on data that came with the software. "
-        "Each page says what was found, how good it is, whether to believe it, and how to get it again."
+        f"{len(shown)} models, fitted on this machine in {time.perf_counter() - start:.0f} seconds on data that came "
+        "with the software. Each page says what was found, how good it is, whether to believe it, and how to get it again."
     )
     index = gallery.write(out / "index.html")
     _say(f"The gallery is at {index.resolve()}: open it in a browser.")

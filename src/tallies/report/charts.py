@@ -30,7 +30,7 @@ def lines(
     rows: Sequence[Any],
     **more: Any,
 ) -> Chart:
-    """Curves: each series has name, x and y, or a `law` ("normal", "poisson") with its parameters `p`; optionally key, low, high."""
+    """Curves: each series has name, x and y, or a `law` ("normal", "poisson") and parameters `p`; optionally key, low, high."""
     return {"kind": "lines", "title": title, "x": x, "y": y, "series": series, "columns": columns, "rows": rows, **more}
 
 

@@ -11,7 +11,7 @@ from tallies.report import charts, plane
 from tallies.report.common import About, converged, fitted, percent, plural, use, wilson
 from tallies.report.judged import Judged, complete_rows, values_of
 from tallies.report.marginals import Column, columns_of, information, picture
-from tallies.report.page import Page, Section, show
+from tallies.report.page import Page, Section
 
 FEATURES = 200  # columns that can be looked at one by one: the most telling; the page stays small with 50,000 words
 SERIES = 40  # classes drawn in one picture
@@ -103,10 +103,12 @@ def _codes(model: Any, y: Any, X: Any) -> np.ndarray:
 def _lead(model: Any, about: About, columns: list[Column], bits: np.ndarray, judged: Judged | None) -> str:
     kind = "Naive Bayes" if hasattr(model, "layout_") else f"Gaussian discriminant analysis ({SHAPES[model.covariance]})"
     K, n = len(model.classes_), float(model.params_.n.sum())
-    text = f"{kind} tells {plural(K, 'class', 'classes')} apart by {plural(len(columns), 'column')}, learned from {show(round(n))} rows."
+    text = f"{kind} tells {plural(K, 'class', 'classes')} apart by {plural(len(columns), 'column')}, "
+    text += f"learned from {plural(round(n), 'row')}."
     if judged is None:
         best = columns[int(np.argmax(bits))]
-        return f"{text} The most telling column is {best.name}. No rows were given to this report, so it cannot say how good the predictions are."
+        text += f" The most telling column is {best.name}."
+        return f"{text} No rows were given to this report, so it cannot say how good the predictions are."
     m = len(judged.known)
     whose = {True: "it had not seen", False: "it was fitted to", None: "given to this report"}[about.held_out]
     guess = int(np.argmax(model.params_.log_prior))
@@ -125,7 +127,8 @@ def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
     if few:
         names = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
         out.warnings.append(
-            f"{plural(len(few), 'class was', 'classes were')} learned from fewer than {FEW} rows ({names}): do not trust what it says of them."
+            f"{plural(len(few), 'class was', 'classes were')} learned from fewer than {FEW} rows ({names}): "
+            "do not trust what it says of them."
         )
     if judged is None:
         return
@@ -140,15 +143,11 @@ def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
         out.warnings.append("These rates are of rows that the model was fitted to; expect less on new rows.")
     m, gap = len(judged.known), judged.confidence - judged.accuracy
     low, high = wilson(judged.right.sum(), m)
+    stated = f"it states {percent(judged.confidence, m)} on average and is right for {percent(judged.accuracy, m)}."
     if gap > 0.03 and judged.confidence > high:
-        out.warnings.append(
-            f"It is surer than it should be: it states {percent(judged.confidence, m)} on average and is right for {percent(judged.accuracy, m)}. "
-            "Trust its order of classes more than its probabilities."
-        )
+        out.warnings.append(f"It is surer than it should be: {stated} Trust its order of classes more than its probabilities.")
     elif gap < -0.03 and judged.confidence < low:
-        out.warnings.append(
-            f"It is less sure than it could be: it states {percent(judged.confidence, m)} on average and is right for {percent(judged.accuracy, m)}."
-        )
+        out.warnings.append(f"It is less sure than it could be: {stated}")
     if m < 30:
         out.warnings.append(f"Only {plural(m, 'row')} with known class: every rate here is rough.")
 
@@ -183,7 +182,8 @@ def _ranking(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior:
         [{"name": "", "values": bits[top]}],
         keys=list(range(len(top))),
         select="feature",
-        caption=f"Choose one to see its values. To know the class for certain takes {_entropy(prior):.2f} bits; columns that say the same do not add up.",
+        caption=f"Choose one to see its values. To know the class for certain takes {_entropy(prior):.2f} bits. "
+        "Columns that say the same do not add up.",
     )
 
 
@@ -270,7 +270,8 @@ def _strange(out: Page, judged: Judged, model: Any, table: Any, columns: list[Co
         section.text(say).charts(picture)
     if len(complete) < len(judged.log_p):
         section.text(
-            f"{len(judged.log_p) - len(complete):,} rows have missing values: their log p(x) is of fewer values, and is not in the picture.",
+            f"{len(judged.log_p) - len(complete):,} rows have missing values: their log p(x) is of fewer values, "
+            "and is not in the picture.",
             soft=True,
         )
     heads = ["row", "log p(x)", "true class", "called", "what is odd"]

@@ -48,7 +48,7 @@ def converged(page: Page, model: Any, **more: str) -> Section:
                 [{"name": "", "x": sweeps[some], "y": history[some]}],
                 ["sweep", "objective"],
                 [[int(sweeps[i]), history[i]] for i in some],
-                caption=f"From {show(history[0])} to {show(history[-1])}; the last sweep changed it by {abs(history[-1] - history[-2]):.2g}.",
+                caption=f"From {show(history[0])} to {show(history[-1])}; the last step was {abs(history[-1] - history[-2]):.2g}.",
                 wide=True,
             )
         )
@@ -88,7 +88,7 @@ def plain_page(model: Any, about: About) -> Page:
     fitted(page, model, about, [])
     use(
         page,
-        f'import tallies\n\nmodel = tallies.load("model.tallies")      # written by model.save("model.tallies")\nprint(model.summary())',
+        'import tallies\n\nmodel = tallies.load("model.tallies")  # written by model.save("model.tallies")\nprint(model.summary())',
     )
     return page
 

@@ -118,7 +118,8 @@ class Judged:
             ["stated probability", "share true", "low", "high", "rows"],
             [list(row) for row in zip(x, share, low, high, n, strict=True)],
             diagonal=True,
-            caption=f"Rows in groups by stated probability; bars are 95% intervals. On the dashed line it means what it says; the mean gap is {gap:.1%}.",
+            caption=f"Rows in groups by stated probability; bars are 95% intervals. "
+            f"On the dashed line it means what it says; the mean gap is {gap:.1%}.",
         )
 
     def sureness(self) -> charts.Chart:
@@ -145,7 +146,7 @@ class Judged:
         if own is not None:
             low, high = min(low, float(own.min())), max(high, float(own.max()))
             below = float(np.mean(values < np.quantile(own, 0.01)))
-            say = f"{below:.1%} of the rows are less probable than 99 in 100 rows that the model itself would make; 1% would be as expected."
+            say = f"{below:.1%} of the rows are less probable than 99 in 100 rows that the model would make; 1% would be expected."
             if below > 0.05:
                 say += " The data have more strange rows than the model allows for: its shapes do not fit everywhere."
         bins = int(np.clip(np.sqrt(len(values)) * 1.5, 10, 40))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from tallies.report import charts
 from tallies.report.page import show
 
 GRID = 401  # points of the grid on which the information of a gaussian column is integrated: good to 1e-4 bits
+LOG_2 = math.log(2)
 VALUES = 400  # counts up to the largest rate + 10 sd, at most so many points
 
 
@@ -70,9 +72,9 @@ def information(column: Column, prior: Array) -> float:
     """
     if column.family == "multinomial":
         p = column.centre
-        return float(prior @ rel_entr(p, np.full_like(p, prior @ p))) / np.log(2)
+        return float(prior @ rel_entr(p, np.full_like(p, prior @ p))) / LOG_2
     p = mass(column)
-    return max(0.0, float(prior @ rel_entr(p, np.broadcast_to(prior @ p, p.shape)).sum(axis=1)) / np.log(2))
+    return max(0.0, float(prior @ rel_entr(p, np.broadcast_to(prior @ p, p.shape)).sum(axis=1)) / LOG_2)
 
 
 def mass(column: Column) -> Array:
@@ -85,6 +87,9 @@ def mass(column: Column) -> Array:
         return np.diff(poisson.cdf(edges[None], column.centre[:, None]), axis=1)
     low, high = domain(column)
     sd = np.maximum(column.spread, (high - low) * 1e-6)[:, None]
+    if len(sd) > 20:  # so many classes leave no room for a grid around each: one grid, an eighth of the narrowest wide
+        edges = np.linspace(low, high, int(np.clip(8 * (high - low) / sd.min(), GRID, 10 * GRID)))
+        return np.diff(norm.cdf((edges[None] - column.centre[:, None]) / sd), axis=1)
     # cells of unequal width: fine where any class is narrow, so that a spike beside a broad class is not stepped over
     edges = np.unique(
         np.concatenate(

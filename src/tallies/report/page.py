@@ -57,7 +57,8 @@ class Section:
         about = f"<caption>{escape(caption)}</caption>" if caption else ""
         attribute = f' data-rows-of="{escape(rows_of)}"' if rows_of else ""
         self.parts.append(
-            f'<div class="box" tabindex="0"><table{attribute}>{about}<thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+            f'<div class="box" tabindex="0"><table{attribute}>{about}<thead><tr>{head}</tr></thead>'
+            f"<tbody>{''.join(body)}</tbody></table></div>"
         )
         return self
 
@@ -118,7 +119,8 @@ class Page:
         chart = {k: v for k, v in chart.items() if not (k in ("by", "select") and v not in known)}
         self._charts.append(chart)
         wide = " class=wide" if chart.get("wide") else ""
-        return f'<figure{wide} data-chart="{len(self._charts) - 1}"><h3>{escape(chart["title"])}</h3><noscript>{_plain_table(chart)}</noscript></figure>'
+        inside = f"<h3>{escape(chart['title'])}</h3><noscript>{_plain_table(chart)}</noscript>"
+        return f'<figure{wide} data-chart="{len(self._charts) - 1}">{inside}</figure>'
 
     def html(self) -> str:
         assets = files("tallies.report") / "assets"
@@ -144,9 +146,12 @@ class Page:
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="referrer" content="no-referrer">',
-            f'<meta name="generator" content="Tallies {__version__}"><title>{escape(self.title)}</title><style>{style}</style></head><body>',
-            '<a class="hidden skip" href="#main">Skip to the results</a><svg id="probe" width="0" height="0" class="hidden" aria-hidden="true"></svg>',
-            f'<header><p class="mark"><b>Tallies</b> {escape(self.kind)}</p><h1>{escape(self.title)}</h1><p class="lead">{escape(self.lead)}</p>',
+            f'<meta name="generator" content="Tallies {__version__}">',
+            f"<title>{escape(self.title)}</title><style>{style}</style></head><body>",
+            '<a class="hidden skip" href="#main">Skip to the results</a>',
+            '<svg id="probe" width="0" height="0" class="hidden" aria-hidden="true"></svg>',
+            f'<header><p class="mark"><b>Tallies</b> {escape(self.kind)}</p><h1>{escape(self.title)}</h1>',
+            f'<p class="lead">{escape(self.lead)}</p>',
             f"<p>{escape(self.note)}</p>" if self.note else "",
             f'<ul class="warnings" aria-label="Warnings">{warnings}</ul>' if warnings else "",
             f'<dl class="numbers">{numbers}</dl>' if numbers else "",
@@ -154,7 +159,7 @@ class Page:
             "</header>",
             '<div class="picks"><form id="picks" aria-label="Select"></form></div>' if self.picks else "",
             f'<main id="main">{self._hero}{f"<ul class=cards>{cards}</ul>" if cards else ""}{body}</main>',
-            f"<footer>Written by Tallies {__version__} on {written}. This page is one file and loads nothing from elsewhere.</footer>",
+            f"<footer>Written by Tallies {__version__} on {written}. One file, which loads nothing from elsewhere.</footer>",
             '<div id="tip" role="tooltip"></div><div id="live" class="hidden" aria-live="polite"></div>',
             f'<script type="application/json" id="data">{embed({"picks": self.picks, "charts": self._charts})}</script>',
             *(f"<script>{script}</script>" for script in scripts),
@@ -187,8 +192,8 @@ def show(value: Any) -> str:
         return f"{value:,}"
     if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
         return "–"
-    if isinstance(value, float | np.floating):
-        return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:,.4g}"
+    if isinstance(value, float | np.floating):  # from 10,000 on, whole numbers say enough
+        return f"{value:,.0f}" if abs(float(value)) >= 1e4 else f"{value:,.4g}"
     return str(value)
 
 

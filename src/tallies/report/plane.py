@@ -14,7 +14,7 @@ ELLIPSE = 4.605  # squared radius that holds 90% of a two-dimensional Gaussian
 
 
 def gaussians(model: Any) -> tuple[Array, Array] | None:
-    """Means (K, d) and covariances (K, d, d) of the classes, where every column is Gaussian; else None."""
+    """Means (K, d) and covariances (K, d, d), or only variances (K, d), of the classes; None unless every column is Gaussian."""
     params = model.params_
     if hasattr(model, "layout_"):
         if set(model.layout_.families) != {"gaussian"}:
@@ -22,10 +22,9 @@ def gaussians(model: Any) -> tuple[Array, Array] | None:
         mean, cells = params.gaussian.mean, params.gaussian
     else:
         mean, cells = params.mean, params.cells
-    K, d = mean.shape
     if cells is not None:
-        return mean, np.eye(d) * cells.variance[:, None, :]
-    return mean, np.broadcast_to(params.covariance, (K, d, d))
+        return mean, cells.variance
+    return mean, np.broadcast_to(params.covariance, (len(mean), *params.covariance.shape[1:]))
 
 
 def axes(mean: Array, covariance: Array, prior: Array) -> tuple[Array, Array, Array] | None:
@@ -35,10 +34,9 @@ def axes(mean: Array, covariance: Array, prior: Array) -> tuple[Array, Array, Ar
     """
     centre = prior @ mean
     within = np.tensordot(prior, covariance, axes=1)
-    root = whiten(within[None], within)
-    if root.rank < 2:
+    W = _root(within)
+    if W is None:
         return None
-    W = root.W[0][:, : root.rank]
     M = np.sqrt(prior)[:, None] * ((mean - centre) @ W)
     _, size, V = np.linalg.svd(M, full_matrices=False)
     share = size**2 / max(float(np.sum(size**2)), 1e-300)
@@ -46,16 +44,35 @@ def axes(mean: Array, covariance: Array, prior: Array) -> tuple[Array, Array, Ar
     if len(share) > 1 and share[1] > 1e-9:
         second = V[1]
     else:
-        scale = np.sqrt(np.maximum(np.diag(within), 1e-300))
-        main = np.linalg.eigh(within / np.outer(scale, scale))[1][:, -1]
-        second = W.T @ within @ (main / scale)
+        second = _main(within, W)
         second = second - first * (first @ second)
         if np.linalg.norm(second) < 1e-9:  # the main variation is the discriminant itself: any other direction
-            second = np.eye(root.rank)[np.argmin(np.abs(first))]
+            second = np.zeros(len(first))
+            second[np.argmin(np.abs(first))] = 1.0
             second = second - first * (first @ second)
         second = second / np.linalg.norm(second)
         share = np.array([1.0, 0.0])
     return centre, W @ np.column_stack([first, second]), share[:2]
+
+
+def _root(within: Array) -> Array | None:
+    """W (d, rank) with W W' the inverse of the covariance, or of a diagonal one; None where fewer than two directions vary."""
+    if within.ndim == 1:
+        kept = np.flatnonzero(within > 0)
+        W = np.zeros((len(within), len(kept)))
+        W[kept, np.arange(len(kept))] = 1 / np.sqrt(within[kept])
+        return W if len(kept) > 1 else None
+    root = whiten(within[None], within)
+    return root.W[0][:, : root.rank] if root.rank > 1 else None
+
+
+def _main(within: Array, W: Array) -> Array:
+    """The direction of most variation, columns in units of their standard deviation, as seen after whitening by W."""
+    if within.ndim == 1:
+        return np.ones(W.shape[1])  # no direction has more than another
+    scale = np.sqrt(np.maximum(np.diag(within), 1e-300))
+    main = np.linalg.eigh(within / np.outer(scale, scale))[1][:, -1]
+    return W.T @ within @ (main / scale)
 
 
 def chart(
@@ -74,7 +91,8 @@ def chart(
     outlines, words, rows = [], [], []
     centres = (mean - centre) @ A
     for k, name in enumerate(names):
-        values, turn = np.linalg.eigh(A.T @ covariance[k] @ A)
+        spread = covariance[k] @ A if covariance.ndim == 3 else covariance[k][:, None] * A
+        values, turn = np.linalg.eigh(A.T @ spread)
         edge = centres[k] + np.sqrt(ELLIPSE * np.maximum(values, 0)) * np.column_stack([np.cos(circle), np.sin(circle)]) @ turn.T
         outlines.append({"key": k, "x": edge[:, 0], "y": edge[:, 1]})
         words.append({"key": k, "x": centres[k, 0], "y": centres[k, 1], "text": name})

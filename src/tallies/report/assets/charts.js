@@ -183,7 +183,7 @@ const Charts = (() => {
         if (s.low) root.append(svg("path", { d: `M${X(s.low[i])},${yy + thick / 2}H${X(s.high[i])}`, class: "base" }));
         if (chosen) root.append(svg("rect", { x: a - 1, y: yy - 1, width: Math.max(b - a, 1) + 2, height: thick + 2, class: "picked", rx: 3 }));
         if (thick >= 10) root.append(svg("text", { x: (v < 0 ? X(0) : b) + 5, y: yy + thick / 2 + 4, class: "tick" + dim }, number(v, 3)));
-        stops.push({ x: b, y: yy + thick / 2, key, tip: `${label}${s.name ? "\n" + s.name : ""}\n${spec.x.title}: ${number(v)}` });
+        stops.push({ x: b, y: yy + thick / 2, box: [0, yy, width, yy + thick], key, tip: `${label}${s.name ? "\n" + s.name : ""}\n${spec.x.title}: ${number(v)}` });
       });
     });
     root.append(svg("path", { d: `M${X(0)},${top}V${height - 40}`, class: "base" }));
@@ -217,7 +217,7 @@ const Charts = (() => {
       root.append(svg("rect", { x, y, width: Math.max(cell - 1, 1), height: Math.max(tall - 1, 1), ...(spec.empty && v === 0 ? { class: "none" } : { fill: `rgb(${rgb})` }) }));
       const text = spec.texts ? spec.texts[i][j] : "";
       if (text && text.length * 7 < cell && tall >= 15) root.append(svg("text", { x: x + cell / 2, y: y + tall / 2 + 4, "text-anchor": "middle", class: dark(rgb) ? "on-dark" : "on-light" }, text));
-      stops.push({ x: x + cell / 2, y: y + tall / 2, key: spec.select ? key(i) : undefined, tip: spec.tips[i][j] });
+      stops.push({ x: x + cell / 2, y: y + tall / 2, box: [x, y, x + cell, y + tall], key: spec.select ? key(i) : undefined, tip: spec.tips[i][j] });
     }));
     if (line >= 0) root.append(svg("rect", { x: left - 1, y: top + line * tall - 1, width: C * cell + 1, height: tall + 1, class: "picked" }));
     return { root, stops };

@@ -100,7 +100,11 @@
       const box = svg.getBoundingClientRect(), scale = svg.viewBox.baseVal.width / box.width;
       const x = (event.clientX - box.left) * scale, y = (event.clientY - box.top) * scale;
       let best = -1, least = 3600; // pixels squared: a stop further than 60 px away is not meant
-      stops.forEach((s, i) => { const d = (s.x - x) ** 2 + (s.y - y) ** 2; if (d < least) { least = d; best = i; } });
+      stops.forEach((s, i) => {
+        const [x0, y0, x1, y1] = s.box || [s.x, s.y, s.x, s.y]; // a bar or a cell is met anywhere in its box
+        const d = Math.max(x0 - x, 0, x - x1) ** 2 + Math.max(y0 - y, 0, y - y1) ** 2;
+        if (d < least) { least = d; best = i; }
+      });
       return best;
     };
     svg.addEventListener("pointermove", (event) => { at = nearest(event); if (at >= 0) show(stops[at], svg); else hide(svg); });
