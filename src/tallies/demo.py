@@ -53,10 +53,10 @@ def run(out: Path) -> Path:
         begun = time.perf_counter()
         page = make()
         page.write(out / file)
-        gallery.cards.append((heading, page.lead, file))
+        gallery.card(heading, file, page)
         _say(f"{time.perf_counter() - begun:.1f} s")
     gallery.lead = (
-        f"{len(shown)} models, fitted on this machine in {time.perf_counter() - start:.0f} seconds on data that came "
+        f"{len(shown)} models, fitted on this machine in {time.perf_counter() - start:.0f} s on data that came "
         "with the software. Each page says what was found, how good it is, whether to believe it, and how to get it again."
     )
     index = gallery.write(out / "index.html")

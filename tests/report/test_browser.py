@@ -103,11 +103,12 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         many[:, None] + np.zeros((1500, 3)),
         many,
     )
+    out["column"] = write(GDA().fit(X.iloc[:, :1], y), home / "column.html", X.iloc[:, :1], y)
     out["alone"] = write(GDA("class").fit(X, y), home / "alone.html")
     return out
 
 
-NAMES = ["index", "wine", "birds", "digits", "breast-cancer", "odd", "many", "alone"]
+NAMES = ["index", "wine", "birds", "digits", "breast-cancer", "odd", "many", "column", "alone"]
 
 
 @pytest.mark.parametrize("name", NAMES)

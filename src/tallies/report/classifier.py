@@ -52,6 +52,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         out.hero(judged.confusion(), view or judged.calibration())
     elif view:
         out.hero(view | {"wide": True})
+    out.face = view or (judged.confusion() if known and judged is not None else ranking)
     learned = out.section("learned", "What it learned").text(_most_telling(columns, bits, listed, prior))
     pictures = [_picture(columns[j], classes, shown, table, judged) for j in listed]
     learned.charts(ranking, charts.follow("feature", pictures), _words(columns, classes, telling, prior))

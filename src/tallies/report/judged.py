@@ -154,10 +154,15 @@ class Judged:
             if these is not None:
                 height, edges = np.histogram(these, bins=bins, range=(low, high) if high > low else (low - 1, high + 1))
                 series.append(
-                    {"name": name, "x": edges, "y": np.append(height, height[-1]) / len(these), "colour": 7 if dash else 0}
+                    {
+                        "name": name,
+                        "x": np.append(edges[0], edges),
+                        "y": np.concatenate([[0], height, [0]]) / len(these),
+                        "colour": 7 if dash else 0,
+                    }
                     | {"step": True, "fill": not dash, "dash": dash}
                 )
-        rows = [[float(a), *(float(s["y"][i]) for s in series)] for i, a in enumerate(series[0]["x"][:-1])]
+        rows = [[a, *(s["y"][i] for s in series)] for i, a in enumerate(series[0]["x"][:-1]) if i]
         x, y = charts.axis("log p(x), nats (further left: stranger)"), charts.axis("share of rows", zero=True)
         chart = charts.lines("How probable the rows are", x, y, series, ["log p(x) from", *(s["name"] for s in series)], rows)
         return chart | {"caption": "The ten strangest are listed below.", "wide": True}, say

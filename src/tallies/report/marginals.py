@@ -166,10 +166,13 @@ def _observed(rows: tuple[Array, np.ndarray], shown: np.ndarray, low: float, hig
         mine = values[(codes == k) & np.isfinite(values)]
         if len(mine) < 10:  # too few to say anything by their shape
             continue
-        bins = int(np.clip(np.sqrt(len(mine)) * 1.5, 8, 24))
-        height, edges = np.histogram(mine, bins=bins, range=(low, high))
-        y = np.append(height, height[-1]) / (len(mine) * (edges[1] - edges[0]))
-        out.append({"key": int(k), "x": edges, "y": y, "step": True, "dash": True})
+        if mine.min() == mine.max():  # a spike has no shape to compare
+            continue
+        height, edges = np.histogram(mine, bins=int(np.clip(np.sqrt(len(mine)), 5, 16)))
+        share = height / (len(mine) * (edges[1] - edges[0]))
+        # closed at both ends, and cut where the picture ends
+        x, y = np.concatenate([[edges[0]], edges]), np.concatenate([[0.0], share, [0.0]])
+        out.append({"key": int(k), "x": np.clip(x, low, high), "y": y, "step": True, "dash": True})
     return out
 
 

@@ -54,7 +54,7 @@ class Section:
         for i, row in enumerate(rows):
             cells = "".join(f"<td{_cell_class(value, n)}>{escape(show(value))}</td>" for value, n in zip(row, numeric, strict=True))
             body.append(f"<tr data-key={int(keys[i])}>{cells}</tr>" if keys else f"<tr>{cells}</tr>")
-        about = f"<caption>{escape(caption)}</caption>" if caption else ""
+        about = f"<caption><span>{escape(caption)}</span></caption>" if caption else ""
         attribute = f' data-rows-of="{escape(rows_of)}"' if rows_of else ""
         self.parts.append(
             f'<div class="box" tabindex="0"><table{attribute}>{about}<thead><tr>{head}</tr></thead>'
@@ -97,7 +97,8 @@ class Page:
         self._hero = ""
         self.picks: list[dict[str, Any]] = []
         self.sections: list[Section] = []
-        self.cards: list[tuple[str, str, str]] = []  # heading, text, address
+        self.cards: list[tuple[str, str, str, str]] = []  # heading, text, address, figure
+        self.face: dict[str, Any] | None = None  # the chart that stands for the page in a gallery
         self._charts: list[dict[str, Any]] = []
 
     def section(self, key: str, heading: str) -> Section:
@@ -116,11 +117,17 @@ class Page:
     def figure(self, chart: dict[str, Any]) -> str:
         """The place of a chart in the page. Selectors that it follows must have been declared; others are ignored."""
         known = {p["key"] for p in self.picks}
-        chart = {k: v for k, v in chart.items() if not (k in ("by", "select") and v not in known)}
+        if chart.get("by", "") not in {"", *known}:
+            chart = chart["none"]
+        chart = {k: v for k, v in chart.items() if not (k == "select" and v not in known)}
         self._charts.append(chart)
         wide = " class=wide" if chart.get("wide") else ""
         inside = f"<h3>{escape(chart['title'])}</h3><noscript>{_plain_table(chart)}</noscript>"
         return f'<figure{wide} data-chart="{len(self._charts) - 1}">{inside}</figure>'
+
+    def card(self, heading: str, address: str, page: Page) -> None:
+        """Show another page here, by its picture and its first sentence."""
+        self.cards.append((heading, page.lead, address, self.figure(page.face) if page.face else ""))
 
     def html(self) -> str:
         assets = files("tallies.report") / "assets"
@@ -138,8 +145,8 @@ class Page:
         )
         contents = "".join(f'<li><a href="#{escape(s.key)}">{escape(s.heading)}</a></li>' for s in self.sections)
         cards = "".join(
-            f'<li><h2><a href="{escape(address)}">{escape(heading)}</a></h2><p>{escape(text)}</p></li>'
-            for heading, text, address in self.cards
+            f'<li><h2><a href="{escape(address)}">{escape(heading)}</a></h2>{figure}<p>{escape(text)}</p></li>'
+            for heading, text, address, figure in self.cards
         )
         written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         parts = [

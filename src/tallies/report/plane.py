@@ -109,7 +109,10 @@ def chart(
         if wrong is not None:
             rings = wrong[usable].astype(int)
             about += " Rows that were put into another class are ringed." if rings.any() else ""
-    shows = [f"{s:.0%} of what separates the means" if s > 0 else "variation within classes" for s in share]
+    shows = [
+        f"{f'{s:.0%}' if s >= 0.005 else 'under 1%'} of what separates the means" if s > 0 else "variation within classes"
+        for s in share
+    ]
     return charts.points(
         "Where the classes lie",
         charts.axis(f"discriminant 1 ({shows[0]})"),

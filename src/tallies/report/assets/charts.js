@@ -240,7 +240,7 @@ const Charts = (() => {
       if (spec.rings && spec.rings[i]) f.root.append(svg("circle", { cx: f.X(v), cy: f.Y(spec.py[i]), r: r + 4, class: "picked" + off(k), "stroke-width": 1.5 }));
       stops.push({ x: f.X(v), y: f.Y(spec.py[i]), tip: spec.tips[i], key: k });
     });
-    (spec.names || []).forEach((n) => f.root.append(svg("text", { x: f.X(n.x), y: f.Y(n.y) + 4, "text-anchor": "middle", class: "halo" + off(n.key) }, clip(n.text, 160))));
+    (spec.names || []).forEach((n) => f.root.append(svg("text", { x: f.X(n.x), y: f.Y(n.y) + 4, "text-anchor": "middle", class: "halo" + off(n.key) }, clip(n.text, Math.min(160, width / 4)))));
     return { root: f.root, stops };
   }
 
