@@ -178,6 +178,7 @@ class NaiveBayes(Classifier):
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         return dict(zip(names, self.layout_.families, strict=True))
 
+    @np.errstate(invalid="ignore")  # infinities are looked for below, and refused in words
     def _log_joint(self, table: Table, params: Params, relative: bool = False) -> Array:
         J = np.tile(params.log_prior, (table_rows(table), 1))
         blocks = {Gaussian: table.gaussian, Categorical: table.codes, Poisson: table.poisson, Multinomial: table.counts}
@@ -246,7 +247,7 @@ class NaiveBayes(Classifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.families in ("auto", "multinomial")
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
