@@ -30,7 +30,7 @@ from tallies.engine import add
 from tallies.errors import DataError
 from tallies.kernels import moments as kernels
 from tallies.kernels import rows
-from tallies.maths import LOG_2PI, Array, Moments, Whitening, ledoit_wolf, linear, log_density, patterns, recentre, regression, whiten
+from tallies.maths import FLOOR, LOG_2PI, Array, Moments, Whitening, dot0, ledoit_wolf, linear, log_density, patterns, recentre, regression, whiten
 from tallies.models.classifier import Classifier, Shard, class_weights, spread
 from tallies.models.families import Gaussian, GaussianParams, GaussianTally
 
@@ -124,10 +124,8 @@ class GDA(Classifier):
         K, d = mean.shape
         diagonal = self.covariance == "diagonal"
         hidden = survey.unlabelled > 0 or (survey.gaps > 0 and not diagonal)
-        if hidden and self.shrinkage == "auto":
-            raise DataError('shrinkage="auto" needs complete rows with labels, but some are missing; give a number, such as shrinkage=0.1')
         # no covariance yet: the first E-step then puts class means where cells are missing
-        covariance = None if diagonal else np.zeros((self._groups(K), d, d))
+        covariance = None if diagonal else np.zeros((1, d, d))
         return Params(n.max(axis=1), np.full(K, -np.log(K)), mean, None, None, None, covariance, None, None, not hidden, ready=False)
 
     def sweep(self, shard: Shard, latents: None, params: Params, rng: np.random.Generator) -> tuple[Tally, None]:
@@ -152,7 +150,7 @@ class GDA(Classifier):
     def objective(self, tally: Tally | None, before: Params, after: Params) -> float:
         if tally is not None and not after.complete:
             return tally.objective
-        labels = float(np.sum(after.n * after.log_prior, where=after.n > 0))
+        labels = dot0(after.n, after.log_prior)
         if after.cells is not None:
             return labels + Gaussian.log_likelihood(after.cells)
         assert after.S is not None and after.root is not None
@@ -190,11 +188,11 @@ class GDA(Classifier):
         return Tally(0.0, class_weights(y, weight, K), s, S, B, A, None)
 
     def _expected_scatter(self, X: np.ndarray, y: np.ndarray, weight: Array, params: Params) -> Tally:
-        """The same of rows with gaps, by their expectations given what is observed (eq. 5)."""
+        """The same of rows with gaps, by their expectations given what is observed (eq. 5); B and A of the expected rows."""
         K, d = params.mean.shape
-        assert params.covariance is not None
-        G = len(params.covariance)
+        G, auto = self._groups(K), self.shrinkage == "auto"
         s, S = np.zeros((K, d)), np.zeros((G, d, d))
+        B, A = (np.zeros((K, d, d)), np.zeros((K, d, d))) if auto else (None, None)
         used = np.flatnonzero((weight > 0) & (y >= 0))
         for gaps, members in patterns(X[used]):
             members = used[members]
@@ -202,14 +200,22 @@ class GDA(Classifier):
                 i = members if G == 1 else members[y[members] == g]
                 if not len(i):
                     continue
-                z, w = X[i] - params.mean[y[i]], weight[i]
+                z, w = X[i] - params.mean[y[i]], weight[i, None]
                 if gaps.any():
-                    slope, spread = regression(params.covariance[g], gaps)
+                    slope, spread = regression(self._sigma(params, g), gaps, _size(params.mean))
                     z[:, gaps] = z[:, ~gaps] @ slope.T
                     S[g][np.ix_(gaps, gaps)] += w.sum() * spread
-                S[g] += (z * w[:, None]).T @ z
-                np.add.at(s, y[i], z * w[:, None])
-        return Tally(0.0, class_weights(y, weight, K), s, S, None, None, None)
+                S[g] += (z * w).T @ z
+                np.add.at(s, y[i], z * w)
+                if A is not None and B is not None:
+                    B[g] += (z * z * w).T @ z
+                    A[g] += (z * z * w).T @ (z * z)
+        return Tally(0.0, class_weights(y, weight, K), s, S, B, A, None)
+
+    def _sigma(self, params: Params, k: int) -> Array:
+        """The covariance of class k."""
+        assert params.covariance is not None
+        return params.covariance[k if len(params.covariance) > 1 else 0]
 
     def _diagonal(self, n: Array, cells: GaussianParams, complete: bool) -> Params:
         if isinstance(self.shrinkage, int | float):  # "auto" shrinks correlations only, and there are none
@@ -224,7 +230,7 @@ class GDA(Classifier):
         if len(S) == 1:
             covariance = pooled[None]
         elif A is not None:
-            covariance = np.array([ledoit_wolf(n[k], S[k] / n[k], A[k]) if n[k] > 0 else pooled for k in range(len(n))])
+            covariance = np.array([ledoit_wolf(n[k], S[k] / n[k], A[k], _size(mean)) if n[k] > 0 else pooled for k in range(len(n))])
         else:
             covariance = np.array([S[k] / n[k] if n[k] > 0 else pooled for k in range(len(n))])
         if self.covariance == "shared" and len(covariance) > 1:
@@ -233,11 +239,17 @@ class GDA(Classifier):
             trace = np.trace(covariance, axis1=1, axis2=2)[:, None, None] / d
             covariance = (1 - self.shrinkage) * covariance + self.shrinkage * trace * np.eye(d)
             pooled = covariance.mean(axis=0)
-        root = whiten(covariance, covariance[0] if len(covariance) == 1 else pooled)
+        if not complete:
+            # where cells are missing a likelihood can grow without bound towards a singular covariance: EM keeps off it
+            between = np.average((mean - np.average(mean, axis=0, weights=n)) ** 2, axis=0, weights=n)
+            ridge = FLOOR * np.diag(np.diag(pooled) + between)
+            covariance, pooled = covariance + ridge, pooled + ridge
+        root = whiten(covariance, covariance[0] if len(covariance) == 1 else pooled, _size(mean))
         return Params(n, self._log_prior(n), mean, S, B, A, covariance, root, None, complete, ready=True)
 
     # what users ask
 
+    @np.errstate(invalid="ignore")  # infinities are looked for below, and refused in words
     def _log_joint(self, table: Table, params: Params, relative: bool = False) -> Array:
         X = table.X
         J = np.empty((len(X), len(params.n)))
@@ -281,7 +293,7 @@ class GDA(Classifier):
         for gaps, members in patterns(X):
             o = np.flatnonzero(~gaps)
             if len(o):
-                root = whiten(params.covariance[:, o[:, None], o], pooled[o[:, None], o])
+                root = whiten(params.covariance[:, o[:, None], o], pooled[o[:, None], o], _size(params.mean)[o])
                 J[members] += log_density(X[np.ix_(members, o)], params.mean[:, o], root, relative=False)
         return J
 
@@ -289,12 +301,10 @@ class GDA(Classifier):
         params: Params = self.params_
         if params.cells is not None:
             return Gaussian.draw(params.cells, codes, rng)
-        assert params.covariance is not None
         out = params.mean[codes]
         for k in np.unique(codes):
             mine = codes == k
-            Sigma = params.covariance[k if len(params.covariance) > 1 else 0]
-            out[mine] += rng.multivariate_normal(np.zeros(len(Sigma)), Sigma, mine.sum(), check_valid="ignore")
+            out[mine] += rng.multivariate_normal(np.zeros(out.shape[1]), self._sigma(params, k), mine.sum(), check_valid="ignore")
         return out
 
     def _combine(self, other: Self, classes: np.ndarray, mine: np.ndarray, theirs: np.ndarray) -> Params:
@@ -342,6 +352,11 @@ class GDA(Classifier):
         if self.params_.cells is not None:
             return self.params_.cells.variance
         return self.params_.covariance[0] if self.covariance == "shared" else self.params_.covariance
+
+
+def _size(mean: Array) -> Array:
+    """How large the values of each column are, to tell variance from rounding."""
+    return np.abs(mean).max(axis=0)
 
 
 def _pair(sums: Tally | Params, k: int) -> tuple[Array | None, Array | None]:
