@@ -164,7 +164,9 @@ def _encode(values: np.ndarray, states: np.ndarray, family: str, name: Any) -> n
 
 def _numbers(values: np.ndarray, family: str, name: Any) -> np.ndarray:
     if values.dtype.kind == "O":
-        text = next(v for v in values if v is not None and v == v)
+        text = next((v for v in values if v is not None and v == v), None)
+        if text is None:  # a column of nothing but gaps has no type of its own
+            return np.full(len(values), np.nan)
         raise DataError(f"column {name!r} is {family} and expects numbers, got {text!r}; make it categorical, or mend the value")
     if family == "gaussian":
         return values.astype(np.float64, copy=False)
