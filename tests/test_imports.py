@@ -55,7 +55,20 @@ def test_imports_go_one_way(path):
 
 
 def test_the_table_covers_the_tree():
-    surface = {"__init__", "_version", "cli", "runs", "commands", "report", "demo", "datasets", "plots", "py.typed", "__pycache__"}
+    surface = {
+        "__init__",
+        "__main__",
+        "_version",
+        "cli",
+        "runs",
+        "commands",
+        "report",
+        "demo",
+        "datasets",
+        "plots",
+        "py.typed",
+        "__pycache__",
+    }
     assert {path.name.removesuffix(".py") for path in ROOT.iterdir()} <= set(ALLOWED) | surface
 
 
@@ -68,7 +81,9 @@ def test_kernels_import_nothing_else():
 
 
 def test_importing_tallies_is_light():
-    code = "import sys, tallies, tallies.cli; print(any(m in sys.modules for m in ('numpy', 'sklearn', 'numba', 'pandas', 'scipy')))"
+    code = (
+        "import sys, tallies, tallies.cli; print(any(m in sys.modules for m in ('numpy', 'sklearn', 'numba', 'pandas', 'scipy')))"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

@@ -61,7 +61,7 @@ class Tally(NamedTuple):
 class Params(NamedTuple):
     n: Array  # (K,)  n_k
     log_prior: Array  # (K,)  log pi_k
-    centre: Array | None  # (K, .)  surveyed means of the gaussian columns
+    centre: Any  # (K, .)  surveyed means of the gaussian columns, or None
     gaussian: GaussianParams | None
     categorical: CategoricalParams | None
     poisson: PoissonParams | None
@@ -98,7 +98,7 @@ class NaiveBayes(Classifier):
         families = getattr(self, "_given", self.families)  # a later batch keeps the families of the first
         table, layout = read_table(self, X, families, None if reset else self.layout_)
         if reset:
-            self.layout_ = layout
+            self.layout_: Layout = layout
         return table
 
     def _brief(self, batch: Self) -> None:
