@@ -23,7 +23,7 @@ ALLOWED = {
     "watch": {"storage", "engine", "errors"},
     "maths": set(),
     "data": {"data", "errors", "kernels", "storage", "maths"},
-    "estimator": {"engine", "backends", "storage", "watch", "errors", "models.MODELS"},
+    "estimator": {"engine", "backends", "storage", "watch", "errors", "models.MODELS", "report"},  # report: when asked for one
     "evaluation": {"evaluation", "data", "errors", "maths", "kernels", "backends"},
     "models": {"models", "kernels", "data", "maths", "estimator", "evaluation", "engine", "backends", "errors"},
 }

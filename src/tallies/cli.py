@@ -211,6 +211,33 @@ def sample(
     _give(family(model).sample(model, options, n, seed), out, as_json, quiet)
 
 
+@app.command()
+def report(
+    run: Run,
+    data: Annotated[Path | None, typer.Argument(help="Unseen data to judge the model by.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Page to write; default: report.html in the RUN folder.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write one self-contained HTML page about a fitted model."""
+    from tallies.commands import family
+    from tallies.runs import read_run
+
+    model, options = read_run(run)
+    rows = () if data is None else family(model).report_data(model, options, str(data))
+    told = {"held_out": None if data is None else str(data) != options["data"], "data_name": Path(options["data"]).name}
+    page = model.report(out or run / "report.html", *rows, **told, command=f"tallies fit {options['model']} {options['data']} ...")
+    if not quiet:
+        print(f"Wrote {page}. Open it in a browser; it needs no network.")
+
+
+@app.command()
+def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("demo")) -> None:
+    """Fit models to data that need no download and write a gallery of reports."""
+    from tallies.demo import run
+
+    run(out)
+
+
 def _give(table: Any, out: Path | None, as_json: bool, quiet: bool) -> None:
     """A table to a file, or to stdout as csv or JSON."""
     from tallies.data.files import write_frame
