@@ -23,8 +23,6 @@ Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing RUN folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no closing words.")]
-    Path | None, typer.Option("--out", "-o", help="File to write (csv, tsv, jsonl, parquet); default: csv to stdout.")
-]
 
 
 @fit_app.command("gda")
