@@ -60,6 +60,7 @@ def test_the_table_covers_the_tree():
         "__main__",
         "_version",
         "cli",
+        "cli_fit",
         "runs",
         "commands",
         "report",
