@@ -55,9 +55,10 @@ class Section:
             cells = "".join(f"<td{_cell_class(value, n)}>{escape(show(value))}</td>" for value, n in zip(row, numeric, strict=True))
             body.append(f"<tr data-key={int(keys[i])}>{cells}</tr>" if keys else f"<tr>{cells}</tr>")
         about = f"<caption><span>{escape(caption)}</span></caption>" if caption else ""
+        size = "box tall" if len(rows) > 20 else "box"
         attribute = f' data-rows-of="{escape(rows_of)}"' if rows_of else ""
         self.parts.append(
-            f'<div class="box" tabindex="0"><table{attribute}>{about}<thead><tr>{head}</tr></thead>'
+            f'<div class="{size}" tabindex="0"><table{attribute}>{about}<thead><tr>{head}</tr></thead>'
             f"<tbody>{''.join(body)}</tbody></table></div>"
         )
         return self
