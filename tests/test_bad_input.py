@@ -104,7 +104,9 @@ finite = st.floats(-1e6, 1e6, allow_subnormal=False)
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    X=hnp.arrays(np.float64, st.tuples(st.integers(2, 12), st.integers(1, 4)), elements=st.one_of(finite, st.just(np.nan), st.just(0.0))),
+    X=hnp.arrays(
+        np.float64, st.tuples(st.integers(2, 12), st.integers(1, 4)), elements=st.one_of(finite, st.just(np.nan), st.just(0.0))
+    ),
     model=st.sampled_from(MODELS),
     seed=st.integers(0, 100),
 )
@@ -123,7 +125,9 @@ def test_no_table_of_numbers_breaks_a_fit(X, model, seed):
     assert np.isfinite(model.history_).all()
 
 
-cell = st.one_of(st.none(), st.text(max_size=2), st.integers(-3, 5), st.booleans(), st.floats(allow_nan=True, allow_infinity=False, width=32))
+cell = st.one_of(
+    st.none(), st.text(max_size=2), st.integers(-3, 5), st.booleans(), st.floats(allow_nan=True, allow_infinity=False, width=32)
+)
 column = st.one_of(
     st.just(st.text(max_size=2)),
     st.just(st.one_of(st.none(), st.text(max_size=2))),

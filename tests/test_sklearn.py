@@ -27,7 +27,8 @@ MODELS = [
 def expected_failures(model):
     """The only check that a model of ours fails, and why; check_array_api_input skips itself unless SCIPY_ARRAY_API is set."""
     if model.semi_supervised:
-        return {"check_classifiers_classes": "-1 is a missing label here, as in scikit-learn's semi-supervised estimators; the check has it as a class"}
+        reason = "-1 is a missing label here, as in scikit-learn's own semi-supervised estimators; the check has it as a class"
+        return {"check_classifiers_classes": reason}
     return {}
 
 
