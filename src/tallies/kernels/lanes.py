@@ -75,12 +75,18 @@ class Lanes:
         return self.builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
 
     def cumulate(self, value: Any) -> Any:
-        """Running sums over the lanes, by doubling the stride."""
-        zero, stride = ir.Constant(value.type, [0.0] * LANES), 1
-        while stride < LANES:
-            moved = [LANES - stride + i for i in range(LANES)]  # lanes of (zero, value): the last `stride` zeros, then value
-            shifted = self.builder.shuffle_vector(zero, value, ir.Constant(ir.VectorType(I32, LANES), moved))
-            value, stride = self.builder.fadd(value, shifted), 2 * stride
+        """Running sums over the lanes: within fours first (cheap shuffles), then fours, eights ... by the total before them."""
+        zero = ir.Constant(value.type, [0.0] * LANES)
+        for span in (1, 2, 4, 8):
+            source = []
+            for i in range(LANES):
+                if span < 4:                              # the lane `span` places before, in the same four
+                    before = i - span if i % 4 >= span else None
+                else:                                     # the last lane of the group before, for every second group
+                    before = i // span * span - 1 if i // span % 2 else None
+                source.append(i if before is None else LANES + before)  # lanes of (zero, value)
+            shifted = self.builder.shuffle_vector(zero, value, ir.Constant(ir.VectorType(I32, LANES), source))
+            value = self.builder.fadd(value, shifted)
         return value
 
     def bits(self, flags: Any) -> Any:
@@ -88,29 +94,55 @@ class Lanes:
         return self.builder.zext(self.builder.bitcast(flags, I16), I64)
 
 
-@intrinsic
-def accumulate(typing, packed, at, mask, shift, f, own, f_own, sums, j, carry):  # type: ignore[no-untyped-def]
-    """sums[j:j+16] = carry + running sums of n * f[k] over packed[at:at+16] = n << shift | k; returns the last of them.
+def _weigh(lanes: Lanes, packed: Any, at: Any, mask: Any, shift: Any, f: Any, own: Any, f_own: Any) -> Any:
+    """Running sums of n * f[k] over sixteen entries n << shift | k, and which of them is the own topic.
 
     The own topic is evaluated as if its token were taken out: n - 1 instead of n and f_own instead of f[own].
     """
+    builder = lanes.builder
+    entry = lanes.load(0, packed, at)
+    topic = builder.and_(entry, lanes.spread(mask))
+    mine = builder.icmp_signed("==", topic, lanes.spread(own))
+    count = builder.add(builder.lshr(entry, lanes.spread(shift)), builder.sext(mine, entry.type))
+    weight = builder.select(mine, lanes.spread(f_own), lanes.gather(4, f, topic))
+    return lanes.cumulate(builder.fmul(builder.sitofp(count, weight.type), weight)), mine
+
+
+@intrinsic
+def accumulate(typing, packed, at, mask, shift, f, own, f_own, sums, j, carry):  # type: ignore[no-untyped-def]
+    """sums[j:j+16] = carry + running sums of the weights of packed[at:at+16], see `_weigh`; returns the last of them."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         packed, at, mask, shift, f, own, f_own, sums, j, carry = args
         lanes = Lanes(context, builder, signature)
-        entry = lanes.load(0, packed, at)
-        topic = builder.and_(entry, lanes.spread(mask))
-        count = builder.lshr(entry, lanes.spread(shift))
-        mine = builder.icmp_signed("==", topic, lanes.spread(own))
-        count = builder.add(count, builder.sext(mine, count.type))
-        weight = builder.select(mine, lanes.spread(f_own), lanes.gather(4, f, topic))
-        value = builder.fmul(builder.sitofp(count, weight.type), weight)
-        total = builder.fadd(lanes.cumulate(value), lanes.spread(carry))
+        total = builder.fadd(_weigh(lanes, packed, at, mask, shift, f, own, f_own)[0], lanes.spread(carry))
         lanes.store(total, 7, sums, j)
         return builder.extract_element(total, I32(LANES - 1))
 
     entry = packed.dtype
     return f.dtype(packed, types.intp, entry, entry, f, entry, f.dtype, sums, types.intp, f.dtype), code
+
+
+@intrinsic
+def draw_short(typing, packed, at, mask, shift, f, own, f_own, u, u_rest):  # type: ignore[no-untyped-def]
+    """One draw from a list of at most sixteen entries without leaving the registers.
+
+    Returns the total t of the weights (see `_weigh`), the target u t + u_rest, how many running sums are <= target, and the
+    bits that say where the own topic is.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        packed, at, mask, shift, f, own, f_own, u, u_rest = args
+        lanes = Lanes(context, builder, signature)
+        sums, mine = _weigh(lanes, packed, at, mask, shift, f, own, f_own)
+        total = builder.extract_element(sums, I32(LANES - 1))
+        target = builder.fadd(builder.fmul(u, total), u_rest)
+        below = builder.ctpop(lanes.bits(builder.fcmp_ordered("<=", sums, lanes.spread(target))))
+        return context.make_tuple(builder, signature.return_type, [total, target, below, lanes.bits(mine)])
+
+    entry, real = packed.dtype, f.dtype
+    out = types.Tuple([real, real, types.intp, types.intp])
+    return out(packed, types.intp, entry, entry, f, entry, real, real, real), code
 
 
 @intrinsic

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 from numba import njit, types
 
-from tallies.kernels.lanes import LANES, accumulate, atomic_add, atomic_load, count_below, find_topic, lowest_bit
+from tallies.kernels.lanes import LANES, accumulate, atomic_add, atomic_load, count_below, draw_short, find_topic, lowest_bit
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SPINS = 4000  # looks at the flag before a waiting thread lets others have the processor: about 10 microseconds
@@ -38,12 +38,23 @@ def evaluate(lists, at, size, mask, shift, f, own, f_own, sums):
 
 @njit(**JIT)
 def smooth_draw(f, own, f_own, rest):
-    """Topic drawn from the smooth part: the first whose running sum of f exceeds `rest`."""
+    """Topic drawn from the smooth part: the first whose running sum of f, own topic patched, exceeds `rest`."""
+    k = 0
+    while k + LANES < len(f):
+        block = 0.0
+        for j in range(LANES):
+            block += f[k + j]
+        if k <= own < k + LANES:
+            block += f_own - f[own]
+        if rest < block:
+            break
+        rest -= block
+        k += LANES
     last = 0
-    for k in range(len(f)):
-        weight = f_own if k == own else f[k]
+    for j in range(k, len(f)):
+        weight = f_own if j == own else f[j]
         if weight > 0:
-            last = k
+            last = j
             rest -= weight
             if rest < 0:
                 break
@@ -63,95 +74,108 @@ def seek(lists, at, size, mask, own):
 
 @njit(**JIT)
 def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, lists, at, size,
-                n_k, alpha, beta, v_beta, shift, f, inverse, n_d, sums, touched, key):
+                n_k, alpha, beta, v_beta, shift, f, inverse, without, n_d, sums, touched, key):
     """Resample the tokens starts[d]:stops[d] of documents lo:hi against word lists that no other thread uses."""
-    n_topics_all = len(n_k)
-    one = lists.dtype.type(1)
+    real, entry_type = f.dtype.type, lists.dtype.type
+    one = entry_type(1)
     step = one << shift
     mask = step - one
-    smooth = 0.0                                    # sum of f over all topics
-    for k in range(n_topics_all):
+    ground = 0.0                                    # sum of f over all topics of a document without tokens
+    for k in range(len(n_k)):
         inverse[k] = 1.0 / (n_k[k] + v_beta)
+        without[k] = 1.0 / (n_k[k] - 1 + v_beta)
         f[k] = alpha[k] * inverse[k]
-        smooth += f[k]
+        ground += np.float64(alpha[k]) * inverse[k]
     for d in range(lo, hi):
         begin, end = starts[d], stops[d]
         if begin == end:
             continue
-        first, n_touched = topics_at[d], n_topics[d]
+        first, n_touched = np.int64(topics_at[d]), np.int64(n_topics[d])
+        extra = 0.0                                 # what the tokens of the document add to the sum
         for j in range(n_touched):
-            entry = topics[first + j]
-            k = entry & mask
+            entry = topics[np.uintp(first + j)]
+            k = np.uintp(entry & mask)
+            n = entry >> shift
             touched[j] = k
-            n_d[k] = entry >> shift
-            before = f[k]
-            f[k] = (n_d[k] + alpha[k]) * inverse[k]
-            smooth += np.float64(f[k]) - before
+            n_d[k] = n
+            f[k] = (real(n) + alpha[k]) * inverse[k]
+            extra += n * np.float64(inverse[k])
         for i in range(begin, end):
-            w = words[i]
-            own = np.int64(z[i])
-            start, length = at[w], np.int64(size[w])
-            f_own = f.dtype.type(0)
-            s = smooth
-            if own >= 0:
-                f_own = f.dtype.type((n_d[own] - 1 + alpha[own]) / (n_k[own] - 1 + v_beta))
-                s += np.float64(f_own) - f[own]
-            sparse = evaluate(lists, start, length, mask, shift, f, lists.dtype.type(own), f_own, sums)
+            w = np.uintp(words[np.uintp(i)])
+            z_i = z[np.uintp(i)]
+            own = np.uintp(z_i)
+            start, length = np.int64(at[w]), np.int64(size[w])
             key += GOLDEN
-            u = np.float64(mix(key) >> np.uint64(11)) * 2.0**-53
-            target = u * (sparse + beta * s)
-            place = -1
-            if target < sparse:
-                bound = f.dtype.type(target)
+            u = real(mix(key) >> np.uint64(40)) * real(2.0**-24)
+            f_own = real(0)
+            s = ground + extra
+            if z_i >= 0:
+                f_own = (real(n_d[own] - 1) + alpha[own]) * without[own]
+                s += np.float64(f_own) - f[own]
+            u_rest = u * real(beta * s)
+            if length <= LANES:
+                sparse, target, place, bits = draw_short(lists, start, mask, shift, f, entry_type(z_i), f_own, u, u_rest)
+            else:
+                sparse = evaluate(lists, start, length, mask, shift, f, entry_type(z_i), f_own, sums)
+                target = u * sparse + u_rest
                 place = 0
                 for j in range(0, length, LANES):
-                    place += count_below(sums, j, bound)
+                    place += count_below(sums, j, target)
+            if target < sparse:
                 place = min(place, length - 1)
-                new = np.int64(lists[start + place] & mask)
+                new = np.uintp(lists[np.uintp(start + place)] & mask)
+                if new == own:
+                    continue
+                lists[np.uintp(start + place)] += step
             else:
-                new = smooth_draw(f, own, f_own, (target - sparse) / beta)
-            if new == own:
-                continue
-            if place < 0:
-                place = seek(lists, start, length, mask, lists.dtype.type(new))
-            if place < 0:
-                lists[start + length] = step | new
-                length += 1
-                size[w] = length
-            else:
-                lists[start + place] += step
-            if own >= 0:
-                place = seek(lists, start, length, mask, lists.dtype.type(own))
-                left = lists[start + place] - step
-                lists[start + place] = left
-                if left < step:
-                    lists[start + place] = lists[start + length - 1]
-                    lists[start + length - 1] = 0
-                    size[w] = length - 1
-                n_d[own] -= 1
-                n_k[own] -= 1
-                inverse[own] = 1.0 / (n_k[own] + v_beta)
+                new = np.uintp(smooth_draw(f, np.int64(z_i), f_own, (target - sparse) / beta))
+                if new == own:
+                    continue
+                place = seek(lists, start, length, mask, entry_type(new))
+                if place < 0:
+                    lists[np.uintp(start + length)] = step | entry_type(new)
+                    length += 1
+                    size[w] = length
+                else:
+                    lists[np.uintp(start + place)] += step
+            if z_i >= 0:
+                if length <= LANES:
+                    mine = np.uintp(start + lowest_bit(find_topic(lists, start, mask, entry_type(own))))
+                else:
+                    mine = np.uintp(start + seek(lists, start, length, mask, entry_type(own)))
+                last = np.uintp(start + length - 1)
+                left = lists[mine] - step
+                gone = left < step                  # the last token of the topic: the last entry takes its place
+                lists[mine] = lists[last] if gone else left
+                lists[last] = 0 if gone else lists[last]
+                size[w] = length - gone
+                before = np.float64(inverse[own])
+                n, total = n_d[own] - 1, n_k[own] - 1
+                n_d[own], n_k[own] = n, total
+                inverse[own] = without[own]
+                without[own] = 1.0 / (total - 1 + v_beta)
+                ground += alpha[own] * (inverse[own] - before)
+                extra += n * np.float64(inverse[own]) - (n + 1) * before
                 f[own] = f_own
-            z[i] = new
-            if n_d[new] == 0:
-                touched[n_touched] = new
-                n_touched += 1
-            n_d[new] += 1
-            n_k[new] += 1
-            inverse[new] = 1.0 / (n_k[new] + v_beta)
-            before = f[new]
-            f[new] = (n_d[new] + alpha[new]) * inverse[new]
-            smooth = s + (np.float64(f[new]) - before)
+            z[np.uintp(i)] = new
+            n, total = n_d[new] + 1, n_k[new] + 1
+            touched[np.uintp(n_touched)] = new
+            n_touched += n == 1
+            before = np.float64(inverse[new])
+            n_d[new], n_k[new] = n, total
+            without[new] = inverse[new]
+            inverse[new] = 1.0 / (total + v_beta)
+            ground += alpha[new] * (inverse[new] - before)
+            extra += n * np.float64(inverse[new]) - (n - 1) * before
+            f[new] = (real(n) + alpha[new]) * inverse[new]
         kept = 0
         for j in range(n_touched):
-            k = touched[j]
-            if n_d[k] > 0:
-                topics[first + kept] = n_d[k] << shift | k
-                kept += 1
-                n_d[k] = 0
-            before = f[k]
+            k = np.uintp(touched[j])
+            n = n_d[k]
+            topics[np.uintp(first + kept)] = n << shift | touched[j]
+            kept += n > 0
+            n_d[k] = 0
             f[k] = alpha[k] * inverse[k]
-            smooth += np.float64(f[k]) - before
         n_topics[d] = kept
 
 
@@ -179,7 +203,7 @@ def release(signals):
 
 @njit(**JIT)
 def rotate(words, z, cuts, blocks, stops, topics, topics_at, n_topics, lists, at, size,
-           n_k, private, alpha, beta, v_beta, shift, f, inverse, n_d, sums, touched, seed, n_threads, signals):
+           n_k, private, alpha, beta, v_beta, shift, f, inverse, without, n_d, sums, touched, seed, n_threads, signals):
     """One sweep by one of n_threads equal workers: in round r document block p works on word block (p + r) mod P.
 
     A cell starts from the topic totals at the end of the round before and changes only its own rows and columns, so which
@@ -195,7 +219,7 @@ def rotate(words, z, cuts, blocks, stops, topics, topics_at, n_topics, lists, at
             private[p] = n_k
             key = mix(np.uint64(seed) + GOLDEN * np.uint64(1 + r * n_blocks + p))
             sample_cell(words, z, cuts[q], cuts[q + 1], blocks[p], stops[p], topics, topics_at, n_topics, lists, at, size,
-                        private[p], alpha, beta, v_beta, shift, f, inverse, n_d, sums, touched, key)
+                        private[p], alpha, beta, v_beta, shift, f, inverse, without, n_d, sums, touched, key)
         if meet(signals, n_threads):
             for k in range(len(n_k)):
                 total = n_k[k]
