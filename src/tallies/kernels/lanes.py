@@ -135,10 +135,11 @@ def draw_short(typing, packed, at, mask, shift, f, own, f_own, u, u_rest):  # ty
         packed, at, mask, shift, f, own, f_own, u, u_rest = args
         lanes = Lanes(context, builder, signature)
         sums, mine = _weigh(lanes, packed, at, mask, shift, f, own, f_own)
-        total = builder.extract_element(sums, I32(LANES - 1))
-        target = builder.fadd(builder.fmul(u, total), u_rest)
-        below = builder.ctpop(lanes.bits(builder.fcmp_ordered("<=", sums, lanes.spread(target))))
-        return context.make_tuple(builder, signature.return_type, [total, target, below, lanes.bits(mine)])
+        total = builder.shuffle_vector(sums, sums, ir.Constant(ir.VectorType(I32, LANES), [LANES - 1] * LANES))
+        target = builder.fadd(builder.fmul(total, lanes.spread(u), flags=("contract",)), lanes.spread(u_rest), flags=("contract",))
+        below = builder.ctpop(lanes.bits(builder.fcmp_ordered("<=", sums, target)))
+        scalars = [builder.extract_element(total, I32(0)), builder.extract_element(target, I32(0)), below, lanes.bits(mine)]
+        return context.make_tuple(builder, signature.return_type, scalars)
 
     entry, real = packed.dtype, f.dtype
     out = types.Tuple([real, real, types.intp, types.intp])
