@@ -74,7 +74,7 @@ def seek(lists, at, size, mask, own):
 
 @njit(**JIT)
 def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, lists, at, size,
-                n_k, alpha, beta, v_beta, shift, f, inverse, without, n_d, sums, touched, key):
+                n_k, alpha, beta, v_beta, shift, f, without, inverse, n_d, sums, touched, key):
     """Resample the tokens starts[d]:stops[d] of documents lo:hi against word lists that no other thread uses."""
     real, entry_type = f.dtype.type, lists.dtype.type
     one = entry_type(1)
@@ -203,23 +203,24 @@ def release(signals):
 
 @njit(**JIT)
 def rotate(words, z, cuts, blocks, stops, topics, topics_at, n_topics, lists, at, size,
-           n_k, private, alpha, beta, v_beta, shift, f, inverse, without, n_d, sums, touched, seed, n_threads, signals):
-    """One sweep by one of n_threads equal workers: in round r document block p works on word block (p + r) mod P.
+           n_k, private, alpha, beta, v_beta, shift, f, without, inverse, n_d, sums, touched, seed, n_sweeps, n_threads, signals):
+    """n_sweeps sweeps by one of n_threads equal workers: in round r document block p works on word block (p + r) mod P.
 
     A cell starts from the topic totals at the end of the round before and changes only its own rows and columns, so which
     worker takes it, and when, changes nothing.
     """
     n_blocks = len(blocks) - 1
-    for r in range(n_blocks):
+    for r in range(n_blocks * n_sweeps):
         while True:
             p = atomic_add(signals, 2, 1)
             if p >= n_blocks:
                 break
             q = (p + r) % n_blocks
-            private[p] = n_k
+            for k in range(len(n_k)):
+                private[p, k] = n_k[k]
             key = mix(np.uint64(seed) + GOLDEN * np.uint64(1 + r * n_blocks + p))
             sample_cell(words, z, cuts[q], cuts[q + 1], blocks[p], stops[p], topics, topics_at, n_topics, lists, at, size,
-                        private[p], alpha, beta, v_beta, shift, f, inverse, without, n_d, sums, touched, key)
+                        private[p], alpha, beta, v_beta, shift, f, without, inverse, n_d, sums, touched, key)
         if meet(signals, n_threads):
             for k in range(len(n_k)):
                 total = n_k[k]
