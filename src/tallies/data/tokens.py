@@ -63,7 +63,7 @@ def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.G
     rank[order] = np.arange(V, dtype=np.int32)
     # an entry is count << shift | topic: four bytes if the largest count fits, else eight
     largest = int(frequency.max(initial=0)) + (int(base.data.max()) if base.nnz else 0)
-    shift = max(1, int(np.ceil(np.log2(max(n_topics, 2)))))
+    shift = int(n_topics).bit_length()  # one number more than topics, for the padding
     if largest >= 1 << (62 - shift):
         raise DataError(f"a word occurs {largest} times, too often to be counted beside {n_topics} topics; scale the counts down")
     entry = np.int32 if largest < 1 << (31 - shift) else np.int64

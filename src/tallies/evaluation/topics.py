@@ -88,8 +88,11 @@ def completion(X: sp.csr_array, chains: Sequence[Chain], rng: np.random.Generato
     return per_token(values, np.asarray(asked.sum(axis=1)).ravel())
 
 
-def left_to_right(X: sp.csr_array, chains: Sequence[Chain], rng: np.random.Generator, n_particles: int = 20) -> Score:
-    """log p(document) by the left-to-right estimator (Wallach et al. 2009), tokens in random order; costs n_d^2 a document."""
+def left_to_right(X: sp.csr_array, chains: Sequence[Chain], rng: np.random.Generator, n_passes: int = 20) -> Score:
+    """log p(document) by the left-to-right estimator (Wallach et al. 2009, in the sequential form of Buntine 2009).
+
+    Tokens come in random order; the work grows with the square of the length of a document.
+    """
     D = X.shape[0]
     values, seeds = np.zeros((len(chains), D)), rng.integers(2**31, size=D)
 
@@ -98,7 +101,7 @@ def left_to_right(X: sp.csr_array, chains: Sequence[Chain], rng: np.random.Gener
             words = np.random.default_rng(seeds[d]).permutation(tokens_of(X, d))
             out = np.empty(len(words))
             for c, (phi, alpha) in enumerate(chains):
-                kernels.left_to_right(words, phi, alpha, n_particles, seeds[d], out)
+                kernels.left_to_right(words, phi, alpha, n_passes, seeds[d], out)
                 values[c, d] = np.log(out).sum()
 
     over_rows(task, D, 8)

@@ -1,7 +1,8 @@
 """Collapsed Gibbs sweeps for LDA on packed word lists, with the rotation of blocks over threads inside compiled code.
 
 A word list holds one entry n << shift | k for every topic k that has n > 0 tokens of the word; a document list the same for the
-document. Lists are padded with zeros to a multiple of LANES. z is -1 for a token that has no topic yet.
+document. 1 << shift exceeds the number of topics, and word lists are padded to a multiple of LANES with the entry "no token of
+topic (1 << shift) - 1", which no token ever has; f has a place for it. z is -1 for a token that has no topic yet.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ def evaluate(lists, at, size, mask, shift, f, own, f_own, sums):
 
 
 @njit(**JIT)
-def smooth_draw(f, own, f_own, rest):
+def smooth_draw(f, K, own, f_own, rest):
     """Topic drawn from the smooth part: the first whose running sum of f, own topic patched, exceeds `rest`."""
     k = 0
-    while k + LANES < len(f):
+    while k + LANES < K:
         block = 0.0
         for j in range(LANES):
             block += f[k + j]
@@ -51,7 +52,7 @@ def smooth_draw(f, own, f_own, rest):
         rest -= block
         k += LANES
     last = 0
-    for j in range(k, len(f)):
+    for j in range(k, K):
         weight = f_own if j == own else f[j]
         if weight > 0:
             last = j
@@ -67,8 +68,7 @@ def seek(lists, at, size, mask, own):
     for j in range(0, size, LANES):
         bits = find_topic(lists, at + j, mask, own)
         if bits:
-            place = j + lowest_bit(bits)
-            return place if place < size else -1  # padding looks like topic 0
+            return j + lowest_bit(bits)
     return -1
 
 
@@ -128,7 +128,7 @@ def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, li
                     continue
                 lists[np.uintp(start + place)] += step
             else:
-                new = np.uintp(smooth_draw(f, np.int64(z_i), f_own, (target - sparse) / beta))
+                new = np.uintp(smooth_draw(f, len(n_k), np.int64(z_i), f_own, (target - sparse) / beta))
                 if new == own:
                     continue
                 place = seek(lists, start, length, mask, entry_type(new))
@@ -147,7 +147,7 @@ def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, li
                 left = lists[mine] - step
                 gone = left < step                  # the last token of the topic: the last entry takes its place
                 lists[mine] = lists[last] if gone else left
-                lists[last] = 0 if gone else lists[last]
+                lists[last] = mask if gone else lists[last]
                 size[w] = length - gone
                 before = np.float64(inverse[own])
                 n, total = n_d[own] - 1, n_k[own] - 1

@@ -17,7 +17,7 @@ JIT = {"nogil": True, "cache": True, "error_model": "numpy"}
 @njit(**JIT)
 def fill_lists(indptr, indices, data, rank, lists, at, size, shift):
     """Replace all word lists by the counts n_wk."""
-    lists[:] = 0
+    lists[:] = (1 << shift) - 1  # padding: no token of a topic that does not exist
     for v in range(len(rank)):
         w = rank[v]
         n = 0
@@ -55,7 +55,7 @@ def add_tokens(words, z, starts, stops, topics, topics_at, n_topics, lists, at, 
                 while place < n and box[first + place] & mask != k:
                     place += 1
                 if place == n:
-                    box[first + n] = k
+                    box[first + n] = k  # and no token of it yet
                     if side:
                         size[words[i]] += 1
                     else:
@@ -130,29 +130,29 @@ def mixtures(indptr, indices, counts, phi, alpha, n_steps, tol, theta):
 
 
 @njit(**JIT)
-def left_to_right(words, phi, alpha, n_particles, key_seed, out):
-    """Wallach's estimator: out[n] becomes an estimate of p(w_n | w_<n), averaged over particles, of one document."""
+def left_to_right(words, phi, alpha, n_passes, key_seed, out):
+    """out[n] becomes an estimate of p(w_n | w_<n) of one document: the mean over Gibbs passes through the tokens before n."""
     np.random.seed(key_seed)
-    n_words, K = len(words), phi.shape[1]
-    z, n_k, p = np.empty(n_words, np.int64), np.empty(K), np.empty(K)
+    K = phi.shape[1]
+    z, n_k, p = np.empty(len(words), np.int64), alpha.copy(), np.empty(K)
     out[:] = 0.0
-    alpha_sum = alpha.sum()
-    for _ in range(n_particles):
-        n_k[:] = alpha
-        for n in range(n_words):
-            for i in range(n + 1):
-                if i < n:
-                    n_k[z[i]] -= 1.0
+    for n in range(len(words)):
+        for t in range(n_passes if n else 1):
+            for i in range(n):
+                n_k[z[i]] -= 1.0
                 total = 0.0
                 for k in range(K):
                     total += n_k[k] * phi[words[i], k]
                     p[k] = total
-                if i == n:
-                    out[n] += total / (alpha_sum + n) / n_particles
-                u = np.random.random() * total
-                k = min(np.searchsorted(p, u, side="right"), K - 1)
-                z[i] = k
-                n_k[k] += 1.0
+                z[i] = min(np.searchsorted(p, np.random.random() * total, side="right"), K - 1)
+                n_k[z[i]] += 1.0
+            total = 0.0
+            for k in range(K):
+                total += n_k[k] * phi[words[n], k]
+                p[k] = total
+            out[n] += total / n_k.sum() / (n_passes if n else 1)
+        z[n] = min(np.searchsorted(p, np.random.random() * total, side="right"), K - 1)
+        n_k[z[n]] += 1.0
 
 
 @njit(**JIT)

@@ -86,7 +86,7 @@ def sweeps(
     weights = alpha.astype(real)
 
     def work() -> None:
-        f, without, inverse = np.empty(K, real), np.empty(K, real), np.empty(K, real)
+        f, without, inverse = np.zeros(1 << int(shard.shift), real), np.empty(K, real), np.empty(K, real)
         sums, touched = np.empty(K + LANES, real), np.empty(2 * shard.longest + 1, np.int32)
         lda.rotate(
             shard.words, latents.z, shard.cuts, shard.blocks, stops, latents.topics, shard.topics_at, latents.n_topics,
