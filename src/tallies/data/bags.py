@@ -48,7 +48,7 @@ def bag_of_words(X: Any) -> sp.csr_array:
     if not sp.issparse(X):
         try:
             X = np.asarray(X)
-            X = X if X.dtype.kind in "iufb" else X.astype(float)
+            X = X if X.dtype.kind in "iufbc" else X.astype(float)
         except (TypeError, ValueError) as error:
             raise DataError(f"expected a matrix of counts (documents x words), but {error}; for texts use Corpus.from_texts") from error
         if X.ndim != 2:

@@ -43,11 +43,13 @@ def read_lists(rank, lists, at, size, shift, indptr, indices, data):
 
 @njit(**JIT)
 def add_tokens(words, z, starts, stops, topics, topics_at, n_topics, lists, at, size, n_k, shift):
-    """Enter tokens that have a topic into document lists, word lists and totals."""
+    """Enter the tokens that have a topic into document lists, word lists and totals that hold none of them yet."""
     step, mask = 1 << shift, (1 << shift) - 1
     for d in range(len(starts)):
         for i in range(starts[d], stops[d]):
             k = np.int64(z[i])
+            if k < 0:
+                continue
             n_k[k] += 1
             for side in range(2):
                 box, first, n = (lists, at[words[i]], size[words[i]]) if side else (topics, topics_at[d], n_topics[d])

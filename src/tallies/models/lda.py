@@ -227,10 +227,10 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
         if not alone:
             sampler.restore(shard, latents, params.n_wk)
             latents.n_k[:] = params.n_k
-        if self._start == "random" and t == 1:
-            sampler.scatter(shard, latents, K, rng)
-        else:
-            mine = (share * shard.total - shard.first) / max(len(shard.rows), 1)
+        mine = (share * shard.total - shard.first) / max(len(shard.rows), 1)
+        if t == 1 and self._start != "enter":
+            sampler.scatter(shard, latents, K, rng, mine)
+        if t > 1 or self._start != "random":
             seed, threads = int(rng.integers(2**63)), thread_count() if alone else 1
             sampler.sweeps(shard, latents, params.alpha, params.beta, seed, repeats, mine, threads)
         words, documents, H = None, np.nan, None

@@ -49,14 +49,18 @@ def restore(shard: Tokens, latents: Latents, n_wk: sp.csr_array) -> None:
     topics.fill_lists(n_wk.indptr, n_wk.indices, n_wk.data, shard.rank, latents.lists, shard.at, latents.size, shard.shift)
 
 
-def scatter(shard: Tokens, latents: Latents, n_topics: int, rng: np.random.Generator) -> None:
-    """Give every token a topic at random."""
-    latents.z[:] = rng.integers(n_topics, size=len(latents.z))
-    enter(shard, latents)
+def active(shard: Tokens, share: float) -> np.ndarray:
+    """Where each document block ends when only the first `share` of its documents take part."""
+    return shard.blocks[:-1] + np.ceil(np.diff(shard.blocks) * min(max(share, 0.0), 1.0)).astype(np.int64)
 
 
-def enter(shard: Tokens, latents: Latents) -> None:
-    """Count the tokens of latents that hold none of them yet."""
+def scatter(shard: Tokens, latents: Latents, n_topics: int, rng: np.random.Generator, share: float = 1.0) -> None:
+    """Give every token of the first `share` of each document block a topic at random."""
+    latents.z[:] = -1
+    for first, stop in zip(shard.blocks, active(shard, share), strict=False):
+        if first < stop:
+            part = latents.z[shard.cuts[0, first] : shard.cuts[-1, stop - 1]]
+            part[:] = rng.integers(n_topics, size=len(part))
     topics.add_tokens(
         shard.words, latents.z, shard.cuts[0], shard.cuts[-1], latents.topics, shard.topics_at, latents.n_topics,
         latents.lists, shard.at, latents.size, latents.n_k, shard.shift,
@@ -81,7 +85,7 @@ def sweeps(
     """
     K, V, P = len(alpha), len(shard.rank), len(shard.blocks) - 1
     threads = min(threads, P)
-    stops = shard.blocks[:-1] + np.ceil(np.diff(shard.blocks) * min(max(share, 0.0), 1.0)).astype(np.int64)
+    stops = active(shard, share)
     private, signals = np.zeros((P, K), dtype=np.int64), np.zeros(8, dtype=np.int64)
     weights = alpha.astype(real)
 
