@@ -107,7 +107,9 @@ def run_tomotopy(X: Any, score: Callable, K: int, seed: int, marks: list[int], t
     clock, curve, done = Clock(threads), [], 0
     for mark in marks:
         with clock:
-            model.train(mark - done, workers=threads, parallel=tp.ParallelScheme.PARTITION if threads > 1 else tp.ParallelScheme.DEFAULT)
+            model.train(
+                mark - done, workers=threads, parallel=tp.ParallelScheme.PARTITION if threads > 1 else tp.ParallelScheme.DEFAULT
+            )
         done = mark
         phi = np.full((X.shape[1], K), 1e-12)
         phi[columns] = np.array([model.get_topic_word_dist(k) for k in range(K)]).T
@@ -119,6 +121,7 @@ def run_lda(X: Any, score: Callable, K: int, seed: int, marks: list[int], thread
     """PyPI `lda`: collapsed Gibbs in Cython, one thread; cannot go on from where it stopped, so every mark is a fit."""
     import logging
 
+    sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != Path(__file__).resolve().parent]  # this file has its name
     import lda
 
     logging.getLogger("lda").setLevel(logging.ERROR)
@@ -154,13 +157,18 @@ def run_gensim(X: Any, score: Callable, K: int, seed: int, marks: list[int], thr
     """gensim, online variational Bayes; a mark is a tenth as many passes."""
     from gensim.models import LdaModel
 
-    corpus = [list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True)) for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+    corpus = [
+        list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
+        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    ]
     names = {v: str(v) for v in range(X.shape[1])}
     curve = []
     for mark in marks:
         clock = Clock(1)
         with clock:
-            model = LdaModel(corpus, K, names, chunksize=2000, passes=max(mark // 10, 1), alpha=[alpha] * K, eta=beta, random_state=seed)
+            model = LdaModel(
+                corpus, K, names, chunksize=2000, passes=max(mark // 10, 1), alpha=[alpha] * K, eta=beta, random_state=seed
+            )
         curve.append((clock.spent, score(np.ascontiguousarray(model.get_topics().T), np.full(K, alpha)), max(mark // 10, 1)))
     return curve
 
@@ -190,7 +198,9 @@ def main() -> None:
     X, T = read(options.data)
     n_tokens = int(X.data.sum())
     alpha = options.alpha if options.alpha == "auto" else float(options.alpha)
-    print(f"{X.shape[0]} documents, {X.shape[1]} words, {n_tokens} tokens; held out {T.shape[0]} documents; threads {options.threads}")
+    print(
+        f"{X.shape[0]} documents, {X.shape[1]} words, {n_tokens} tokens; held out {T.shape[0]} documents; threads {options.threads}"
+    )
 
     def score(phi: np.ndarray, alpha: np.ndarray) -> float:
         phi = np.ascontiguousarray(phi, dtype=np.float32)
@@ -200,7 +210,9 @@ def main() -> None:
         curves: dict[str, list[Curve]] = {}
         for seed in range(options.seeds):
             for name, run in {"tallies": ours, **{r: RIVALS[r] for r in options.rivals}}.items():
-                marks = options.marks if name != "tallies" else [16, *options.marks, 4 * options.marks[-1] // 3]  # to find the crossing
+                marks = (
+                    options.marks if name != "tallies" else [16, *options.marks, 4 * options.marks[-1] // 3]
+                )  # to find the crossing
                 curve = run(X, score, K, seed + 1, marks, options.threads, alpha, options.beta)
                 curves.setdefault(name, []).append(curve)
                 speed = n_tokens * (curve[-1][2] - curve[0][2]) / max(curve[-1][0] - curve[0][0], 1e-9) / 1e6
@@ -212,7 +224,8 @@ def main() -> None:
                 for mine, other in zip(curves["tallies"], curves[name], strict=True):
                     s, p, _ = other[i]
                     ratios.append(s / seconds_to(mine, p))
-                print(f"K={K} time to the perplexity of {name} after {mark}: {np.median(ratios):.2f} times faster ({min(ratios):.2f}-{max(ratios):.2f})")
+                spread = f"{np.median(ratios):.2f} times faster ({min(ratios):.2f}-{max(ratios):.2f})"
+                print(f"K={K} time to the perplexity of {name} after {mark}: {spread}")
 
 
 if __name__ == "__main__":

@@ -139,7 +139,10 @@ def twin_sweep(shard, latents, alpha, beta, seed):
     """One sweep with P = 1 in plain Python: every weight from the counts, draws and order of lists as in the kernel."""
     V, K, golden = len(shard.rank), len(alpha), int(lda.GOLDEN)
     documents, z, mask = documents_of(shard), latents.z.astype(int), (1 << int(shard.shift)) - 1
-    lists = [[list(divmod(int(e), mask + 1))[::-1] for e in latents.lists[a : a + n]] for a, n in zip(shard.at, latents.size, strict=True)]
+    lists = [
+        [list(divmod(int(e), mask + 1))[::-1] for e in latents.lists[a : a + n]]
+        for a, n in zip(shard.at, latents.size, strict=True)
+    ]
     key = twin_mix((seed + golden) & MASK64)
     for i, w in enumerate(shard.words):
         own, entries = z[i], lists[w]
@@ -299,7 +302,7 @@ def test_left_to_right_and_gibbs_agree_with_enumeration():
     out = np.empty(len(words))
     runs = []
     for seed in range(200):
-        topics.left_to_right(words, phi, alpha, 2000, seed, out)
+        topics.left_to_right(words, phi, alpha, 2000, np.uint64(seed * 7919), out)
         runs.append(np.prod(out))
     error = np.std(runs) / np.sqrt(len(runs))
     assert error < 0.003 * exact
@@ -307,7 +310,7 @@ def test_left_to_right_and_gibbs_agree_with_enumeration():
     thetas = []
     for seed in range(100):
         z, theta = np.empty(len(words), np.int64), np.zeros(K)
-        topics.gibbs_mixture(words, phi, alpha, 20, 200, seed, z, theta)
+        topics.gibbs_mixture(words, phi, alpha, 20, 200, np.uint64(seed * 7919), z, theta)
         thetas.append(theta)
     error = np.std(thetas, axis=0) / 10
     assert (np.abs(np.mean(thetas, axis=0) - mean) < 5.5 * error).all()

@@ -132,17 +132,18 @@ def test_recovers_its_own_topics_from_sample(model):
     assert match(model.topics_, again.topics_)[1].min() > 0.98
 
 
+# held-out perplexity on the counts below of single samples after 500 sweeps with alpha 0.1 and beta 0.01, mean of seeds 1 to 5
+# (range 25.61-25.72), phi of each program scored by `evaluation.completion`; the true phi scores 25.37
+FIGURES = {"tomotopy 0.14.0": 25.676, "lda 3.0.2": 25.676}
+
+
 def test_perplexity_agrees_with_other_programs():
-    """Figures of tomotopy 0.14.0 and PyPI lda 3.0.2 on the same planted counts, alpha 0.1, beta 0.01, 500 sweeps, five seeds,
-    scored by the completion of this package from their phi: see the dictionary below; the true phi scores 22.78."""
-    fit, held = planted(D=400, V=60, K=4, length=40, seed=5)[0], planted(D=400, V=60, K=4, length=40, seed=5)[0][200:]
-    model = LDA(4, alpha=0.1, beta=0.01, max_iter=300, burn_in=200, random_state=0).fit(fit[:200])
-    figures = FIGURES
-    assert model.perplexity(held) == pytest.approx(figures["tomotopy"], rel=0.005)
-    assert model.perplexity(held) == pytest.approx(figures["lda"], rel=0.005)
-
-
-FIGURES = {"tomotopy": 22.85, "lda": 22.85}
+    counts = planted(D=400, V=60, K=4, length=40, seed=5)[0]
+    single = [LDA(4, alpha=0.1, max_iter=300, burn_in=299, thin=1, random_state=seed).fit(counts[:200]) for seed in range(5)]
+    found = np.mean([model.perplexity(counts[200:]) for model in single])
+    assert found == pytest.approx(np.mean(list(FIGURES.values())), rel=0.003)
+    averaged = LDA(4, alpha=0.1, max_iter=300, burn_in=200, random_state=0).fit(counts[:200])
+    assert averaged.perplexity(counts[200:]) < found
 
 
 # reproducibility
@@ -220,9 +221,9 @@ def test_convergence_is_said():
     early = LDA(4, max_iter=400, burn_in=60, plateau=True, random_state=0).fit(X)
     assert early.converged_
     assert early.n_iter_ < 400
-    with pytest.warns(ConvergenceWarning, match="still rising"), warnings.catch_warnings():
-        warnings.simplefilter("always")
-        LDA(30, max_iter=40, burn_in=20, random_state=0, start="random").fit(planted(800, 400, 20, 50)[0])
+    many = planted(800, 400, 20, 50)[0]
+    with pytest.warns(ConvergenceWarning, match="still rising"):
+        LDA(30, max_iter=40, burn_in=20, random_state=0, start="random").fit(many)
 
 
 # use

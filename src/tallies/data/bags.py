@@ -50,7 +50,9 @@ def bag_of_words(X: Any) -> sp.csr_array:
             X = np.asarray(X)
             X = X if X.dtype.kind in "iufbc" else X.astype(float)
         except (TypeError, ValueError) as error:
-            raise DataError(f"expected a matrix of counts (documents x words), but {error}; for texts use Corpus.from_texts") from error
+            raise DataError(
+                f"expected a matrix of counts (documents x words), but {error}; for texts use Corpus.from_texts"
+            ) from error
         if X.ndim != 2:
             raise DataError(
                 f"Expected 2D array, got {X.ndim}D array instead: expected counts with one row a document and one column a word. "
@@ -65,9 +67,13 @@ def bag_of_words(X: Any) -> sp.csr_array:
             raise DataError(f"expected whole counts, but X contains {kind}; replace it by 0 or drop the documents that have it")
         odd = X.data != np.floor(X.data)
         if odd.any():
-            raise DataError(f"expected whole counts, but X has fractions such as {X.data[odd][0]:g}; round them, or multiply up to counts")
+            raise DataError(
+                f"expected whole counts, but X has fractions such as {X.data[odd][0]:g}; round them, or multiply up to counts"
+            )
     if X.nnz and X.data.min() < 0:
-        raise DataError(f"Negative values in data passed to LDA: expected counts, got {X.data.min():g}; no word occurs less than never")
+        raise DataError(
+            f"Negative values in data passed to LDA: expected counts, got {X.data.min():g}; no word occurs less than never"
+        )
     X = sp.csr_array((X.data.astype(np.int64), X.indices, X.indptr), shape=X.shape)
     if not X.has_canonical_format:
         X.sum_duplicates()

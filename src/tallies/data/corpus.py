@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ class Corpus:
     def __init__(
         self,
         counts: Any,
-        vocabulary: Sequence[str],
+        vocabulary: Sequence[str] | np.ndarray,
         documents: Sequence[Any] | None = None,
         authors: Sequence[Any] | None = None,
         sentence_counts: Any = None,
@@ -115,7 +115,11 @@ class Corpus:
         ids: list[str] = []
         authors: list[tuple[str, ...]] = []
         kept: list[str] = []
-        rows, home, flat = array("q", [0]), array("q"), array("i")  # ends of sentences (or documents) in `flat`, their documents, words
+        rows, home, flat = (
+            array("q", [0]),
+            array("q"),
+            array("i"),
+        )  # ends of sentences (or documents) in `flat`, their documents, words
         for d, document in enumerate(stream):
             ids.append(document.id)
             authors.append(document.authors)
@@ -123,7 +127,7 @@ class Corpus:
             for part in parts:
                 words = [root(w) if root else w for w in tokenize(part) if w not in skip]
                 if bigrams:
-                    words += [f"{a}_{b}" for a, b in zip(words[:-1], words[1:], strict=True)]
+                    words += [f"{a}_{b}" for a, b in pairwise(words)]
                 if grow:
                     flat.extend([place.setdefault(w, len(place)) for w in words])
                 else:
@@ -135,7 +139,9 @@ class Corpus:
         if not ids:
             raise DataError("expected at least one text, got none; check the path or the collection")
         S, V = len(home), len(place)
-        pieces = sp.csr_array((np.ones(len(flat), dtype=np.int64), np.frombuffer(flat, dtype=np.int32).copy(), np.array(rows)), shape=(S, V))
+        pieces = sp.csr_array(
+            (np.ones(len(flat), dtype=np.int64), np.frombuffer(flat, dtype=np.int32).copy(), np.array(rows)), shape=(S, V)
+        )
         pieces.sum_duplicates()
         doc = np.array(home, dtype=np.int64)
         counts = pieces

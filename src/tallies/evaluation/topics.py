@@ -45,7 +45,7 @@ def gibbs_mixtures(
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """theta by averaging Gibbs samples with phi frozen, and the last topic of every token."""
     D = X.shape[0]
-    theta, z, seeds = np.zeros((D, len(alpha))), [np.empty(0, np.int64)] * D, rng.integers(2**31, size=D)
+    theta, z, seeds = np.zeros((D, len(alpha))), [np.empty(0, np.int64)] * D, rng.integers(2**63, size=D, dtype=np.uint64)
 
     def task(rows: slice) -> None:
         for d in range(rows.start, rows.stop):
@@ -94,7 +94,7 @@ def left_to_right(X: sp.csr_array, chains: Sequence[Chain], rng: np.random.Gener
     Tokens come in random order; the work grows with the square of the length of a document.
     """
     D = X.shape[0]
-    values, seeds = np.zeros((len(chains), D)), rng.integers(2**31, size=D)
+    values, seeds = np.zeros((len(chains), D)), rng.integers(2**63, size=D, dtype=np.uint64)
 
     def task(rows: slice) -> None:
         for d in range(rows.start, rows.stop):

@@ -1,3 +1,5 @@
+# what numba compiles through intrinsics has no Python types
+# mypy: ignore-errors
 """Collapsed Gibbs sweeps for LDA on packed word lists, with the rotation of blocks over threads inside compiled code.
 
 A word list holds one entry n << shift | k for every topic k that has n > 0 tokens of the word; a document list the same for the
@@ -73,14 +75,38 @@ def seek(lists, at, size, mask, own):
 
 
 @njit(**JIT)
-def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, lists, at, size,
-                n_k, alpha, beta, v_beta, shift, f, without, inverse, n_d, sums, touched, key):
+def sample_cell(
+    words,
+    z,
+    starts,
+    stops,
+    lo,
+    hi,
+    topics,
+    topics_at,
+    n_topics,
+    lists,
+    at,
+    size,
+    n_k,
+    alpha,
+    beta,
+    v_beta,
+    shift,
+    f,
+    without,
+    inverse,
+    n_d,
+    sums,
+    touched,
+    key,
+):
     """Resample the tokens starts[d]:stops[d] of documents lo:hi against word lists that no other thread uses."""
     real, entry_type = f.dtype.type, lists.dtype.type
     one = entry_type(1)
     step = one << shift
     mask = step - one
-    ground = 0.0                                    # sum of f over all topics of a document without tokens
+    ground = 0.0  # sum of f over all topics of a document without tokens
     for k in range(len(n_k)):
         inverse[k] = 1.0 / (n_k[k] + v_beta)
         without[k] = 1.0 / (n_k[k] - 1 + v_beta)
@@ -91,7 +117,7 @@ def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, li
         if begin == end:
             continue
         first, n_touched = np.int64(topics_at[d]), np.int64(n_topics[d])
-        extra = 0.0                                 # what the tokens of the document add to the sum
+        extra = 0.0  # what the tokens of the document add to the sum
         for j in range(n_touched):
             entry = topics[np.uintp(first + j)]
             k = np.uintp(entry & mask)
@@ -116,6 +142,7 @@ def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, li
             if length <= LANES:
                 sparse, target, place, bits = draw_short(lists, start, mask, shift, f, entry_type(z_i), f_own, u, u_rest)
             else:
+                bits = 0
                 sparse = evaluate(lists, start, length, mask, shift, f, entry_type(z_i), f_own, sums)
                 target = u * sparse + u_rest
                 place = 0
@@ -139,13 +166,13 @@ def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, li
                 else:
                     lists[np.uintp(start + place)] += step
             if z_i >= 0:
-                if length <= LANES:
-                    mine = np.uintp(start + lowest_bit(find_topic(lists, start, mask, entry_type(own))))
+                if bits:
+                    mine = np.uintp(start + lowest_bit(bits))
                 else:
                     mine = np.uintp(start + seek(lists, start, length, mask, entry_type(own)))
                 last = np.uintp(start + length - 1)
                 left = lists[mine] - step
-                gone = left < step                  # the last token of the topic: the last entry takes its place
+                gone = left < step  # the last token of the topic: the last entry takes its place
                 lists[mine] = lists[last] if gone else left
                 lists[last] = mask if gone else lists[last]
                 size[w] = length - gone
@@ -202,8 +229,35 @@ def release(signals):
 
 
 @njit(**JIT)
-def rotate(words, z, cuts, blocks, stops, topics, topics_at, n_topics, lists, at, size,
-           n_k, private, alpha, beta, v_beta, shift, f, without, inverse, n_d, sums, touched, seed, n_sweeps, n_threads, signals):
+def rotate(
+    words,
+    z,
+    cuts,
+    blocks,
+    stops,
+    topics,
+    topics_at,
+    n_topics,
+    lists,
+    at,
+    size,
+    n_k,
+    private,
+    alpha,
+    beta,
+    v_beta,
+    shift,
+    f,
+    without,
+    inverse,
+    n_d,
+    sums,
+    touched,
+    seed,
+    n_sweeps,
+    n_threads,
+    signals,
+):
     """n_sweeps sweeps by one of n_threads equal workers: in round r document block p works on word block (p + r) mod P.
 
     A cell starts from the topic totals at the end of the round before and changes only its own rows and columns, so which
@@ -219,8 +273,32 @@ def rotate(words, z, cuts, blocks, stops, topics, topics_at, n_topics, lists, at
             for k in range(len(n_k)):
                 private[p, k] = n_k[k]
             key = mix(np.uint64(seed) + GOLDEN * np.uint64(1 + r * n_blocks + p))
-            sample_cell(words, z, cuts[q], cuts[q + 1], blocks[p], stops[p], topics, topics_at, n_topics, lists, at, size,
-                        private[p], alpha, beta, v_beta, shift, f, without, inverse, n_d, sums, touched, key)
+            sample_cell(
+                words,
+                z,
+                cuts[q],
+                cuts[q + 1],
+                blocks[p],
+                stops[p],
+                topics,
+                topics_at,
+                n_topics,
+                lists,
+                at,
+                size,
+                private[p],
+                alpha,
+                beta,
+                v_beta,
+                shift,
+                f,
+                without,
+                inverse,
+                n_d,
+                sums,
+                touched,
+                key,
+            )
         if meet(signals, n_threads):
             for k in range(len(n_k)):
                 total = n_k[k]

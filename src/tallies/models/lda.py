@@ -89,8 +89,8 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
     >>> model = LDA(n_topics=2, max_iter=60, burn_in=30, random_state=0).fit(X)
     >>> sorted(sorted(map(int, words[:3])) for words in model.top_words(3, names=None))
     [[0, 1, 2], [3, 4, 5]]
-    >>> model.transform([fruit]).max().round(1)
-    np.float64(0.9)
+    >>> bool(model.transform([fruit]).max() > 0.9)
+    True
     """
 
     n_topics: int = 20  # K
@@ -110,7 +110,16 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
 
     # at the door
 
-    def fit(self, X: Any, y: Any = None, *, progress: bool | None = None, checkpoint: Any = None, resume: Any = None, callback: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        progress: bool | None = None,
+        checkpoint: Any = None,
+        resume: Any = None,
+        callback: Any = None,
+    ) -> Self:
         """Fit to a Corpus, a count matrix (documents x words; sparse, array, data frame) or AnnData."""
         self._check()
         counts = self._counts(X, reset=True)
@@ -151,7 +160,9 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
         if counts.shape[0] == 0:
             raise DataError("Found array with 0 sample(s): expected at least one document; pass counts (documents x words)")
         if counts.shape[1] == 0:
-            raise DataError("the vocabulary is empty: 0 feature(s) (shape=...) while a minimum of 1 is required; lower min_df or raise max_df")
+            raise DataError(
+                "the vocabulary is empty: 0 feature(s) (shape=...) while a minimum of 1 is required; lower min_df or raise max_df"
+            )
         if counts.nnz == 0:
             raise DataError("expected documents with words, but all counts are zero; check the vocabulary and the stop words")
         if names is not None:
@@ -180,7 +191,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
             if self.n_iter_ < self.max_iter and not self.converged_:
                 break  # interrupted, or ended by a callback
         self.params_, self.history_ = self.chains_[0], self.histories_[0]
-        self.converged_ = all(engine.plateau(h, min(WINDOW, max(len(h) // 4, 5))) for h in self.histories_)
+        self.converged_ = all(engine.plateau(h.tolist(), min(WINDOW, max(len(h) // 4, 5))) for h in self.histories_)
         if not self.converged_ and self.n_iter_ >= self.max_iter >= 2 * WINDOW:
             warnings.warn(
                 f"the log likelihood of LDA was still rising after {self.max_iter} sweeps; raise max_iter and burn_in",
@@ -191,7 +202,8 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
         return self
 
     def _seed(self) -> int:
-        seed = super()._seed() if self.random_state is not None or not hasattr(self, "_drawn") else self._drawn
+        drawn: int | None = getattr(self, "_drawn", None)
+        seed = super()._seed() if self.random_state is not None or drawn is None else drawn
         self._drawn = seed  # random_state=None: one seed for all chains of a fit
         chain = getattr(self, "_chain", 0)
         return seed if chain == 0 else int(np.random.SeedSequence([seed, chain]).generate_state(1, np.uint64)[0] >> 1)
@@ -213,7 +225,9 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
         if self._first is not None:
             alpha = self._first
         else:
-            alpha = np.full(K, 0.1) if isinstance(self.alpha, str) else np.broadcast_to(np.asarray(self.alpha, dtype=float), K).copy()
+            alpha = (
+                np.full(K, 0.1) if isinstance(self.alpha, str) else np.broadcast_to(np.asarray(self.alpha, dtype=float), K).copy()
+            )
         beta = 0.01 if isinstance(self.beta, str) else float(self.beta)
         n_k = np.asarray(base.sum(axis=0), dtype=np.int64).ravel()
         return Params(0, alpha, beta, survey.lengths, n_k, base, None, np.zeros(K), 0)
@@ -303,7 +317,9 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
 def _with_sample(params: Params) -> Params:
     """Add the current counts to the kept ones (eq. 3)."""
     inverse = 1.0 / (params.n_k + params.n_wk.shape[0] * params.beta)
-    phi = sp.csr_array((params.n_wk.data * inverse[params.n_wk.indices], params.n_wk.indices, params.n_wk.indptr), shape=params.n_wk.shape)
+    phi = sp.csr_array(
+        (params.n_wk.data * inverse[params.n_wk.indices], params.n_wk.indices, params.n_wk.indptr), shape=params.n_wk.shape
+    )
     phi = phi if params.phi is None else params.phi + phi
     return params._replace(phi=phi, smooth=params.smooth + params.beta * inverse, kept=params.kept + 1)
 
@@ -312,7 +328,7 @@ def _chain_paths(run: dict[str, Any], chain: int) -> dict[str, Any]:
     """Each further chain has a checkpoint of its own beside the first; one that was not reached yet starts anew."""
     if chain == 0:
         return run
-    paths = {key: f"{run[key]}.{chain}" for key in ("checkpoint", "resume") if run.get(key) is not None}
+    paths: dict[str, Any] = {key: f"{run[key]}.{chain}" for key in ("checkpoint", "resume") if run.get(key) is not None}
     if "resume" in paths and not Path(paths["resume"]).exists():
         paths["resume"] = None
     return {**run, **paths}

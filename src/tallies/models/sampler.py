@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -76,7 +76,7 @@ def sweeps(
     n_sweeps: int = 1,
     share: float = 1.0,
     threads: int = 1,
-    real: type = np.float32,
+    real: Any = np.float32,
 ) -> None:
     """Resample every token of the first `share` of each document block, n_sweeps times, in place.
 
@@ -87,7 +87,7 @@ def sweeps(
     threads = min(threads, P)
     stops = active(shard, share)
     private, signals = np.zeros((P, K), dtype=np.int64), np.zeros(8, dtype=np.int64)
-    weights = alpha.astype(real)
+    weights: np.ndarray = alpha.astype(real)
 
     def work() -> None:
         f, without, inverse = np.zeros(1 << int(shard.shift), real), np.empty(K, real), np.empty(K, real)
@@ -137,7 +137,9 @@ def histogram(shard: Tokens, latents: Latents, n_topics: int) -> sp.csr_array:
     return sp.csr_array((values, (rows, columns)), shape=(n_topics, shard.longest + 1))
 
 
-def dirichlet_fixed_point(alpha: np.ndarray, H: sp.coo_array, lengths: np.ndarray, counts: np.ndarray, n_steps: int = 100) -> np.ndarray:
+def dirichlet_fixed_point(
+    alpha: np.ndarray, H: sp.coo_array, lengths: np.ndarray, counts: np.ndarray, n_steps: int = 100
+) -> np.ndarray:
     """Minka's fixed point for an asymmetric Dirichlet from how often topic k has n tokens and how often a length occurs.
 
     The floor keeps a topic without tokens possible.

@@ -126,7 +126,9 @@ class Topics:
 
     # scores
 
-    def _evaluate(self, X: Any, *, method: Literal["completion", "left_to_right"] = "completion", random_state: Any = 0, **options: Any) -> Score:
+    def _evaluate(
+        self, X: Any, *, method: Literal["completion", "left_to_right"] = "completion", random_state: Any = 0, **options: Any
+    ) -> Score:
         counts = self._counts(X, reset=False)  # type: ignore[attr-defined]
         if counts.nnz == 0:
             raise DataError("expected documents with known words, but none has any; nothing can be scored")
@@ -227,7 +229,9 @@ class Topics:
                     raise ValueError(f"word_prior names {word!r}, which is not in the vocabulary; leave it out")
                 if count != int(count) or count < 0:
                     raise ValueError(f"pseudo-counts must be whole numbers, got {count!r} for {word!r}")
-                rows.append(v), columns.append(k), data.append(int(count))
+                rows.append(v)
+                columns.append(k)
+                data.append(int(count))
         return sp.csr_array((np.array(data, dtype=np.int64), (rows, columns)), shape=(V, K))
 
     @property
