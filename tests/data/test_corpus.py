@@ -189,5 +189,5 @@ def test_columns_are_aligned_by_name_with_a_warning():
     with pytest.warns(DataWarning, match=r"1 words are not in the fitted vocabulary.*33.3%.*\(b\)"):
         out = align(X, np.array(["a", "b", "c"], dtype=object), known, 2)
     assert out.toarray().tolist() == [[3, 1]]
-    with pytest.raises(DataError, match="3 features, but the model is expecting 2"):
+    with pytest.raises(DataError, match="3 features, but LDA is expecting 2"):
         align(X, None, known, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from itertools import product
 
@@ -11,8 +12,10 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import gammaln
 from scipy.stats import t as student
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tallies
+from tallies.data.bags import bag_of_words
 from tallies.data.corpus import Corpus
 from tallies.data.tokens import lay_out
 from tallies.errors import ConvergenceWarning, DataError, DataWarning, FileError
@@ -267,7 +270,7 @@ def test_words_are_matched_by_name():
     frame = pd.DataFrame({"dog": [1], "cat": [2]})
     np.testing.assert_allclose(model.transform(frame), model.transform(corpus)[:1])
     assert model.get_feature_names_out().tolist() == ["lda0", "lda1"]
-    with pytest.raises(ValueError, match="3 features, but the model is expecting 4"):
+    with pytest.raises(ValueError, match="3 features, but LDA is expecting 4"):
         model.transform(np.ones((1, 3), dtype=int))
 
 
@@ -397,3 +400,22 @@ def test_odd_but_possible_shapes():
     holes = LDA(3, **QUICK).fit(np.hstack([X[:30].toarray(), np.zeros((30, 2), dtype=int)]))  # words that never occur
     assert (holes.topics_[:, -2:] > 0).all()
     assert LDA(3, alpha=0.1, beta="auto", max_iter=60, burn_in=50, random_state=0).fit(X[:60]).beta_ != 0.01
+
+
+# the scikit-learn protocol: its checks use real numbers, which are rounded up to counts before the model sees them
+
+
+def whole(X):
+    if sp.issparse(X):
+        return bag_of_words(sp.csr_array(X).ceil() if X.dtype.kind == "f" else X)
+    table = np.asarray(X)
+    if table.ndim == 2 and table.dtype == object:
+        with contextlib.suppress(TypeError, ValueError):
+            table = table.astype(float)
+    return bag_of_words(np.ceil(table) if table.ndim == 2 and table.dtype.kind == "f" else X)
+
+
+@parametrize_with_checks([LDA(3, max_iter=12, burn_in=6, random_state=0)])
+def test_is_a_scikit_learn_estimator(monkeypatch, estimator, check):
+    monkeypatch.setattr("tallies.models.lda.bag_of_words", whole)
+    check(estimator)

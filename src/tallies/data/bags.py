@@ -50,9 +50,8 @@ def bag_of_words(X: Any) -> sp.csr_array:
             X = np.asarray(X)
             X = X if X.dtype.kind in "iufbc" else X.astype(float)
         except (TypeError, ValueError) as error:
-            raise DataError(
-                f"expected a matrix of counts (documents x words), but {error}; for texts use Corpus.from_texts"
-            ) from error
+            kind = TypeError if isinstance(error, TypeError) else DataError
+            raise kind(f"expected a matrix of counts (documents x words), but {error}; for texts use Corpus.from_texts") from error
         if X.ndim != 2:
             raise DataError(
                 f"Expected 2D array, got {X.ndim}D array instead: expected counts with one row a document and one column a word. "
@@ -87,7 +86,7 @@ def align(X: sp.csr_array, names: np.ndarray | None, known: np.ndarray | None, n
     if names is None or known is None:
         if X.shape[1] != n_words:
             raise DataError(
-                f"X has {X.shape[1]} features, but the model is expecting {n_words} features as input: "
+                f"X has {X.shape[1]} features, but LDA is expecting {n_words} features as input: "
                 "pass the same vocabulary, or a Corpus or data frame whose columns can be matched by name"
             )
         return X

@@ -161,7 +161,8 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
             raise DataError("Found array with 0 sample(s): expected at least one document; pass counts (documents x words)")
         if counts.shape[1] == 0:
             raise DataError(
-                "the vocabulary is empty: 0 feature(s) (shape=...) while a minimum of 1 is required; lower min_df or raise max_df"
+                f"the vocabulary is empty: 0 feature(s) (shape={counts.shape}) while a minimum of 1 is required. "
+                "Lower min_df, raise max_df, or keep the stop words"
             )
         if counts.nnz == 0:
             raise DataError("expected documents with words, but all counts are zero; check the vocabulary and the stop words")
@@ -198,7 +199,6 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.__dict__.pop("_phi", None)
         return self
 
     def _seed(self) -> int:
