@@ -62,7 +62,9 @@ def mixed(rng: np.random.Generator, n: int) -> dict[str, Any]:
     frame = pd.DataFrame(
         {
             "size": rng.normal(y, 1.0 + 0.2 * y),
-            "colour": np.array(["red", "green", "blue", "white"], dtype=object)[(rng.integers(0, 4, n) * (rng.random(n) < 0.6) + y) % 4],
+            "colour": np.array(["red", "green", "blue", "white"], dtype=object)[
+                (rng.integers(0, 4, n) * (rng.random(n) < 0.6) + y) % 4
+            ],
             "eggs": rng.poisson(1.0 + 2 * y),
             "wings": rng.random(n) < 0.2 + 0.3 * y,
         }

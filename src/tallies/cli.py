@@ -9,7 +9,7 @@ import json
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -33,7 +33,9 @@ Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing RUN folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no closing words.")]
-Table = Annotated[Path | None, typer.Option("--out", "-o", help="File to write (csv, tsv, jsonl, parquet); default: csv to stdout.")]
+Table = Annotated[
+    Path | None, typer.Option("--out", "-o", help="File to write (csv, tsv, jsonl, parquet); default: csv to stdout.")
+]
 
 
 def _version(value: bool) -> None:
@@ -44,7 +46,9 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
 ) -> None:
     pass
 
@@ -54,7 +58,7 @@ def fit_gda(
     data: Data,
     target: Target,
     out: Out,
-    covariance: Annotated[str, typer.Option(help="shared, class or diagonal.")] = "shared",
+    covariance: Annotated[Literal["shared", "class", "diagonal"], typer.Option(help="Which covariance.")] = "shared",
     shrinkage: Annotated[str | None, typer.Option(help="auto, or a number from 0 to 1.")] = None,
     priors: Priors = None,
     columns: Columns = None,
@@ -69,7 +73,7 @@ def fit_gda(
     """Gaussian discriminant analysis: a Gaussian for every class; empty cells are missing and summed out."""
     from tallies import GDA
 
-    amount = shrinkage if shrinkage in (None, "auto") else _number(shrinkage, "--shrinkage")
+    amount: Any = shrinkage if shrinkage is None or shrinkage == "auto" else _number(shrinkage, "--shrinkage")
     model = GDA(covariance=covariance, shrinkage=amount, priors=_numbers(priors, "--priors"), semi_supervised=semi_supervised)
     settings = {"target": target, "columns": _names(columns), "weights": weights}
     _fit("gda", model, data, settings, out, scheduler, threads, force, as_json, quiet)
@@ -121,7 +125,7 @@ def _fit(
     check_free(out, force)
     options = {"model": name, "data": str(data), **settings, **model.get_params(deep=False)}
     where = {"where": scheduler} if scheduler else {"where": "threads", "workers": threads}
-    with tallies.backend(**where):  # type: ignore[arg-type]
+    with tallies.backend(**where):
         family(model).fit(model, options, progress=False if quiet else None)
     write_run(out, model, {**options, "seed": model.seed_}, force)
     result = {
@@ -145,7 +149,12 @@ def info(run: Run, as_json: Json = False) -> None:
 
     model, options = read_run(run)
     if as_json:
-        result = {"n_iter": model.n_iter_, "converged": model.converged_, "history": model.history_.tolist(), "summary": model.summary()}
+        result = {
+            "n_iter": model.n_iter_,
+            "converged": model.converged_,
+            "history": model.history_.tolist(),
+            "summary": model.summary(),
+        }
         _print_json({"options": options, **result})
         return
     print(model.summary())
@@ -200,6 +209,33 @@ def sample(
 
     model, options = read_run(run)
     _give(family(model).sample(model, options, n, seed), out, as_json, quiet)
+
+
+@app.command()
+def report(
+    run: Run,
+    data: Annotated[Path | None, typer.Argument(help="Unseen data to judge the model by.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Page to write; default: report.html in the RUN folder.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write one self-contained HTML page about a fitted model."""
+    from tallies.commands import family
+    from tallies.runs import read_run
+
+    model, options = read_run(run)
+    rows = () if data is None else family(model).report_data(model, options, str(data))
+    told = {"held_out": None if data is None else str(data) != options["data"], "data_name": Path(options["data"]).name}
+    page = model.report(out or run / "report.html", *rows, **told, command=f"tallies fit {options['model']} {options['data']} ...")
+    if not quiet:
+        print(f"Wrote {page}. Open it in a browser; it needs no network.")
+
+
+@app.command()
+def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("demo")) -> None:
+    """Fit models to data that need no download and write a gallery of reports."""
+    from tallies.demo import run
+
+    run(out)
 
 
 def _give(table: Any, out: Path | None, as_json: bool, quiet: bool) -> None:
