@@ -176,6 +176,12 @@ def test_resume_equals_an_uninterrupted_fit(tmp_path, shards):
         LDA(5, shards=shards, **QUICK).fit(X, resume=path)
 
 
+def test_without_a_seed_every_fit_is_new():
+    model = LDA(4, **{**QUICK, "random_state": None})
+    first = model.fit(X).history_
+    assert (model.fit(X).history_ != first).any()
+
+
 def test_chains_resume_too(tmp_path):
     whole = LDA(4, n_chains=2, **QUICK).fit(X)
     LDA(4, n_chains=2, **{**QUICK, "max_iter": 25}).fit(X, checkpoint=tmp_path / "state")

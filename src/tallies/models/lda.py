@@ -121,10 +121,8 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
         callback: Any = None,
     ) -> Self:
         """Fit to a Corpus, a count matrix (documents x words; sparse, array, data frame) or AnnData."""
-        self._check()
-        counts = self._counts(X, reset=True)
-        self._base = self._word_prior(counts.shape[1])
-        return self._sample(counts, self.start, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
+        shards = self._shards(X)
+        return self._sample(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
 
     def partial_fit(self, X: Any, y: Any = None, **run: Any) -> Self:
         """Add documents: their tokens enter and are resampled given the topics of all earlier tokens, which stay."""
@@ -133,10 +131,25 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
         if self.n_chains > 1:
             raise ValueError(f"documents can be added to one chain, got n_chains={self.n_chains}; refit with all documents")
         counts, before, alpha = self._counts(X, reset=False), self.document_counts_, self.params_.alpha
-        self._base = self.params_.n_wk
-        self._sample(counts, "enter", first=alpha, **run)
+        self._base, self._start, self._first = self.params_.n_wk, "enter", alpha
+        self._sample(self._lay_out(counts), **run)
         self.document_counts_ = sp.vstack([before, self.document_counts_], format="csr")
         return self
+
+    def _shards(self, X: Any, y: Any = None) -> list[Tokens]:
+        """Data validated and laid out for a new fit."""
+        self._check()
+        counts = self._counts(X, reset=True)
+        self._base, self._start, self._first = self._word_prior(counts.shape[1]), str(self.start), None
+        return self._lay_out(counts)
+
+    def _lay_out(self, counts: sp.csr_array) -> list[Tokens]:
+        self._chain, self._drawn = 0, None
+        rng = engine.stream(self._seed(), 0, 2**31)  # a place no shard has
+        rows = counts.shape[0]
+        size = self.shard_rows or -(-rows // min(self.shards, rows))
+        cuts = [slice(a, min(a + size, rows)) for a in range(0, rows, size)]
+        return lay_out(counts, self.n_topics, self._base, rng, cuts)
 
     def _check(self) -> None:
         for name, least in (("n_topics", 1), ("max_iter", 1), ("burn_in", 0), ("thin", 1), ("n_chains", 1), ("shards", 1)):
@@ -173,14 +186,8 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
         self.n_features_in_ = counts.shape[1]
         return counts
 
-    def _sample(self, counts: sp.csr_array, start: str, first: Array | None = None, **run: Any) -> Self:
+    def _sample(self, shards: list[Tokens], **run: Any) -> Self:
         """Run the chains and keep what they learned."""
-        self._start, self._first = start, first
-        rng = engine.stream(self._seed(), 0, 2**31)  # a place no shard has
-        rows = counts.shape[0]
-        size = self.shard_rows or -(-rows // min(self.shards, rows))
-        cuts = [slice(a, min(a + size, rows)) for a in range(0, rows, size)]
-        shards = lay_out(counts, self.n_topics, self._base, rng, cuts)
         self.chains_, self.histories_ = [], []
         for chain in range(self.n_chains):
             self._chain = chain
