@@ -24,7 +24,7 @@ def call_accumulate(packed, at, mask, shift, f, own, f_own, sums, j, carry):
 
 @njit
 def call_draw(packed, at, mask, shift, f, own, f_own, u, u_rest):
-    return lanes.draw_short(packed, at, mask, shift, f, own, f_own, u, u_rest)
+    return lanes.draw_16(packed, at, mask, shift, f, own, f_own, u, u_rest)
 
 
 @njit

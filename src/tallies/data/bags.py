@@ -50,8 +50,8 @@ def bag_of_words(X: Any) -> sp.csr_array:
             X = np.asarray(X)
             X = X if X.dtype.kind in "iufbc" else X.astype(float)
         except (TypeError, ValueError) as error:
-            kind = TypeError if isinstance(error, TypeError) else DataError
-            raise kind(f"expected a matrix of counts (documents x words), but {error}; for texts use Corpus.from_texts") from error
+            fault = TypeError if isinstance(error, TypeError) else DataError
+            raise fault(f"expected a matrix of counts (documents x words), but {error}; for texts use Corpus.from_texts") from error
         if X.ndim != 2:
             raise DataError(
                 f"Expected 2D array, got {X.ndim}D array instead: expected counts with one row a document and one column a word. "

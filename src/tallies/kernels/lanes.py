@@ -125,27 +125,41 @@ def accumulate(typing, packed, at, mask, shift, f, own, f_own, sums, j, carry):
     return f.dtype(packed, types.intp, entry, entry, f, entry, f.dtype, sums, types.intp, f.dtype), code
 
 
-@intrinsic
-def draw_short(typing, packed, at, mask, shift, f, own, f_own, u, u_rest):
-    """One draw from a list of at most sixteen entries without leaving the registers.
+def _drawing(n_chunks: int) -> Any:
+    """The intrinsic that draws from lists of at most 16 n_chunks entries, see `draw_16`."""
 
-    Returns the total t of the weights (see `_weigh`), the target u t + u_rest, how many running sums are <= target, and the
-    bits that say where the own topic is.
-    """
+    @intrinsic
+    def draw(typing, packed, at, mask, shift, f, own, f_own, u, u_rest):
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            packed, at, mask, shift, f, own, f_own, u, u_rest = args
+            lanes = Lanes(context, builder, signature)
+            last = ir.Constant(ir.VectorType(I32, LANES), [LANES - 1] * LANES)
+            parts, bits, total = [], I64(0), None
+            for c in range(n_chunks):
+                sums, mine = _weigh(lanes, packed, builder.add(at, I64(c * LANES)), mask, shift, f, own, f_own)
+                sums = sums if total is None else builder.fadd(sums, total)
+                total = builder.shuffle_vector(sums, sums, last)
+                parts.append(sums)
+                bits = builder.or_(bits, builder.shl(lanes.bits(mine), I64(c * LANES)))
+            scaled = builder.fmul(total, lanes.spread(u), flags=("contract",))
+            target = builder.fadd(scaled, lanes.spread(u_rest), flags=("contract",))
+            below = I64(0)
+            for sums in parts:
+                below = builder.add(below, builder.ctpop(lanes.bits(builder.fcmp_ordered("<=", sums, target))))
+            scalars = [builder.extract_element(total, I32(0)), builder.extract_element(target, I32(0)), below, bits]
+            return context.make_tuple(builder, signature.return_type, scalars)
 
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        packed, at, mask, shift, f, own, f_own, u, u_rest = args
-        lanes = Lanes(context, builder, signature)
-        sums, mine = _weigh(lanes, packed, at, mask, shift, f, own, f_own)
-        total = builder.shuffle_vector(sums, sums, ir.Constant(ir.VectorType(I32, LANES), [LANES - 1] * LANES))
-        target = builder.fadd(builder.fmul(total, lanes.spread(u), flags=("contract",)), lanes.spread(u_rest), flags=("contract",))
-        below = builder.ctpop(lanes.bits(builder.fcmp_ordered("<=", sums, target)))
-        scalars = [builder.extract_element(total, I32(0)), builder.extract_element(target, I32(0)), below, lanes.bits(mine)]
-        return context.make_tuple(builder, signature.return_type, scalars)
+        entry, real = packed.dtype, f.dtype
+        out = types.Tuple([real, real, types.intp, types.intp])
+        return out(packed, types.intp, entry, entry, f, entry, real, real, real), code
 
-    entry, real = packed.dtype, f.dtype
-    out = types.Tuple([real, real, types.intp, types.intp])
-    return out(packed, types.intp, entry, entry, f, entry, real, real, real), code
+    return draw
+
+
+# One draw from a list of at most 16, 32 or 48 entries without leaving the registers: (packed, at, mask, shift, f, own, f_own, u,
+# u_rest) -> the total t of the weights (see `_weigh`), the target u t + u_rest, how many running sums are <= target, and the bits
+# that say where the own topic is.
+draw_16, draw_32, draw_48 = _drawing(1), _drawing(2), _drawing(3)
 
 
 @intrinsic

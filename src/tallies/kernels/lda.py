@@ -14,7 +14,7 @@ import sys
 import numpy as np
 from numba import njit, types
 
-from tallies.kernels.lanes import LANES, accumulate, atomic_add, atomic_load, count_below, draw_short, find_topic, lowest_bit
+from tallies.kernels.lanes import LANES, accumulate, atomic_add, atomic_load, count_below, draw_16, draw_32, draw_48, find_topic, lowest_bit
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SPINS = 4000  # looks at the flag before a waiting thread lets others have the processor: about 10 microseconds
@@ -139,11 +139,16 @@ def sample_cell(
                 f_own = (real(n_d[own] - 1) + alpha[own]) * without[own]
                 s += np.float64(f_own) - f[own]
             u_rest = u * real(beta * s)
+            mine = entry_type(z_i)
             if length <= LANES:
-                sparse, target, place, bits = draw_short(lists, start, mask, shift, f, entry_type(z_i), f_own, u, u_rest)
+                sparse, target, place, bits = draw_16(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+            elif length <= 2 * LANES:
+                sparse, target, place, bits = draw_32(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+            elif length <= 3 * LANES:
+                sparse, target, place, bits = draw_48(lists, start, mask, shift, f, mine, f_own, u, u_rest)
             else:
                 bits = 0
-                sparse = evaluate(lists, start, length, mask, shift, f, entry_type(z_i), f_own, sums)
+                sparse = evaluate(lists, start, length, mask, shift, f, mine, f_own, sums)
                 target = u * sparse + u_rest
                 place = 0
                 for j in range(0, length, LANES):
@@ -167,13 +172,13 @@ def sample_cell(
                     lists[np.uintp(start + place)] += step
             if z_i >= 0:
                 if bits:
-                    mine = np.uintp(start + lowest_bit(bits))
+                    here = np.uintp(start + lowest_bit(bits))
                 else:
-                    mine = np.uintp(start + seek(lists, start, length, mask, entry_type(own)))
+                    here = np.uintp(start + seek(lists, start, length, mask, entry_type(own)))
                 last = np.uintp(start + length - 1)
-                left = lists[mine] - step
+                left = lists[here] - step
                 gone = left < step  # the last token of the topic: the last entry takes its place
-                lists[mine] = lists[last] if gone else left
+                lists[here] = lists[last] if gone else left
                 lists[last] = mask if gone else lists[last]
                 size[w] = length - gone
                 before = np.float64(inverse[own])

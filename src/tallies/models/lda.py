@@ -144,7 +144,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
         return self._lay_out(counts)
 
     def _lay_out(self, counts: sp.csr_array) -> list[Tokens]:
-        self._chain, self._drawn = 0, None
+        self._chain, self._drawn = 0, -1
         rng = engine.stream(self._seed(), 0, 2**31)  # a place no shard has
         rows = counts.shape[0]
         size = self.shard_rows or -(-rows // min(self.shards, rows))
@@ -209,8 +209,8 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
         return self
 
     def _seed(self) -> int:
-        drawn: int | None = getattr(self, "_drawn", None)
-        seed = super()._seed() if self.random_state is not None or drawn is None else drawn
+        drawn: int = getattr(self, "_drawn", -1)
+        seed = super()._seed() if self.random_state is not None or drawn < 0 else drawn
         self._drawn = seed  # random_state=None: one seed for all chains of a fit
         chain = getattr(self, "_chain", 0)
         return seed if chain == 0 else int(np.random.SeedSequence([seed, chain]).generate_state(1, np.uint64)[0] >> 1)
