@@ -14,7 +14,18 @@ import sys
 import numpy as np
 from numba import njit, types
 
-from tallies.kernels.lanes import LANES, accumulate, atomic_add, atomic_load, count_below, draw_16, draw_32, draw_48, find_topic, lowest_bit
+from tallies.kernels.lanes import (
+    LANES,
+    accumulate,
+    atomic_add,
+    atomic_load,
+    count_below,
+    draw_16,
+    draw_32,
+    draw_48,
+    find_topic,
+    lowest_bit,
+)
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SPINS = 4000  # looks at the flag before a waiting thread lets others have the processor: about 10 microseconds
@@ -126,11 +137,17 @@ def sample_cell(
             n_d[k] = n
             f[k] = (real(n) + alpha[k]) * inverse[k]
             extra += n * np.float64(inverse[k])
+        w_next = np.uintp(words[np.uintp(begin)])
+        z_next = z[np.uintp(begin)]
+        start_next = np.int64(at[w_next])
         for i in range(begin, end):
-            w = np.uintp(words[np.uintp(i)])
-            z_i = z[np.uintp(i)]
+            w, z_i, start = w_next, z_next, start_next
             own = np.uintp(z_i)
-            start, length = np.int64(at[w]), np.int64(size[w])
+            length = np.int64(size[w])
+            following = np.uintp(min(i + 1, end - 1))
+            w_next = np.uintp(words[following])
+            z_next = z[following]
+            start_next = np.int64(at[w_next])
             key += GOLDEN
             u = real(mix(key) >> np.uint64(40)) * real(2.0**-24)
             f_own = real(0)
@@ -147,7 +164,7 @@ def sample_cell(
             elif length <= 3 * LANES:
                 sparse, target, place, bits = draw_48(lists, start, mask, shift, f, mine, f_own, u, u_rest)
             else:
-                bits = 0
+                bits = np.int64(0)
                 sparse = evaluate(lists, start, length, mask, shift, f, mine, f_own, sums)
                 target = u * sparse + u_rest
                 place = 0
@@ -155,6 +172,8 @@ def sample_cell(
                     place += count_below(sums, j, target)
             if target < sparse:
                 place = min(place, length - 1)
+                if (bits >> place) & 1:  # the own topic: known without a look into the list
+                    continue
                 new = np.uintp(lists[np.uintp(start + place)] & mask)
                 if new == own:
                     continue
