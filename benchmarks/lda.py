@@ -14,7 +14,7 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +88,10 @@ def ours(X: Any, score: Callable, K: int, seed: int, marks: list[int], threads: 
     return curve
 
 
-def documents(X: sp.csr_array) -> list[list[str]]:
-    """Token lists of counts."""
-    return [[str(v) for v in np.repeat(X.indices[a:b], X.data[a:b])] for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+def documents(X: sp.csr_array) -> Iterator[list[str]]:
+    """Token lists of counts, one at a time."""
+    for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+        yield [str(v) for v in np.repeat(X.indices[a:b], X.data[a:b])]
 
 
 def run_tomotopy(X: Any, score: Callable, K: int, seed: int, marks: list[int], threads: int, alpha: Any, beta: float) -> Curve:
@@ -176,6 +177,17 @@ def run_gensim(X: Any, score: Callable, K: int, seed: int, marks: list[int], thr
 RIVALS = {"tomotopy": run_tomotopy, "lda": run_lda, "sklearn": run_sklearn, "gensim": run_gensim}
 
 
+def peak_memory(name: str, path: str, K: int, copies: int) -> float:
+    """Peak memory of this process in MB for three sweeps over `copies` copies of the corpus; call in a fresh process."""
+    import resource
+
+    X = read(path)[0]
+    X = sp.csr_array(sp.vstack([X] * copies, format="csr"))
+    run = {"tallies": ours, **RIVALS}[name]
+    run(X, lambda phi, alpha: 0.0, K, 1, [3], 1, 0.1, 0.01)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def seconds_to(curve: Curve, perplexity: float) -> float:
     """Seconds until the curve first reaches a perplexity, by linear interpolation; inf if it never does."""
     for (s0, p0, _), (s1, p1, _) in zip([(0.0, np.inf, 0), *curve[:-1]], curve, strict=True):
@@ -194,7 +206,20 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--alpha", default="0.1", help='a number, or "auto": estimated by ours and by tomotopy')
     parser.add_argument("--beta", type=float, default=0.01)
+    parser.add_argument(
+        "--memory", type=int, default=0, metavar="COPIES", help="peak memory with so many copies of the corpus instead"
+    )
     options = parser.parse_args()
+    if options.memory:
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        for K in options.topics:
+            for name in ["tallies", *options.rivals]:
+                with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                    peak = pool.submit(peak_memory, name, options.data, K, options.memory).result()
+                print(f"K={K} {name:9s} peak {peak:.0f} MB with {options.memory} copies of the corpus", flush=True)
+        return
     X, T = read(options.data)
     n_tokens = int(X.data.sum())
     alpha = options.alpha if options.alpha == "auto" else float(options.alpha)
