@@ -122,7 +122,8 @@ def report(
 
     model, options = read_run(run)
     rows = () if data is None else family(model).report_data(model, options, str(data))
-    told = {"held_out": None if data is None else data.resolve() != Path(options["data"]).resolve(), "data_name": Path(options["data"]).name}
+    fitted = Path(options["data"])
+    told = {"held_out": None if data is None else data.resolve() != fitted.resolve(), "data_name": fitted.name}
     page = model.report(out or run / "report.html", *rows, **told, command=f"tallies fit {options['model']} {options['data']} ...")
     if not quiet:
         print(f"Wrote {page}. Open it in a browser; it needs no network.")

@@ -77,6 +77,54 @@ def fit_naive_bayes(
     _fit("naive-bayes", model, data, settings, out, scheduler, threads, force, as_json, quiet)
 
 
+@fit_app.command("lda")
+def fit_lda(
+    data: Annotated[Path, typer.Argument(help="Texts: jsonl, csv, tsv or parquet (also .gz), or a folder of .txt files.")],
+    out: Out,
+    text: Annotated[str, typer.Option(help="Column with the text.")] = "text",
+    topics: Annotated[int, typer.Option("--topics", "-k", help="Number of topics.")] = 20,
+    alpha: Annotated[str, typer.Option(help="Prior of topics in a document: auto (estimated), or a number.")] = "auto",
+    beta: Annotated[str, typer.Option(help="Prior of words in a topic: a number, or auto.")] = "0.01",
+    sweeps: Annotated[int, typer.Option(help="Sweeps over all tokens.")] = 300,
+    burn_in: Annotated[int | None, typer.Option(help="Sweeps before samples are kept; default: two thirds.")] = None,
+    thin: Annotated[int, typer.Option(help="Keep every thin-th sweep after that.")] = 5,
+    chains: Annotated[int, typer.Option(help="Independent chains.")] = 1,
+    min_df: Annotated[float, typer.Option(help="Drop words in fewer documents (below 1: a share).")] = 1,
+    max_df: Annotated[float, typer.Option(help="Drop words in more documents (up to 1: a share).")] = 1.0,
+    stop_words: Annotated[str, typer.Option(help="english, or none.")] = "english",
+    stem: Annotated[bool, typer.Option("--stem", help="Cut words to their stems.")] = False,
+    bigrams: Annotated[bool, typer.Option("--bigrams", help="Pairs of neighbouring words count as words, too.")] = False,
+    counts: Annotated[bool, typer.Option("--counts", help="The table has one column a word, with counts.")] = False,
+    seed: Seed = 0,
+    scheduler: Scheduler = None,
+    threads: Threads = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Topics of texts: latent Dirichlet allocation by collapsed Gibbs sampling."""
+    from tallies import LDA
+
+    model = LDA(
+        n_topics=topics,
+        alpha="auto" if alpha == "auto" else _number(alpha, "--alpha"),
+        beta="auto" if beta == "auto" else _number(beta, "--beta"),
+        max_iter=sweeps,
+        burn_in=sweeps * 2 // 3 if burn_in is None else burn_in,
+        thin=thin,
+        n_chains=chains,
+        random_state=seed,
+    )
+    settings = {"text": text, "stop_words": stop_words, "stem": stem, "bigrams": bigrams}
+    settings |= {"counts": counts, "min_df": _df(min_df), "max_df": _df(max_df, least=1.0)}
+    _fit("lda", model, data, settings, out, scheduler, threads, force, as_json, quiet)
+
+
+def _df(value: float, least: float = 0.0) -> int | float:
+    """A bound on document frequency: a share as it is, a number of documents as a whole one."""
+    return int(value) if value > least and value >= 1 else value
+
+
 def _fit(
     name: str,
     model: Any,
