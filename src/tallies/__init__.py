@@ -8,9 +8,9 @@ from tallies.models import MODELS
 
 if TYPE_CHECKING:
     from tallies.backends import backend
+    from tallies.data.corpus import Corpus
     from tallies.estimator import load
     from tallies.evaluation.score import Score, compare, evaluate
-    from tallies.data.corpus import Corpus
     from tallies.models.gda import GDA
     from tallies.models.lda import LDA
     from tallies.models.naive_bayes import NaiveBayes
