@@ -42,12 +42,22 @@ def bars(title: str, x: dict[str, Any], labels: Sequence[str], series: list[dict
 
 
 def heat(
-    title: str, x: str, y: str, across: Sequence[str], down: Sequence[str], values: Any, texts: Any, tips: Any, **more: Any
+    title: str,
+    x: str,
+    y: str,
+    across: Sequence[str],
+    down: Sequence[str],
+    values: Any,
+    texts: Any = None,
+    tips: Any = None,
+    **more: Any,
 ) -> Chart:
-    """A matrix of coloured cells; scale="sign" is centred on 0 when `domain` is."""
-    chart = {"kind": "heat", "title": title, "x": {"title": x}, "y": {"title": y}, "across": across, "down": down}
-    rows = [[name, *row] for name, row in zip(down, texts, strict=True)]
-    return {**chart, "values": values, "texts": texts, "tips": tips, "columns": [f"{y} / {x}", *across], "rows": rows, **more}
+    """A matrix of coloured cells; scale="sign" is centred on 0 when `domain` is. Without texts its numbers are the table."""
+    chart = {"kind": "heat", "title": title, "x": {"title": x}, "y": {"title": y}, "across": across, "down": down, "values": values}
+    chart |= {"columns": [f"{y} / {x}", *across]}
+    if texts is not None:
+        chart |= {"texts": texts, "tips": tips, "rows": [[name, *row] for name, row in zip(down, texts, strict=True)]}
+    return {**chart, **more}
 
 
 def points(
@@ -62,7 +72,11 @@ def points(
     rows: Sequence[Any],
     **more: Any,
 ) -> Chart:
-    """A map of points with shapes and colours by group; `outlines` are closed curves, `names` words in the plane."""
+    """A map of points with shapes and colours by group; `outlines` are closed curves, `names` words in the plane.
+
+    `sizes` (0 to 1) makes circles of that area, `values` colours by an amount, `keys` are the items of `select`, `words` stand at
+    the points, `arrows` leave the origin, `links` join points a and b with width w; bare=True draws no axes.
+    """
     return {
         "kind": "points",
         "title": title,

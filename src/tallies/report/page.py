@@ -25,6 +25,10 @@ from tallies.storage import atomic
 DIGITS = 6  # significant digits of numbers in the page: more than any reader or pixel can tell
 
 
+Run = tuple[str, str, str]  # a piece of text, the class of its mark ("" for none), what the mark says
+Tag = tuple[str, str, int, str]  # a word that selects: its text, the selector, the item, the class of its mark
+
+
 class Section:
     """A part of the page with a heading; its methods add to it, in order, and return it."""
 
@@ -75,6 +79,28 @@ class Section:
 
     def code(self, text: str) -> Section:
         self.parts.append(f'<pre tabindex="0"><code>{escape(text)}</code></pre>')
+        return self
+
+    def passages(
+        self,
+        items: Iterable[tuple[Sequence[int], str, Sequence[Tag], Sequence[Run]]],
+        of: str = "",
+        search: str = "",
+        most: int = 12,
+    ) -> Section:
+        """Texts with marked words: keys of the selector `of` that they belong to, heading, tags, runs of text.
+
+        With `search`, the label of a box, the reader can look for words; `most` are shown at a time.
+        """
+        body = "".join(
+            f'<li data-keys="{" ".join(map(str, keys))}"><h4>{escape(heading)}</h4>{_tags(tags)}'
+            f'<p dir="auto">{_runs(runs)}</p></li>'
+            for keys, heading, tags, runs in items
+        )
+        box = f'<label>{escape(search)}<br><input type="search" autocomplete="off"></label>' if search else ""
+        self.parts.append(
+            f'<div class="passages" data-of="{escape(of)}" data-most="{most}">{box}<p class="soft"></p><ul>{body}</ul></div>'
+        )
         return self
 
     def beside(self) -> Section:
@@ -228,6 +254,23 @@ def compact(value: Any) -> Any:
     return value if isinstance(value, bool | int | str) or value is None else str(value)
 
 
+def _tags(tags: Sequence[Tag]) -> str:
+    """Words above a text that select an item of the page, each with the mark that it has in the text."""
+    inside = "".join(
+        f'<button type="button" data-pick="{escape(pick)}" data-index="{index}">'
+        f'<i class="{escape(mark)}">{escape(text)}</i></button>'
+        for text, pick, index, mark in tags
+    )
+    return f'<div class="tags">{inside}</div>' if inside else ""
+
+
+def _runs(runs: Sequence[Run]) -> str:
+    return "".join(
+        f'<mark class="{escape(mark)}" title="{escape(title)}">{escape(text)}</mark>' if mark else escape(text)
+        for text, mark, title in runs
+    )
+
+
 def _cell_class(value: Any, numeric: bool) -> str:
     return ' class="num"' if numeric else ' class="long"' if isinstance(value, str) and len(value) > 40 else ""
 
@@ -235,7 +278,8 @@ def _cell_class(value: Any, numeric: bool) -> str:
 def _plain_table(chart: dict[str, Any]) -> str:
     """The numbers of a chart for readers without scripts."""
     chart = {**chart, **(chart.get("none") or (chart["views"][0] if chart.get("views") else {}))}
-    rows = "".join("<tr>" + "".join(f"<td>{escape(show(v))}</td>" for v in row) + "</tr>" for row in chart["rows"][:50])
+    found = chart["rows"] if "rows" in chart else [[name, *row] for name, row in zip(chart["down"], chart["values"], strict=True)]
+    rows = "".join("<tr>" + "".join(f"<td>{escape(show(v))}</td>" for v in row) + "</tr>" for row in found[:50])
     head = "".join(f"<th>{escape(c)}</th>" for c in chart["columns"])
     return f'<div class="box"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 

@@ -75,7 +75,7 @@ const Charts = (() => {
     const yTicks = ticks(y0, y1, 5).filter((t) => !log.y || Number.isInteger(t));
     const show = (axis, t) => (log[axis] ? number(10 ** t) : number(t));
     const left = Math.max(...yTicks.map((t) => show("y", t).length), 2) * 7 + 8;
-    const box = { left, right: width - 12, top: 26, bottom: height - 42 };
+    const box = spec.bare ? { left: 70, right: width - 70, top: 16, bottom: height - 16 } : { left, right: width - 12, top: 26, bottom: height - 42 };
     if (spec.equal) { // one unit is as long upwards as sideways
       const unit = Math.max((x1 - x0) / (box.right - box.left), (y1 - y0) / (box.bottom - box.top));
       const [mx, my] = [(x0 + x1) / 2, (y0 + y1) / 2];
@@ -85,6 +85,7 @@ const Charts = (() => {
     const X = (v) => box.left + ((value("x", v) - x0) / (x1 - x0)) * (box.right - box.left);
     const Y = (v) => box.bottom - ((value("y", v) - y0) / (y1 - y0)) * (box.bottom - box.top);
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
+    if (spec.bare) return { root, box, X, Y, x0, x1, y0, y1 }; // places mean nothing by themselves, as in a network
     const back = svg("g", {});
     for (const t of ticks(y0, y1, 5)) {
       if (log.y && !Number.isInteger(t)) continue;
@@ -156,7 +157,7 @@ const Charts = (() => {
   function bars(spec, width, picked) {
     const n = spec.labels.length, G = spec.series.length;
     const thick = G === 1 ? 18 : Math.max(7, Math.min(14, 44 / G)), gap = G === 1 ? 7 : 14;
-    const values = spec.series.flatMap((s) => [...s.values, ...(s.low || []), ...(s.high || [])]);
+    const values = [...spec.series.flatMap((s) => [...s.values, ...(s.low || []), ...(s.high || [])]), ...(spec.behind ? spec.behind.values : [])];
     let [low, high] = spec.x.domain || extent([0, ...values]);
     if (low > 0) low = 0;
     const longest = Math.max(...spec.labels.map((l) => l.length), 1);
@@ -173,6 +174,8 @@ const Charts = (() => {
       const y = top + i * (thick * G + gap) + gap / 2;
       const chosen = spec.keys && picked !== null && spec.keys[i] === picked;
       root.append(svg("text", { x: left - 8, y: y + (thick * G) / 2 + 4, "text-anchor": "end", "font-weight": chosen ? 700 : null }, clip(label, left - 10)));
+      if (spec.behind) root.append(svg("rect", { x: X(0), y, width: Math.max(X(spec.behind.values[i]) - X(0), 1), height: thick * G, class: "behind", rx: 2 }));
+      const more = spec.behind ? `\n${spec.behind.name}: ${number(spec.behind.values[i])}` : "";
       spec.series.forEach((s, g) => {
         const v = s.values[i];
         if (v === null) return;
@@ -182,13 +185,24 @@ const Charts = (() => {
         root.append(svg("rect", { x: a, y: yy, width: Math.max(b - a, 1), height: thick - (G > 1 ? 1 : 0), class: colour(c) + dim, "stroke-width": 0, rx: 2 }));
         if (s.low) root.append(svg("path", { d: `M${X(s.low[i])},${yy + thick / 2}H${X(s.high[i])}`, class: "base" }));
         if (chosen) root.append(svg("rect", { x: a - 1, y: yy - 1, width: Math.max(b - a, 1) + 2, height: thick + 2, class: "picked", rx: 3 }));
-        if (thick >= 10) root.append(svg("text", { x: (v < 0 ? X(0) : b) + 5, y: yy + thick / 2 + 4, class: "tick" + dim }, number(v, 3)));
-        stops.push({ x: b, y: yy + thick / 2, box: [0, yy, width, yy + thick], key, tip: `${label}${s.name ? "\n" + s.name : ""}\n${spec.x.title}: ${number(v)}` });
+        const end = Math.max(b, s.high ? X(s.high[i]) : b, spec.behind ? X(spec.behind.values[i]) : b);
+        const range = s.low ? ` (${number(s.low[i], 3)} to ${number(s.high[i], 3)})` : "";
+        if (thick >= 10) root.append(svg("text", { x: (v < 0 && !s.low ? X(0) : end) + 5, y: yy + thick / 2 + 4, class: "tick" + dim }, number(v, 3)));
+        stops.push({ x: b, y: yy + thick / 2, box: [0, yy, width, yy + thick], key, tip: `${label}${s.name ? "\n" + s.name : ""}\n${spec.x.title}: ${number(v)}${range}${more}` });
       });
     });
     root.append(svg("path", { d: `M${X(0)},${top}V${height - 40}`, class: "base" }));
     root.append(svg("text", { x: (left + right) / 2, y: height - 6, "text-anchor": "middle", class: "axis" }, clip(spec.x.title, width)));
     return { root, stops };
+  }
+
+  function paint(values, shade) { // a matrix as the address of a picture, one pixel a cell
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [values[0].length, values.length];
+    const pen = canvas.getContext("2d"), image = pen.createImageData(canvas.width, canvas.height);
+    values.flat().forEach((v, i) => image.data.set([...shade(v), 255], 4 * i));
+    pen.putImageData(image, 0, 0);
+    return canvas.toDataURL();
   }
 
   function heat(spec, width, picked) {
@@ -197,7 +211,7 @@ const Charts = (() => {
     const left = Math.min(side(spec.down), width * 0.3, 180) + 18;
     const cell = Math.max(Math.min((width - left - 4) / C, 130, Math.max(560 / R, 12)), 2), tall = Math.min(cell, R < 6 ? 64 : 46);
     const turn = Math.max(...spec.across.map((l) => l.length)) * 6.8 > cell - 4;
-    const top = 24 + (turn ? Math.min(side(spec.across), 110) : 18), height = top + R * tall + 8;
+    const top = 24 + (cell < 11 ? 0 : turn ? Math.min(side(spec.across), 110) : 18), height = top + R * tall + 8;
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
     const stops = [], named = tall >= 11, [low, high] = spec.domain || extent(spec.values.flat());
     const key = (i) => (spec.keys ? spec.keys[i] : i), line = picked === null ? -1 : spec.down.findIndex((_, i) => key(i) === picked);
@@ -211,36 +225,87 @@ const Charts = (() => {
         ? svg("text", { x: 0, y: 0, transform: `translate(${x + 4} ${top - 6}) rotate(-90)`, "font-weight": line === j && spec.keys ? 700 : null }, clip(l, top - 30))
         : svg("text", { x, y: top - 6, "text-anchor": "middle", "font-weight": line === j && spec.keys ? 700 : null }, l));
     });
-    spec.values.forEach((row, i) => row.forEach((v, j) => {
-      const t = v === null ? 0 : (v - low) / (high - low || 1), rgb = spec.scale === "sign" ? mix(SIGN, t) : mix(AMOUNT, flip ? 1 - t : t);
-      const [x, y] = [left + j * cell, top + i * tall];
+    const shade = (v) => {
+      const t = v === null ? 0 : (v - low) / (high - low || 1);
+      return spec.scale === "sign" ? mix(SIGN, t) : mix(AMOUNT, flip ? 1 - t : t);
+    };
+    const told = (i, j) => (spec.tips ? spec.tips[i][j] : `${spec.down[i]}\n${spec.across[j]}\n${spec.unit || "value"}: ${number(spec.values[i][j], 3)}`);
+    if (R * C > 2500) { // one picture: a browser is slow with many thousand shapes
+      root.append(svg("image", { x: left, y: top, width: C * cell, height: R * tall, preserveAspectRatio: "none", href: paint(spec.values, shade), class: "sharp" }));
+      spec.values.forEach((row, i) => row.forEach((v, j) => {
+        const [x, y] = [left + j * cell, top + i * tall];
+        stops.push({ x: x + cell / 2, y: y + tall / 2, box: [x, y, x + cell, y + tall], key: spec.select ? key(i) : undefined, get tip() { return told(i, j); } });
+      }));
+    } else spec.values.forEach((row, i) => row.forEach((v, j) => {
+      const rgb = shade(v), [x, y] = [left + j * cell, top + i * tall];
       root.append(svg("rect", { x, y, width: Math.max(cell - 1, 1), height: Math.max(tall - 1, 1), ...(spec.empty && v === 0 ? { class: "none" } : { fill: `rgb(${rgb})` }) }));
       const text = spec.texts ? spec.texts[i][j] : "";
       if (text && text.length * 7 < cell && tall >= 15) root.append(svg("text", { x: x + cell / 2, y: y + tall / 2 + 4, "text-anchor": "middle", class: dark(rgb) ? "on-dark" : "on-light" }, text));
-      stops.push({ x: x + cell / 2, y: y + tall / 2, box: [x, y, x + cell, y + tall], key: spec.select ? key(i) : undefined, tip: spec.tips[i][j] });
+      stops.push({ x: x + cell / 2, y: y + tall / 2, box: [x, y, x + cell, y + tall], key: spec.select ? key(i) : undefined, tip: told(i, j) });
     }));
     if (line >= 0) root.append(svg("rect", { x: left - 1, y: top + line * tall - 1, width: C * cell + 1, height: tall + 1, class: "picked" }));
     return { root, stops };
   }
 
+  // a map: shapes by group, or coloured by an amount (`values`), or circles of given area (`sizes`, 0 to 1); arrows from the middle,
+  // links between points, words
   function points(spec, width, picked) {
-    const height = Math.min(Math.max(width * 0.62, 280), 520);
-    const shapes = spec.outlines || [];
-    const pad = ([a, b]) => [a - (b - a) * 0.04, b + (b - a) * 0.04];
-    const f = frame(spec, width, height, pad(extent([...spec.px, ...shapes.flatMap((o) => o.x)])), pad(extent([...spec.py, ...shapes.flatMap((o) => o.y)])));
-    const off = (key) => (picked !== null && key !== picked ? " dim" : "");
+    const height = spec.bare ? Math.min(Math.max(width * 0.75, 300), 620) : Math.min(Math.max(width * 0.62, 280), 520);
+    const shapes = spec.outlines || [], arrows = spec.arrows || [], margin = spec.sizes ? 0.12 : 0.04;
+    const pad = ([a, b]) => [a - (b - a) * margin, b + (b - a) * margin];
+    const f = frame(spec, width, height, pad(extent([...spec.px, ...[...shapes, ...arrows].flatMap((o) => o.x)])), pad(extent([...spec.py, ...[...shapes, ...arrows].flatMap((o) => o.y)])));
+    const key = (i) => (spec.keys ? spec.keys[i] : spec.group[i]), off = (k) => (picked !== null && k !== picked ? " dim" : "");
+    const faded = (a, b) => (picked !== null && a !== picked && b !== picked ? " dim" : "");
     shapes.forEach((o) => {
       const d = o.x.map((v, i) => `${i ? "L" : "M"}${f.X(v)},${f.Y(o.y[i])}`).join("") + "Z";
       f.root.append(svg("path", { d, class: `area ${colour(o.key)}${off(o.key)}` }), svg("path", { d, class: `line ${colour(o.key)}${off(o.key)}`, "fill-opacity": 0, "stroke-dasharray": dash(o.key) }));
     });
-    const stops = [], r = spec.px.length > 800 ? 2.2 : 3.4;
-    spec.px.forEach((v, i) => {
-      const k = spec.group[i];
-      f.root.append(shape(k, f.X(v), f.Y(spec.py[i]), r, { class: colour(k) + off(k), "fill-opacity": 0.75, "stroke-width": 0 }));
-      if (spec.rings && spec.rings[i]) f.root.append(svg("circle", { cx: f.X(v), cy: f.Y(spec.py[i]), r: r + 4, class: "picked" + off(k), "stroke-width": 1.5 }));
-      stops.push({ x: f.X(v), y: f.Y(spec.py[i]), tip: spec.tips[i], key: k });
+    const stops = [];
+    (spec.links || []).forEach((l) => {
+      const [x, y, u, v] = [f.X(spec.px[l.a]), f.Y(spec.py[l.a]), f.X(spec.px[l.b]), f.Y(spec.py[l.b])];
+      const d = spec.ring ? `M${x},${y}Q${(x + u) / 4 + (f.box.left + f.box.right) / 4},${(y + v) / 4 + (f.box.top + f.box.bottom) / 4} ${u},${v}` : `M${x},${y}L${u},${v}`;
+      f.root.append(svg("path", { d, class: "link " + colour(l.colour || 0) + faded(key(l.a), key(l.b)), "stroke-width": 0.7 + 5 * l.w, "stroke-dasharray": l.dash ? "5 4" : null }));
     });
-    (spec.names || []).forEach((n) => f.root.append(svg("text", { x: f.X(n.x), y: f.Y(n.y) + 4, "text-anchor": "middle", class: "halo" + off(n.key) }, clip(n.text, Math.min(160, width / 4)))));
+    const small = spec.px.length > 800 ? 2.2 : 3.4, largest = Math.min(width, 700) * 0.055 * Math.min(1, Math.sqrt(25 / spec.px.length));
+    const radius = (i) => (spec.sizes ? Math.max(3, largest * Math.sqrt(spec.sizes[i])) : small);
+    const [low, high] = spec.domain || extent(spec.values || []);
+    spec.px.forEach((v, i) => {
+      const [x, y, r, k, g] = [f.X(v), f.Y(spec.py[i]), radius(i), key(i), spec.group[i]];
+      if (spec.values) {
+        const t = spec.values[i], fill = t === null ? "none" : `rgb(${mix(AMOUNT, (t - low) / (high - low || 1))})`;
+        f.root.append(svg("circle", { cx: x, cy: y, r: r + 0.6, class: "amount" + off(k), fill }));
+      } else if (spec.sizes) f.root.append(svg("circle", { cx: x, cy: y, r, class: "bubble " + colour(g) + off(k) }));
+      else f.root.append(shape(g, x, y, r, { class: colour(g) + off(k), "fill-opacity": 0.75, "stroke-width": 0 }));
+      if ((spec.rings && spec.rings[i]) || (spec.keys && k === picked)) f.root.append(svg("circle", { cx: x, cy: y, r: r + 4, class: "picked" + off(k), "stroke-width": 1.5 }));
+      stops.push({ x, y, box: [x - r / 2, y - r / 2, x + r / 2, y + r / 2], tip: spec.tips[i], key: k });
+    });
+    arrows.forEach((o) => {
+      const [x, y, u, v] = [f.X(0), f.Y(0), f.X(o.x), f.Y(o.y)], turn = Math.atan2(v - y, u - x);
+      const head = [2.6, -2.6].map((a) => `M${u},${v}L${u + 8 * Math.cos(turn + a)},${v + 8 * Math.sin(turn + a)}`).join("");
+      f.root.append(svg("path", { d: `M${x},${y}L${u},${v}${head}`, class: "arrow" + off(o.key) }));
+      stops.push({ x: u, y: v, tip: o.tip, key: o.key });
+    });
+    const taken = []; // words that would hide each other are left out, the earlier ones stay
+    const word = (x, y, text, k, anchor) => {
+      const shown = clip(text, Math.min(160, width / 4)), w = shown.length * 6.8, at = anchor === "middle" ? x - w / 2 : anchor === "end" ? x - w : x;
+      const left = Math.min(Math.max(at, 0), width - w);
+      if (!spec.names && k !== picked && taken.some((t) => left < t[2] && left + w > t[0] && Math.abs(y - t[1]) < 13)) return;
+      taken.push([left, y, left + w]);
+      f.root.append(svg("text", { x: left, y, class: "halo" + off(k) }, shown));
+    };
+    arrows.forEach((o) => word(f.X(o.x) + (o.x < 0 ? -4 : 4), f.Y(o.y) + (o.y < 0 ? 12 : -4), o.text, o.key, o.x < 0 ? "end" : "start"));
+    if (spec.words) spec.px.forEach((v, i) => {
+      if (!spec.words[i]) return;
+      if (spec.sizes) word(f.X(v), f.Y(spec.py[i]) + 4, spec.words[i], key(i), "middle");
+      else word(f.X(v) + (v < 0 ? -8 : 8), f.Y(spec.py[i]) + 4, spec.words[i], key(i), v < 0 ? "end" : "start");
+    });
+    (spec.names || []).forEach((n) => word(f.X(n.x), f.Y(n.y) + 4, n.text, n.key, "middle"));
+    if (spec.values) { // what the colours mean
+      const wide = 110, x = f.box.right - wide;
+      for (let i = 0; i < 22; i++) f.root.append(svg("rect", { x: x + i * 5, y: 14, width: 5.5, height: 8, fill: `rgb(${mix(AMOUNT, i / 21)})` }));
+      f.root.append(svg("text", { x: f.box.right, y: 9, "text-anchor": "end", class: "tick" }, clip(spec.amount || "", wide * 1.6)));
+      f.root.append(svg("text", { x: x - 5, y: 22, "text-anchor": "end", class: "tick" }, number(low, 3)), svg("text", { x: f.box.right, y: 34, "text-anchor": "end", class: "tick" }, number(high, 3)));
+    }
     return { root: f.root, stops };
   }
 

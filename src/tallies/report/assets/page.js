@@ -5,6 +5,8 @@
   const picks = data.picks; // [{key, label, items}]
   const chosen = Object.fromEntries(picks.map((p) => [p.key, null]));
   let last = picks.length ? picks[0].key : null; // the selector that arrow keys step
+  const slides = {}; // sliders by key; null: untouched
+  for (const c of data.charts) for (const view of [c, c.none, ...(c.views || [])]) if (view && view.slide) slides[view.slide.key] = null;
   const figures = [];
   const tip = document.getElementById("tip"), live = document.getElementById("live");
 
@@ -21,10 +23,15 @@
   function pick(key, index, tell = true) {
     chosen[key] = index;
     last = key;
-    const parts = picks.filter((p) => chosen[p.key] !== null).map((p) => `${encodeURIComponent(p.key)}=${encodeURIComponent(p.items[chosen[p.key]])}`);
-    history.replaceState(null, "", parts.length ? "#" + parts.join("&") : location.pathname + location.search);
+    address();
     refresh();
     if (tell) live.textContent = index === null ? `${key}: ${picks.find((p) => p.key === key).none}` : `${key}: ${items(key)[index]}`;
+  }
+
+  function address() {
+    const parts = picks.filter((p) => chosen[p.key] !== null).map((p) => `${encodeURIComponent(p.key)}=${encodeURIComponent(p.items[chosen[p.key]])}`);
+    for (const key of Object.keys(slides)) if (slides[key] !== null) parts.push(`${key}=${slides[key]}`);
+    history.replaceState(null, "", parts.length ? "#" + parts.join("&") : location.pathname + location.search);
   }
 
   function read() { // the selection that the address names; plain anchors are left to the browser
@@ -35,6 +42,7 @@
       const [key, value] = part.split("=").map(decodeURIComponent);
       const p = picks.find((q) => q.key === key), index = p ? p.items.indexOf(value) : -1;
       if (index >= 0) chosen[key] = index;
+      if (key in slides && Number(value) >= 0 && Number(value) <= 1) slides[key] = Number(value);
     }
     refresh();
   }
@@ -138,16 +146,45 @@
     return { ...chart, ...(view || chart.none || chart.views[0]) };
   }
 
+  // words by relevance: weight log p(word | topic) + (1 - weight) log (p(word | topic) / p(word)), as bars of tokens
+  function ranked(spec) {
+    const weight = slides[spec.slide.key] === null ? spec.slide.value : slides[spec.slide.key];
+    const score = spec.words.map((_, i) => Math.log(spec.inside[i]) - (1 - weight) * Math.log(spec.all[i]));
+    const order = score.map((_, i) => i).sort((a, b) => score[b] - score[a]).slice(0, spec.most);
+    const of = (values) => order.map((i) => values[i]);
+    return { ...spec, kind: "bars", labels: of(spec.words), series: [{ name: "", values: of(spec.inside) }], behind: { name: spec.behindName, values: of(spec.all) },
+      rows: order.map((i) => [spec.words[i], spec.inside[i], spec.all[i]]) };
+  }
+
+  function slider(figure, slide) {
+    const id = "slide-" + slide.key, value = slides[slide.key] === null ? slide.value : slides[slide.key];
+    if (!figure.slider) {
+      const input = html("input", { id, type: "range", min: 0, max: 1, step: 0.05 }), output = html("output", { for: id });
+      input.addEventListener("input", () => { slides[slide.key] = Number(input.value); address(); refresh(); });
+      figure.slider = html("div", { class: "slide" }, html("label", { for: id }, slide.label), input, output);
+      figure.chips.after(figure.slider);
+    }
+    figure.slider.children[1].value = value;
+    figure.slider.children[2].textContent = `${value.toFixed(2)} – ${slide.means[value < 0.35 ? 0 : value < 0.75 ? 1 : 2]}`;
+  }
+
   function draw(figure) {
-    const spec = current(figure.chart), picked = spec.select ? chosen[spec.select] : null;
+    let spec = current(figure.chart);
+    if (figure.slider) figure.slider.hidden = !spec.slide;
+    if (spec.slide) {
+      slider(figure, spec.slide);
+      spec = ranked(spec);
+    }
+    const picked = spec.select ? chosen[spec.select] : null, now = JSON.stringify([chosen, slides]);
     const width = Math.max(Math.floor(figure.node.clientWidth), 240);
-    if (figure.svg && figure.width === width && figure.seen === JSON.stringify(chosen)) return;
-    Object.assign(figure, { width, seen: JSON.stringify(chosen), spec });
+    if (figure.svg && figure.width === width && figure.seen === now) return;
+    if (!spec.rows) spec.rows = spec.values.map((row, i) => [spec.down[i], ...row]); // a large matrix is in the page once
+    Object.assign(figure, { width, seen: now, spec });
     const focused = figure.svg && document.activeElement === figure.svg;
     const { root, stops } = Charts.draw[spec.kind](spec, width, picked);
     figure.heading.textContent = spec.title;
     figure.caption.textContent = spec.caption || "";
-    figure.svg ? figure.svg.replaceWith(root) : figure.chips.after(root);
+    figure.svg ? figure.svg.replaceWith(root) : (figure.slider || figure.chips).after(root);
     figure.svg = root;
     listen(root, stops, spec.select, spec.title);
     if (focused) root.focus({ preventScroll: true });
@@ -255,10 +292,44 @@
       const want = chosen[table.dataset.rowsOf];
       for (const row of table.tBodies[0].rows) row.hidden = want !== null && row.dataset.key !== String(want);
     });
+    document.querySelectorAll(".passages").forEach(passages);
+    document.querySelectorAll("[data-pick]").forEach((node) => node.setAttribute("aria-pressed", String(chosen[node.dataset.pick] === Number(node.dataset.index))));
+  }
+
+  // texts: those of the selected item, and those that hold what was typed; only the first few are shown
+  function passages(node) {
+    const want = node.dataset.of in chosen ? chosen[node.dataset.of] : null, box = node.querySelector("input"), words = box ? box.value.trim().toLowerCase().split(/\s+/) : [];
+    let met = 0;
+    const shown = [];
+    for (const item of node.querySelectorAll(":scope > ul > li")) {
+      const text = words[0] ? item.textContent.toLowerCase() : "";
+      const fits = (want === null || item.dataset.keys.split(" ").includes(String(want))) && words.every((w) => text.includes(w));
+      met += fits;
+      item.hidden = !fits || met > Number(node.dataset.most);
+      if (!item.hidden) shown.push(item);
+    }
+    node.querySelector(".soft").textContent = met === shown.length ? `${met} shown` : `${shown.length} of ${met} shown; select or search to see others`;
+  }
+  function texts() {
+    for (const node of document.querySelectorAll(".passages")) {
+      const box = node.querySelector("input");
+      if (!box) continue;
+      box.addEventListener("input", () => { passages(node); live.textContent = node.querySelector(".soft").textContent; });
+      box.addEventListener("keydown", (event) => { if (event.key === "Escape") { box.value = ""; passages(node); event.stopPropagation(); } });
+    }
+    document.addEventListener("click", (event) => {
+      const node = event.target.closest("[data-pick]");
+      if (!node || !(node.dataset.pick in chosen)) return;
+      const index = Number(node.dataset.index);
+      pick(node.dataset.pick, chosen[node.dataset.pick] === index ? null : index);
+      event.preventDefault();
+    });
   }
 
   selectors();
   document.querySelectorAll("figure[data-chart]").forEach(build);
+  texts();
+  refresh();
   read();
   addEventListener("hashchange", read);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => figures.forEach((f) => { f.width = 0; draw(f); }));
@@ -267,7 +338,7 @@
   addEventListener("keydown", (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
     if (event.key === "ArrowRight" || event.key === "ArrowLeft") { if (picks.length) { step(event.key === "ArrowRight" ? 1 : -1); event.preventDefault(); } }
-    else if (event.key === "Escape") { for (const p of picks) chosen[p.key] = null; if (picks.length) pick(last, null); }
+    else if (event.key === "Escape") { for (const p of picks) chosen[p.key] = null; for (const key of Object.keys(slides)) slides[key] = null; if (picks.length) pick(last, null); }
   });
   document.documentElement.dataset.ready = "yes";
 })();
