@@ -1,0 +1,387 @@
+"""The variational fit of a PLN whose covariance is full, diagonal, spherical or given: the five verbs and their tables.
+
+With q_i = N(M_i, diag S2_i), row weights v_i, N = sum v_i, R = M - X B and A = exp(O + M + S2/2), the bound is
+
+    J = sum_i v_i [Y(O + M) - A - log Y! + (log S2 + 1)/2] - (N log|Sigma| + tr Omega (R'vR + diag sum v S2)) / 2     (eq. 1)
+
+B = (X'vX)^-1 X'vM and Sigma = (R'vR + diag sum v S2) / N are its maximum given the rows, so they are profiled out. S2 is
+eliminated through p scalars w_j, of which S2_ij is the root of
+
+    S2_ij (w_j + A_ij) = 1                                                                                            (eq. 2)
+
+(at the optimum w_j = Omega_jj). What is left, F(M, log w) = -J, is smooth and unconstrained; with u = S2^2 / (1 + S2^2 A/2)
+
+    dF/dM = v (R Omega + A - Y + (w - Omega_jj) u A / 2),       dF/dlog w = w (w - Omega_jj) sum_i v u / 2            (eq. 3)
+
+F is minimised by preconditioned L-BFGS. M and the pairs stay with their shard (`tallies.lbfgs`), so an iteration takes two sweeps:
+one tries a step and adds up R'vR, one takes the gradient and adds up the dot products. A trial that does not lower F
+is tried again, shorter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from tallies import lbfgs
+from tallies.kernels import pln_plain
+
+MEMORY = 8  # pairs kept by L-BFGS
+START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
+STARTS = 3  # sweeps of the diagonal model before the first gradient
+REACH_M, REACH_W = 3.0, 1.0  # longest step of one mean and of one log w: beyond e^3 the exponential is not a parabola
+SMALL = 60_000  # counts below which NumPy ends before a compiler would have begun
+
+
+class Shard(NamedTuple):
+    """Some rows of the data."""
+
+    Y: np.ndarray  # counts, 0 where missing                        (n, p)
+    O: np.ndarray  # offsets, -1e4 where the count is missing       (n, p)
+    X: np.ndarray  # design                                         (n, d)
+    v: np.ndarray  # row weights                                    (n,)
+    start: int  # place of the first row among all rows
+    rows: int  # number of rows of all shards
+    constant: float  # sum of v log Y!
+    M: np.ndarray | None = None  # means to begin with              (n, p)
+
+
+class Survey(NamedTuple):
+    """Sums of the raw data."""
+
+    weight: float  # N
+    n_j: np.ndarray  # sum of v Y                                   (p,)
+    e_j: np.ndarray  # sum of v exp(O)                              (p,)
+    XvX: np.ndarray  # X'vX                                         (d, d)
+    rootX: np.ndarray | None  # sqrt(v) X, kept where p > n         (n, d)
+
+
+class Params(NamedTuple):
+    """The small global state: model parameters, the trial point's global part, and the state of the line search."""
+
+    phase: int  # START, TRIAL or GRADIENT
+    B: np.ndarray  # coefficients                                   (d, p)
+    Omega: np.ndarray  # precision: matrix, diagonal, or R Omega    (p, p) | (p,) | (n, p)
+    omega: np.ndarray  # diagonal of the precision                  (p,)
+    w: np.ndarray  # of eq. 2, at the current point                 (p,)
+    w_trial: np.ndarray  # and at the point to try                  (p,)
+    F: float  # value at the current point, constants included
+    path: tuple[float, ...]  # values after the last accepted steps
+    step: float  # length of the step to try
+    slope: float  # g'd of the direction
+    fresh: bool  # the direction is new
+    toward: Any  # lbfgs.Direction of the rows
+    d_w: np.ndarray  # direction of log w                           (p,)
+    g_w: np.ndarray  # gradient of log w                            (p,)
+    S_w: np.ndarray  # its pairs                                    (m, p)
+    Y_w: np.ndarray  #                                              (m, p)
+    order: tuple[int, ...]  # slots in use, oldest first
+    slot: int  # slot the next pair goes to, -1: no pair to write
+    D_w: np.ndarray  # preconditioner of log w                      (p,)
+    tries: int  # sweeps of the start, or steps tried in this direction
+    met: bool  # the stopping rule is met
+    stuck: bool  # no step lowers F any more
+    XvX: np.ndarray  # X'vX                                         (d, d)
+    weight: float  # N
+    rootX: np.ndarray | None  # sqrt(v) X where p > n               (n, d)
+
+
+class Latents(NamedTuple):
+    """What the rows keep: the current point, the trial point, and the L-BFGS pairs."""
+
+    M: np.ndarray  # variational means                              (n, p)
+    S2: np.ndarray  # variational variances                         (n, p)
+    M_trial: np.ndarray  #                                          (n, p)
+    S2_trial: np.ndarray  #                                         (n, p)
+    A: np.ndarray  # exp(O + M + S2/2) at the trial point           (n, p)
+    g: np.ndarray  # gradient at the current point                  (n, p)
+    D: np.ndarray  # preconditioner at the current point            (n, p) float32
+    d: np.ndarray  # direction                                      (n, p) float32
+    S: np.ndarray  # pairs: moves of M                              (m, n, p) float32
+    Y: np.ndarray  # pairs: moves of the gradient                   (m, n, p) float32
+
+
+class Tally(NamedTuple):
+    """Sums over a shard: of a trial (fit, P, G, s2) or of a gradient (table, T)."""
+
+    fit: float  # sum v [Y(O+M) - A + log(S2)/2 - log Y!]
+    slope: float  # g'd over the rows
+    P: np.ndarray  # X'vR about the current B                       (d, p)
+    G: np.ndarray  # R'vR, its diagonal, or sqrt(v) R in its place  (p, p) | (p,) | (n, p)
+    s2: np.ndarray  # sum v S2                                      (p,)
+    T: np.ndarray  # sum v u                                        (p,)
+    table: Any  # lbfgs.Dots
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """The verbs. `kind` is "full", "diagonal", "spherical" or "given"; with `B` given too, only the rows are fitted."""
+
+    kind: str = "full"
+    Sigma: np.ndarray | None = None  # of kind "given"
+    B: np.ndarray | None = None  # fixed coefficients: the projection of new rows
+    w: np.ndarray | None = None  # of a former fit, to go on from
+    tol: float = 5e-8  # stop when five steps together gain less than this part of the bound
+
+    def survey(self, shard: Shard) -> Survey:
+        vX = shard.v[:, None] * shard.X
+        return Survey(
+            shard.v.sum(), shard.v @ shard.Y, shard.v @ np.exp(shard.O), shard.X.T @ vX,
+            _in_place(shard, np.sqrt(shard.v)[:, None] * shard.X) if self._wide(shard) else None,
+        )  # fmt: skip
+
+    def init(self, survey: Survey, rng: np.random.Generator) -> Params:
+        p, d = len(survey.n_j), len(survey.XvX)
+        mean = np.log(np.maximum(survey.n_j, 0.5) / np.maximum(survey.e_j, 1e-300))
+        B = self.B if self.B is not None else np.zeros((d, p))
+        Omega, omega = (np.zeros(0), np.ones(p)) if self.Sigma is None else _invert(self.Sigma)[::2]
+        w = self.w if self.w is not None else np.array(omega)
+        nothing = np.zeros(p)
+        pairs = np.zeros((MEMORY, p))
+        here = lbfgs.Direction(0.0, np.zeros(MEMORY), np.zeros(MEMORY))
+        return Params(
+            START, B, Omega, omega, w, w, np.inf, (), 0.0, 0.0, False, here, nothing, mean, pairs, pairs, (), -1, nothing, 0, False, False,
+            survey.XvX, float(survey.weight), survey.rootX,
+        )  # fmt: skip
+
+    def settle(self, shard: Shard, params: Params, rng: np.random.Generator) -> Latents:
+        if shard.M is not None:
+            M = np.array(shard.M)
+        elif self.B is not None:
+            M = shard.X @ self.B
+        else:
+            mean = params.g_w  # the log of the mean rate travels in an unused place
+            M = mean + np.log((shard.Y + 1) / (np.exp(np.minimum(shard.O + mean, 60.0)) + 1))
+        S2, A = np.full_like(M, 0.1), np.empty_like(M)
+        single = [np.zeros(M.shape, dtype=np.float32) for _ in range(2)]
+        pairs = [np.zeros((MEMORY, *M.shape), dtype=np.float32) for _ in range(2)]
+        return Latents(M, S2, M.copy(), S2.copy(), A, np.zeros_like(M), *single, *pairs)
+
+    def sweep(self, shard: Shard, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
+        if params.phase == GRADIENT:
+            return self._gradient(shard, latents, params)
+        z, loops = latents, _loops(shard.Y)
+        slope = 0.0
+        if params.phase == START:
+            if params.tries:
+                _approach(shard, z, params)
+            np.copyto(z.M_trial, z.M)
+        else:
+            if params.fresh:
+                slope = _aim(z, params.toward)
+            np.add(z.M, np.float32(params.step) * z.d, out=z.M_trial)
+        np.copyto(z.S2_trial, z.S2)
+        loops.variances(z.M_trial, shard.O, params.w_trial, z.S2_trial, z.A)
+        fit, s2 = loops.fitness(z.M_trial, shard.O, shard.Y, shard.v, z.S2_trial, z.A)
+        R = z.M_trial - shard.X @ params.B
+        P = shard.X.T @ (shard.v[:, None] * R)
+        R *= np.sqrt(shard.v)[:, None]
+        if params.phase == START or self.kind in ("diagonal", "spherical"):
+            G = np.einsum("ij,ij->j", R, R)
+        else:
+            G = _in_place(shard, R) if self._wide(shard) else R.T @ R
+        return Tally(fit - shard.constant, slope, P, G, s2, None, None), latents
+
+    def _gradient(self, shard: Shard, z: Latents, params: Params) -> tuple[Tally, Latents]:
+        """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
+        if params.Omega.shape[0] == shard.rows and self._wide(shard):
+            pull = params.Omega[shard.start : shard.start + len(shard.Y)] / np.sqrt(shard.v)[:, None]
+        else:
+            R = z.M_trial - shard.X @ params.B
+            pull = R * params.Omega if params.Omega.ndim == 1 else R @ params.Omega
+        g = np.empty_like(pull)
+        T = _loops(shard.Y).slopes(pull, z.A, shard.Y, shard.v, z.S2_trial, params.w, params.omega, g, z.D)
+        if params.slot >= 0:
+            z.S[params.slot] = z.M_trial - z.M
+            z.Y[params.slot] = g - z.g
+        M, S2, M_trial, S2_trial = z.M_trial, z.S2_trial, z.M, z.S2
+        table = None
+        for b in pln_plain.blocks(*M.shape):
+            part = lbfgs.dots(z.S[:, b], z.Y[:, b], g[b].astype(np.float32), z.D[b])
+            table = part if table is None else lbfgs.Dots(*(x + y for x, y in zip(table, part, strict=True)))
+        return Tally(0.0, 0.0, None, None, None, T, table), z._replace(M=M, S2=S2, M_trial=M_trial, S2_trial=S2_trial, g=g)
+
+    def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
+        if params.phase == GRADIENT:
+            return self._aim(params, tally)
+        return self._begin(params, tally) if params.phase == START else self._judge(params, tally)
+
+    def _begin(self, params: Params, tally: Tally) -> Params:
+        """A sweep of the diagonal model: regression and variances; after the last one, go on with the model itself."""
+        move = np.linalg.solve(params.XvX, tally.P)
+        B = params.B if self.B is not None else params.B + move
+        spread = (tally.G - np.einsum("dj,dj->j", tally.P, move) * (self.B is None) + tally.s2) / params.weight
+        last = params.tries + 1 == STARTS
+        params = params._replace(B=B, tries=0 if last else params.tries + 1, phase=TRIAL if last else START)
+        if self.Sigma is None:
+            omega = 1.0 / (spread + (0.1 if params.tries == 1 else 1e-8))
+            params = params._replace(omega=omega)
+            if self.w is None:
+                params = params._replace(w=omega, w_trial=omega)
+        return params
+
+    def _judge(self, params: Params, tally: Tally) -> Params:
+        """Accept the trial point if F fell enough, else shorten the step, then forget the pairs, then stop."""
+        slope = params.g_w @ params.d_w + tally.slope if params.fresh else params.slope
+        params = params._replace(slope=slope, fresh=False)
+        model = self._maximise(params, tally)
+        first = not np.isfinite(params.F)
+        noise = 1e-13 * abs(params.F) if not first else 0.0  # rounding of the sums
+        if model is not None and (first or (slope < 0 and model.F <= params.F + 1e-4 * params.step * slope + noise)):
+            path = (*params.path[-5:], model.F)
+            met = len(path) == 6 and path[0] - path[-1] < self.tol * abs(path[-1])
+            return params._replace(
+                phase=GRADIENT, B=model.B, Omega=model.Omega, omega=model.omega, F=model.F, path=path, met=met,
+                w=params.w_trial, slot=-1 if first else _free(params.order), tries=0,
+            )  # fmt: skip
+        if slope >= 0 or params.tries >= 8:
+            if params.order:
+                return self._direct(params._replace(order=(), tries=0), None)
+            if slope >= 0 or params.tries >= 30:  # no descent along -Dg: the end that rounding allows
+                return params._replace(met=abs(slope) < 1e-6 * abs(params.F), stuck=True)
+        step = lbfgs.backtrack(params.step, slope, np.inf if model is None else model.F - params.F)
+        return params._replace(step=step, w_trial=params.w * np.exp(step * params.d_w), tries=params.tries + 1)
+
+    def _aim(self, params: Params, tally: Tally) -> Params:
+        """The gradient of log w, its pair, and the next direction."""
+        w, omega, T = params.w, params.omega, tally.T
+        given = self.Sigma is not None
+        g_w = np.zeros_like(w) if given else 0.5 * w * (w - omega) * T  # eq. 3
+        D_w = 2.0 / (w * w * T * np.maximum(1 - w * w * T / params.weight, 0.05))
+        S_w, Y_w, order, slot = params.S_w, params.Y_w, params.order, params.slot
+        if slot >= 0:
+            S_w, Y_w = S_w.copy(), Y_w.copy()
+            S_w[slot], Y_w[slot] = params.step * params.d_w, g_w - params.g_w
+            order = tuple(k for k in order if k != slot)
+        table = lbfgs.Dots(*(x + y for x, y in zip(tally.table, lbfgs.dots(S_w, Y_w, g_w, D_w), strict=True)))
+        if slot >= 0 and table.sy[slot, slot] > 1e-8 * table.yDy[slot, slot]:  # a pair without curvature says nothing
+            order = (*order, slot)
+        return self._direct(params._replace(g_w=g_w, D_w=D_w, S_w=S_w, Y_w=Y_w, order=order), table)
+
+    def _direct(self, params: Params, table: lbfgs.Dots | None) -> Params:
+        toward = lbfgs.direction(table, list(params.order)) if table else lbfgs.Direction(1.0, *np.zeros((2, MEMORY)))
+        d_w = -(params.D_w * (toward.scale_g * params.g_w + toward.of_y @ params.Y_w) + toward.of_s @ params.S_w)
+        d_w = np.clip(d_w, -REACH_W, REACH_W)
+        if self.Sigma is not None:
+            d_w = np.zeros_like(d_w)
+        return params._replace(phase=TRIAL, fresh=True, step=1.0, toward=toward, d_w=d_w, w_trial=params.w * np.exp(d_w), tries=0)
+
+    def _maximise(self, params: Params, tally: Tally) -> Any:
+        """B, Sigma and F of eq. 1 at the trial point; None where the covariance is not finite or not positive."""
+        N, p = params.weight, len(tally.s2)
+        if not np.isfinite(tally.fit):
+            return None
+        move = np.linalg.solve(params.XvX, tally.P)
+        if self.B is not None:
+            move = np.zeros_like(move)
+        B, G, misfit = params.B + move, tally.G, 0.0
+        if self.kind in ("diagonal", "spherical"):
+            spread = (G - np.einsum("dj,dj->j", tally.P, move) + tally.s2) / N
+            if self.kind == "spherical":
+                spread = np.full(p, spread.mean())
+            Omega = omega = 1.0 / spread
+            logdet = np.log(spread).sum()
+        elif self.kind == "given":
+            Omega, logdet, omega = _invert(self.Sigma)
+            G = G - tally.P.T @ move
+            misfit = np.sum(Omega * G) + omega @ tally.s2 - N * p
+        elif params.rootX is not None:
+            Omega, logdet, omega = _invert_wide(G - params.rootX @ move, tally.s2, N)
+        else:
+            G = G - tally.P.T @ move
+            G[np.diag_indices(p)] += tally.s2
+            inverse = _invert(G / N)
+            if inverse is None:
+                return None
+            Omega, logdet, omega = inverse
+        F = -tally.fit + 0.5 * (N * logdet + misfit)
+        return Point(B, Omega, omega, float(F)) if np.isfinite(F) else None
+
+    def _wide(self, shard: Shard) -> bool:
+        return self.kind == "full" and shard.rows < shard.Y.shape[1]
+
+    def objective(self, tally: Tally, before: Params, after: Params) -> float:
+        return -after.F
+
+    def done(self, params: Params) -> bool:
+        return params.met or params.stuck
+
+
+class Point(NamedTuple):
+    """Model parameters at a trial point."""
+
+    B: np.ndarray
+    Omega: np.ndarray
+    omega: np.ndarray
+    F: float
+
+
+def _in_place(shard: Shard, rows: np.ndarray) -> np.ndarray:
+    """The rows of a shard among zeros for all others, so that adding shards puts them together."""
+    out = np.zeros((shard.rows, rows.shape[1]))
+    out[shard.start : shard.start + len(rows)] = rows
+    return out
+
+
+def _loops(Y: np.ndarray) -> Any:
+    """The compiled loops for large shards, NumPy for small ones."""
+    if True or Y.size < SMALL:
+        return pln_plain
+    from tallies.kernels import pln
+
+    return pln
+
+
+def _free(order: tuple[int, ...]) -> int:
+    """A slot not in use, else that of the oldest pair."""
+    unused = [k for k in range(MEMORY) if k not in order]
+    return unused[0] if unused else order[0]
+
+
+def _aim(z: Latents, toward: lbfgs.Direction) -> float:
+    """Write the direction of eq. 1 of `tallies.lbfgs` into z.d, clipped entry by entry, and return its slope."""
+    slope = 0.0
+    m = len(z.S)
+    of_y, of_s = toward.of_y.astype(np.float32), toward.of_s.astype(np.float32)
+    for b in pln_plain.blocks(*z.M.shape):
+        d = toward.scale_g * z.g[b]
+        d += (of_y @ z.Y[:, b].reshape(m, -1)).reshape(d.shape)
+        d *= z.D[b]
+        d += (of_s @ z.S[:, b].reshape(m, -1)).reshape(d.shape)
+        np.clip(-d, -REACH_M, REACH_M, out=d)
+        slope += np.vdot(z.g[b], d)
+        z.d[b] = d
+    return float(slope)
+
+
+def _approach(shard: Shard, z: Latents, params: Params) -> None:
+    """One Newton step of every mean under the diagonal model."""
+    A = np.exp(np.minimum(shard.O + z.M + 0.5 * z.S2, 60.0))
+    g = A - shard.Y + params.omega * (z.M - shard.X @ params.B)
+    z.M[...] -= np.clip(g / (A + params.omega), -1.0, 1.0)
+
+
+def _invert(Sigma: np.ndarray) -> Any:
+    """Inverse, log determinant and diagonal of the inverse; None where Sigma is not positive definite."""
+    factor, bad = linalg.lapack.dpotrf(Sigma, lower=0, clean=0)
+    if bad or not np.isfinite(factor[0, 0]):
+        return None
+    Omega, bad = linalg.lapack.dpotri(factor, lower=0)
+    omega = Omega.diagonal().copy()
+    Omega = np.triu(Omega) + np.triu(Omega, 1).T
+    return Omega, 2 * np.log(factor.diagonal()).sum(), omega
+
+
+def _invert_wide(R: np.ndarray, E: np.ndarray, N: float) -> tuple[np.ndarray, float, np.ndarray]:
+    """R Omega, log|Sigma| and the diagonal of Omega for Sigma = (R'R + diag E)/N, through an n by n matrix."""
+    Z = R / np.sqrt(E)
+    K = Z @ Z.T
+    K[np.diag_indices(len(K))] += 1.0
+    L = np.linalg.cholesky(K)
+    T = linalg.solve_triangular(L, Z, lower=True, check_finite=False)
+    omega = N / E * np.maximum(1.0 - np.einsum("ij,ij->j", T, T), 1e-12)
+    pull = N * linalg.solve_triangular(L, T, lower=True, trans=1, check_finite=False) / np.sqrt(E)
+    return pull, 2 * np.log(L.diagonal()).sum() + np.log(E).sum() - len(E) * np.log(N), omega
