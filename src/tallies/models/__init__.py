@@ -1,0 +1,7 @@
+"""One file per model, all in the same order: story and equations, shapes, verbs, what users ask."""
+
+# public name -> module, so that importing Tallies imports no model and `load` knows which classes exist
+MODELS = {
+    "GDA": "tallies.models.gda",
+    "NaiveBayes": "tallies.models.naive_bayes",
+}

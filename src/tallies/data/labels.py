@@ -1,0 +1,75 @@
+"""Class labels at the door: any scikit-learn target in, int32 codes out; -1 is a label that is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from tallies.errors import DataError
+
+Codes = np.ndarray
+
+
+def _column(y: Any, n: int) -> np.ndarray:
+    y = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+    if len(y) != n:
+        raise DataError(f"X and y have inconsistent numbers of samples: X has {n} rows, y has {len(y)}; give one label a row")
+    return y
+
+
+def _missing(y: np.ndarray) -> np.ndarray:
+    """True where a label is None, NaN or NA."""
+    if y.dtype.kind not in "fO":
+        return np.zeros(len(y), dtype=bool)
+    from pandas import isna
+
+    return isna(y)
+
+
+def encode_labels(y: Any, n: int, missing: bool) -> tuple[np.ndarray, Codes]:
+    """The sorted classes and the code of each row. With `missing`, absent labels (and -1 among whole numbers) become -1.
+
+    >>> encode_labels(["b", "a", "b"], 3, missing=False)
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
+    >>> encode_labels([0, -1, 2], 3, missing=True)
+    (array([0, 2]), array([ 0, -1,  1], dtype=int32))
+    """
+    y = _column(y, n)
+    absent = _missing(y)
+    if missing and y.dtype.kind == "i":
+        absent |= y == -1
+    if absent.any() and not missing:
+        raise DataError(f"y has {int(absent.sum())} missing labels (NaN or None); drop these rows, or set semi_supervised=True to use them")
+    present = y[~absent] if absent.any() else y
+    if len(present) == 0:
+        raise DataError(f"y must hold labels, but all {n} are missing; label some rows of every class")
+    if present.dtype.kind in "fO":
+        check_classification_targets(present)  # a continuous target is not a class
+    codes = np.full(n, -1, dtype=np.int32)
+    if present.dtype.kind in "iub" and _narrow(present):
+        # whole numbers in a small range: a table of those present instead of a sort
+        low = int(present.min())
+        seen = np.bincount(present.astype(np.int64) - low) > 0
+        classes = (np.flatnonzero(seen) + low).astype(y.dtype)
+        codes[~absent] = (np.cumsum(seen) - 1).astype(np.int32)[present.astype(np.int64) - low]
+    else:
+        classes, inverse = np.unique(present, return_inverse=True)
+        codes[~absent] = inverse
+    return classes, codes
+
+
+def _narrow(y: np.ndarray) -> bool:
+    return int(y.max()) - int(y.min()) <= max(1000, 4 * len(y))
+
+
+def label_codes(y: Any, n: int, classes: np.ndarray) -> Codes:
+    """The code of each label among known classes; an unknown label is an error."""
+    y = _column(y, n)
+    where = np.clip(np.searchsorted(classes, y), 0, len(classes) - 1)
+    wrong = classes[where] != y
+    if wrong.any():
+        raise DataError(f"y holds labels that are not among the classes {classes.tolist()}: {np.unique(y[wrong])[:5].tolist()}")
+    return where.astype(np.int32)

@@ -1,0 +1,185 @@
+"""Tallies and log likelihoods of naive Bayes, one family of columns at a time. `out` is (rows, classes) and is added to."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+CHUNK = 64  # rows taken together: their values, column by column, stay in the first-level cache
+
+
+@njit(nogil=True, cache=True)
+def gaussian_scores(X, mean, half_precision, constant, out):
+    """Add sum_j constant_kj - (x_ij - mean_kj)^2 half_precision_kj over the observed cells of each row."""
+    n, d = X.shape
+    K = mean.shape[0]
+    block, acc = np.zeros((d, CHUNK)), np.zeros(CHUNK)
+    total = np.zeros(K)
+    for k in range(K):
+        for j in range(d):
+            total[k] += constant[k, j]
+    for start in range(0, n, CHUNK):
+        m = min(CHUNK, n - start)
+        gap = False
+        for i in range(m):
+            for j in range(d):
+                x = X[start + i, j]
+                block[j, i] = x
+                gap |= x != x
+        for k in range(K):
+            if gap:
+                for i in range(m):
+                    a = 0.0
+                    for j in range(d):
+                        z = block[j, i] - mean[k, j]
+                        if z == z:
+                            a += constant[k, j] - z * z * half_precision[k, j]
+                    out[start + i, k] += a
+                continue
+            acc[:] = 0.0
+            for j in range(d):
+                mu, h = mean[k, j], half_precision[k, j]
+                for i in range(CHUNK):  # whole chunks, for the vector unit: what is past m is never read
+                    z = block[j, i] - mu
+                    acc[i] += z * z * h
+            for i in range(m):
+                out[start + i, k] += total[k] - acc[i]
+
+
+@njit(nogil=True, cache=True)
+def state_range(C):
+    """Smallest and largest value of each column of a table of whole numbers."""
+    low, high = C[0].astype(np.int64), C[0].astype(np.int64)
+    for i in range(1, C.shape[0]):
+        for j in range(C.shape[1]):
+            low[j] = min(low[j], C[i, j])
+            high[j] = max(high[j], C[i, j])
+    return low, high
+
+
+@njit(nogil=True, cache=True)
+def mark_states(C, low, start, seen):
+    """Set seen[start_j + value - low_j] for every value of every column."""
+    for i in range(C.shape[0]):
+        for j in range(C.shape[1]):
+            seen[start[j] + C[i, j] - low[j]] = True
+
+
+@njit(nogil=True, cache=True)
+def categorical_tally(C, y, weight, start, K):
+    """Weight of each state in each class, (states, K): column j has the rows start_j to start_{j+1}; code -1 is missing."""
+    counts = np.zeros((start[-1], K))
+    for i in range(C.shape[0]):
+        k, w = y[i], weight[i]
+        if k < 0 or w <= 0:
+            continue
+        for j in range(C.shape[1]):
+            if C[i, j] >= 0:
+                counts[start[j] + C[i, j], k] += w
+    return counts
+
+
+@njit(nogil=True, cache=True)
+def categorical_scores(C, log_p, log_unseen, start, out):
+    """Add log_p (states, K) of each cell's state; a code past the states of its column is unseen, -1 is missing."""
+    K = log_p.shape[1]
+    for i in range(C.shape[0]):
+        for j in range(C.shape[1]):
+            c = C[i, j]
+            if c < 0:
+                continue
+            row = start[j] + c
+            if row >= start[j + 1]:
+                for k in range(K):
+                    out[i, k] += log_unseen[j, k]
+            else:
+                for k in range(K):
+                    out[i, k] += log_p[row, k]
+
+
+@njit(nogil=True, cache=True)
+def log_factorials(values, weight, table):
+    """Sum over cells of weight_i log(x!), NaN passed over; `table` holds log(0!), log(1!), ..."""
+    total = 0.0
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            x = values[i, j]
+            if x == x:
+                total += weight[i] * (table[int(x)] if x < table.shape[0] else math.lgamma(x + 1.0))
+    return total
+
+
+@njit(nogil=True, cache=True)
+def poisson_scores(X, log_rate, rate, table, out):
+    """Add sum_j x log rate - rate - log x! over the observed cells of each row."""
+    K, d = rate.shape
+    for i in range(X.shape[0]):
+        for j in range(d):
+            x = X[i, j]
+            if x != x:
+                continue
+            base = table[int(x)] if x < table.shape[0] else math.lgamma(x + 1.0)
+            for k in range(K):
+                # 0 log 0 = 0: a rate of nought allows a count of nought
+                out[i, k] += (x * log_rate[k, j] if x > 0 else 0.0) - rate[k, j] - base
+
+
+@njit(nogil=True, cache=True)
+def multinomial_tally(data, indices, indptr, y, weight, V, K):
+    """Weighted counts (K, V) of a CSR block."""
+    counts = np.zeros((K, V))
+    for i in range(indptr.shape[0] - 1):
+        k, w = y[i], weight[i]
+        if k >= 0 and w > 0:
+            for p in range(indptr[i], indptr[i + 1]):
+                counts[k, indices[p]] += w * data[p]
+    return counts
+
+
+@njit(nogil=True, cache=True)
+def multinomial_scores(data, indices, indptr, log_p, out):
+    """Add sum_w x_w log p_kw; log_p is (V, K), so that a word's classes lie together."""
+    K = log_p.shape[1]
+    for i in range(indptr.shape[0] - 1):
+        for p in range(indptr[i], indptr[i + 1]):
+            x, w = data[p], indices[p]
+            if x > 0:
+                for k in range(K):
+                    out[i, k] += x * log_p[w, k]
+
+
+@njit(nogil=True, cache=True)
+def log_coefficient(data, first, last, table):
+    """log(n! / prod_w x_w!) of one row."""
+    total, a = 0.0, 0.0
+    for p in range(first, last):
+        x = data[p]
+        total += x
+        a -= table[int(x)] if x < table.shape[0] else math.lgamma(x + 1.0)
+    return a + math.lgamma(total + 1.0)
+
+
+@njit(nogil=True, cache=True)
+def multinomial_coefficients(data, indptr, table, out):
+    """Add the log multinomial coefficient of each row to every class."""
+    for i in range(indptr.shape[0] - 1):
+        out[i] += log_coefficient(data, indptr[i], indptr[i + 1], table)
+
+
+@njit(nogil=True, cache=True)
+def multinomial_base(data, indptr, weight, table):
+    """Sum over rows of weight_i times the log multinomial coefficient."""
+    total = 0.0
+    for i in range(indptr.shape[0] - 1):
+        if weight[i] > 0:
+            total += weight[i] * log_coefficient(data, indptr[i], indptr[i + 1], table)
+    return total
+
+
+@njit(nogil=True, cache=True)
+def not_counts(values):
+    """The first value that is no count (negative, fractional, infinite), or NaN when all are; a NaN passes as missing."""
+    for x in values:
+        if x == x and (x < 0 or x != np.floor(x) or np.isinf(x)):
+            return x
+    return np.nan

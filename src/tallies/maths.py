@@ -1,0 +1,133 @@
+"""Small pieces of mathematics that more than one model uses, and that numpy and scipy do not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+LOG_2PI = float(np.log(2 * np.pi))
+RANK_TOL = 1e-10  # eigenvalues of a correlation matrix below this are rounding: sums over 1e6 rows are good to 1e-13
+FLOOR = 1e-9  # smallest variance, relative to the pooled one, that a class may have (scikit-learn's var_smoothing)
+
+
+class Whitening(NamedTuple):
+    """Square roots of the inverses of K covariance matrices on their common support."""
+
+    W: Array  # (K, d, d)  Sigma_k^-1 = W_k W_k'; columns off the support are 0
+    log_det: Array  # (K,)  log determinant on the support
+    rank: int  # dimension of the support
+    floored: NDArray[np.bool_]  # (K,)  whether a class spans less than the support, so that its smallest variances were raised
+
+
+def whiten(covariances: Array, pooled: Array) -> Whitening:
+    """Whiten K covariance matrices on the support of the pooled one.
+
+    Directions without variance in any class carry no density and are left out (pseudo-inverse and pseudo-determinant).
+    A class that lacks variance where others have some gets the variance FLOOR there, relative to the pooled one, so that
+    all K densities are taken over the same space and can be compared. Columns are scaled first: units do not matter.
+
+    >>> w = whiten(np.array([[[4.0, 0.0], [0.0, 0.0]]]), np.array([[4.0, 0.0], [0.0, 0.0]]))
+    >>> w.rank, float(w.log_det[0]), (w.W[0] @ w.W[0].T).tolist()
+    (1, 1.3862943611198906, [[0.25, 0.0], [0.0, 0.0]])
+    """
+    K, d = covariances.shape[:2]
+    scale = np.sqrt(np.maximum(np.diag(pooled), 0.0))
+    inverse = np.divide(1.0, scale, out=np.zeros(d), where=scale > 0)
+    values, vectors = np.linalg.eigh(pooled * np.outer(inverse, inverse))
+    V = vectors[:, values > RANK_TOL * max(values[-1], 0.0)] if d else vectors
+    rank = V.shape[1]
+    W, log_det, floored = np.zeros((K, d, d)), np.zeros(K), np.zeros(K, dtype=bool)
+    if rank == 0:
+        return Whitening(W, log_det, rank, floored)
+    stretch = np.linalg.slogdet(V.T @ (V * scale[:, None] ** 2))[1]
+    for k in range(K):
+        spread, turn = np.linalg.eigh(V.T @ (covariances[k] * np.outer(inverse, inverse)) @ V)
+        floored[k] = spread[0] < FLOOR
+        spread = np.maximum(spread, FLOOR)
+        W[k, :, :rank] = inverse[:, None] * (V @ turn) / np.sqrt(spread)
+        log_det[k] = np.log(spread).sum() + stretch
+    return Whitening(W, log_det, rank, floored)
+
+
+def ledoit_wolf(n: float, covariance: Array, quartic: Array) -> Array:
+    """The Ledoit-Wolf estimate, in units of each column's standard deviation, from moments about the mean.
+
+    `quartic` is sum_i (x_j - mean_j)^2 (x_k - mean_k)^2, the only statistic it needs beyond the covariance. As in
+    scikit-learn's LinearDiscriminantAnalysis(shrinkage="auto"), columns are standardised first and scaled back.
+    """
+    d = len(covariance)
+    scale = np.sqrt(np.diag(covariance))
+    scale = np.where(scale > 0, scale, 1.0)
+    both = np.outer(scale, scale)
+    R = covariance / both
+    mu = np.trace(R) / d
+    delta = (np.sum(R**2) - d * mu**2) / d
+    beta = min((np.sum(quartic / both**2) / n - np.sum(R**2)) / (d * n), delta)
+    amount = beta / delta if beta > 0 and d > 1 else 0.0
+    return ((1 - amount) * R + amount * mu * np.eye(d)) * both
+
+
+def log0(p: Array) -> Array:
+    """log p, with log 0 = -inf and no warning: a class or state without weight is impossible, not an accident."""
+    with np.errstate(divide="ignore"):
+        return np.log(p)
+
+
+class Moments(NamedTuple):
+    """Sums over rows of powers of z = x - centre; the higher ones are None where nobody asks for them."""
+
+    n: float  # sum w
+    s: Array  # (d,)    sum w z
+    S: Array  # (d, d)  sum w z z'
+    B: Array | None = None  # (d, d)  sum w z^2 z'
+    A: Array | None = None  # (d, d)  sum w z^2 (z^2)'
+
+
+def recentre(m: Moments, delta: Array) -> Moments:
+    """The same moments of z + delta, that is about a centre moved by -delta: powers of a sum, multiplied out."""
+    n, s, S, B, A = m
+    d2, ds = delta**2, delta * s
+    S_new = S + np.outer(s, delta) + np.outer(delta, s) + n * np.outer(delta, delta)
+    if B is None or A is None:
+        return Moments(n, s + n * delta, S_new)
+    s2 = np.diag(S)
+    B_new = B + np.outer(s2 + 2 * ds + n * d2, delta) + 2 * delta[:, None] * S + np.outer(d2, s)
+    cross = 2 * B * delta + np.outer(s2 + 2 * ds, d2)
+    A_new = A + cross + cross.T + 4 * np.outer(delta, delta) * S + n * np.outer(d2, d2)
+    return Moments(n, s + n * delta, S_new, B_new, A_new)
+
+
+def log_density(X: np.ndarray, mean: Array, root: Whitening, relative: bool) -> Array:
+    """log N(x | mean_k, Sigma_k), (n, K), for one Sigma or K of them; if `relative`, one Sigma up to a term for the row."""
+    W, log_det, rank, _ = root
+    constant = -0.5 * (rank * LOG_2PI + log_det)
+    if len(W) > 1 or len(mean) == 1:
+        return np.stack([c - 0.5 * np.square((X - m) @ w).sum(axis=1) for m, w, c in zip(mean, W, constant, strict=True)], axis=1)
+    centre = mean.mean(axis=0)  # distances from a point amidst the classes: no digits are lost to a common offset
+    nu = (mean - centre) @ W[0]
+    if relative:
+        return (X - centre) @ (W[0] @ nu.T) - 0.5 * np.square(nu).sum(axis=1)
+    Y = (X - centre) @ W[0]
+    return Y @ nu.T - 0.5 * np.square(nu).sum(axis=1) - 0.5 * np.square(Y).sum(axis=1)[:, None] + constant
+
+
+def patterns(X: np.ndarray) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp]]]:
+    """Which cells are NaN, and the rows where just these are: one pair for each pattern of gaps in X."""
+    found, group = np.unique(np.isnan(X), axis=0, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    ends = np.cumsum(np.bincount(group, minlength=len(found)))
+    yield from zip(found, np.split(order, ends[:-1]), strict=True)
+
+
+def regression(covariance: Array, gaps: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Slope of the missing cells on the observed ones, and their covariance given them (pseudo-inverse where singular)."""
+    m, o = np.flatnonzero(gaps), np.flatnonzero(~gaps)
+    inner = covariance[o[:, None], o]
+    W = whiten(inner[None], inner).W[0]
+    slope = covariance[m[:, None], o] @ W @ W.T
+    return slope, covariance[m[:, None], m] - slope @ covariance[o[:, None], m]
