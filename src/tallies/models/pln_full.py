@@ -29,7 +29,7 @@ from scipy import linalg
 from tallies import lbfgs
 from tallies.kernels import pln_plain
 
-MEMORY = 8  # pairs kept by L-BFGS
+MEMORY = 5  # pairs kept by L-BFGS
 START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
 STARTS = 3  # sweeps of the diagonal model before the first gradient
 REACH_M, REACH_W = 3.0, 1.0  # longest step of one mean and of one log w: beyond e^3 the exponential is not a parabola
@@ -43,6 +43,7 @@ class Shard(NamedTuple):
     O: np.ndarray  # offsets, -1e4 where the count is missing       (n, p)
     X: np.ndarray  # design                                         (n, d)
     v: np.ndarray  # row weights                                    (n,)
+    even: bool  # all weights are 1
     start: int  # place of the first row among all rows
     rows: int  # number of rows of all shards
     constant: float  # sum of v log Y!
@@ -73,6 +74,7 @@ class Params(NamedTuple):
     step: float  # length of the step to try
     slope: float  # g'd of the direction
     fresh: bool  # the direction is new
+    single: bool  # products of matrices are taken in single precision
     toward: Any  # lbfgs.Direction of the rows
     d_w: np.ndarray  # direction of log w                           (p,)
     g_w: np.ndarray  # gradient of log w                            (p,)
@@ -124,13 +126,14 @@ class Covariance:
     Sigma: np.ndarray | None = None  # of kind "given"
     B: np.ndarray | None = None  # fixed coefficients: the projection of new rows
     w: np.ndarray | None = None  # of a former fit, to go on from
+    single: bool = False  # begin with products in single precision
     tol: float = 5e-8  # stop when five steps together gain less than this part of the bound
 
     def survey(self, shard: Shard) -> Survey:
         vX = shard.v[:, None] * shard.X
         return Survey(
             shard.v.sum(), shard.v @ shard.Y, shard.v @ np.exp(shard.O), shard.X.T @ vX,
-            _in_place(shard, np.sqrt(shard.v)[:, None] * shard.X) if self._wide(shard) else None,
+            _in_place(shard, _root(shard, shard.X)) if self._wide(shard) else None,
         )  # fmt: skip
 
     def init(self, survey: Survey, rng: np.random.Generator) -> Params:
@@ -143,7 +146,7 @@ class Covariance:
         pairs = np.zeros((MEMORY, p))
         here = lbfgs.Direction(0.0, np.zeros(MEMORY), np.zeros(MEMORY))
         return Params(
-            START, B, Omega, omega, w, w, np.inf, (), 0.0, 0.0, False, here, nothing, mean, pairs, pairs, (), -1, nothing, 0, False, False,
+            START, B, Omega, omega, w, w, np.inf, (), 0.0, 0.0, False, self.single, here, nothing, mean, pairs, pairs, (), -1, nothing, 0, False, False,
             survey.XvX, float(survey.weight), survey.rootX,
         )  # fmt: skip
 
@@ -174,25 +177,23 @@ class Covariance:
                 slope = _aim(z, params.toward)
             np.add(z.M, np.float32(params.step) * z.d, out=z.M_trial)
         np.copyto(z.S2_trial, z.S2)
-        loops.variances(z.M_trial, shard.O, params.w_trial, z.S2_trial, z.A)
-        fit, s2 = loops.fitness(z.M_trial, shard.O, shard.Y, shard.v, z.S2_trial, z.A)
-        R = z.M_trial - shard.X @ params.B
-        P = shard.X.T @ (shard.v[:, None] * R)
-        R *= np.sqrt(shard.v)[:, None]
+        fit, s2 = loops.trial(z.M_trial, shard.O, shard.Y, shard.v, params.w_trial, z.S2_trial, z.A, 1e-2 if params.single else 1e-4)
+        R = _residuals(z.M_trial, shard, params)  # sqrt(v) (M - X B)
+        P = _root(shard, shard.X).T.astype(R.dtype) @ R
         if params.phase == START or self.kind in ("diagonal", "spherical"):
             G = np.einsum("ij,ij->j", R, R)
         else:
             G = _in_place(shard, R) if self._wide(shard) else R.T @ R
-        return Tally(fit - shard.constant, slope, P, G, s2, None, None), latents
+        return Tally(fit - shard.constant, slope, P.astype(np.float64), G.astype(np.float64), s2, None, None), latents
 
     def _gradient(self, shard: Shard, z: Latents, params: Params) -> tuple[Tally, Latents]:
         """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
         if params.Omega.shape[0] == shard.rows and self._wide(shard):
             pull = params.Omega[shard.start : shard.start + len(shard.Y)] / np.sqrt(shard.v)[:, None]
         else:
-            R = z.M_trial - shard.X @ params.B
-            pull = R * params.Omega if params.Omega.ndim == 1 else R @ params.Omega
-        g = np.empty_like(pull)
+            R = _residuals(z.M_trial, shard._replace(v=None), params)
+            pull = R * params.Omega if params.Omega.ndim == 1 else R @ params.Omega.astype(R.dtype)
+        g = np.empty_like(z.g)
         T = _loops(shard.Y).slopes(pull, z.A, shard.Y, shard.v, z.S2_trial, params.w, params.omega, g, z.D)
         if params.slot >= 0:
             z.S[params.slot] = z.M_trial - z.M
@@ -233,10 +234,14 @@ class Covariance:
         if model is not None and (first or (slope < 0 and model.F <= params.F + 1e-4 * params.step * slope + noise)):
             path = (*params.path[-5:], model.F)
             met = len(path) == 6 and path[0] - path[-1] < self.tol * abs(path[-1])
+            if params.single and len(path) > 1 and path[-2] - path[-1] < 1e-6 * abs(path[-1]):
+                return params._replace(single=False, F=np.inf, path=())  # the same step again, in double precision
             return params._replace(
                 phase=GRADIENT, B=model.B, Omega=model.Omega, omega=model.omega, F=model.F, path=path, met=met,
-                w=params.w_trial, slot=-1 if first else _free(params.order), tries=0,
+                w=params.w_trial, slot=_free(params.order) if params.step else -1, tries=0,
             )  # fmt: skip
+        if params.single and (slope >= 0 or params.tries >= 2):
+            return params._replace(single=False, F=np.inf, path=(), step=0.0, w_trial=params.w)
         if slope >= 0 or params.tries >= 8:
             if params.order:
                 return self._direct(params._replace(order=(), tries=0), None)
@@ -282,21 +287,20 @@ class Covariance:
             spread = (G - np.einsum("dj,dj->j", tally.P, move) + tally.s2) / N
             if self.kind == "spherical":
                 spread = np.full(p, spread.mean())
-            Omega = omega = 1.0 / spread
-            logdet = np.log(spread).sum()
+            inverse = 1.0 / spread, np.log(spread).sum(), 1.0 / spread
         elif self.kind == "given":
-            Omega, logdet, omega = _invert(self.Sigma)
+            Omega, _, omega = inverse = _invert(self.Sigma)
             G = G - tally.P.T @ move
             misfit = np.sum(Omega * G) + omega @ tally.s2 - N * p
         elif params.rootX is not None:
-            Omega, logdet, omega = _invert_wide(G - params.rootX @ move, tally.s2, N)
+            inverse = _invert_wide(G - params.rootX @ move, tally.s2, N, params.single)
         else:
             G = G - tally.P.T @ move
             G[np.diag_indices(p)] += tally.s2
             inverse = _invert(G / N)
-            if inverse is None:
-                return None
-            Omega, logdet, omega = inverse
+        if inverse is None:
+            return None
+        Omega, logdet, omega = inverse
         F = -tally.fit + 0.5 * (N * logdet + misfit)
         return Point(B, Omega, omega, float(F)) if np.isfinite(F) else None
 
@@ -304,7 +308,7 @@ class Covariance:
         return self.kind == "full" and shard.rows < shard.Y.shape[1]
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
-        return -after.F
+        return -after.F if np.isfinite(after.F) else np.nan  # no value yet
 
     def done(self, params: Params) -> bool:
         return params.met or params.stuck
@@ -319,6 +323,19 @@ class Point(NamedTuple):
     F: float
 
 
+def _root(shard: Shard, rows: np.ndarray) -> np.ndarray:
+    """Rows times the square root of their weights."""
+    return rows if shard.v is None or shard.even else np.sqrt(shard.v)[:, None] * rows
+
+
+def _residuals(M: np.ndarray, shard: Shard, params: Params) -> np.ndarray:
+    """sqrt(v) (M - X B), in single precision as long as the steps gain more than its rounding."""
+    R = np.empty(M.shape, dtype=np.float32 if params.single else np.float64)
+    for b in pln_plain.blocks(*M.shape):
+        np.subtract(M[b], shard.X[b] @ params.B, out=R[b], casting="same_kind")
+    return _root(shard, R)
+
+
 def _in_place(shard: Shard, rows: np.ndarray) -> np.ndarray:
     """The rows of a shard among zeros for all others, so that adding shards puts them together."""
     out = np.zeros((shard.rows, rows.shape[1]))
@@ -328,7 +345,7 @@ def _in_place(shard: Shard, rows: np.ndarray) -> np.ndarray:
 
 def _loops(Y: np.ndarray) -> Any:
     """The compiled loops for large shards, NumPy for small ones."""
-    if True or Y.size < SMALL:
+    if Y.size < SMALL:
         return pln_plain
     from tallies.kernels import pln
 
@@ -375,13 +392,14 @@ def _invert(Sigma: np.ndarray) -> Any:
     return Omega, 2 * np.log(factor.diagonal()).sum(), omega
 
 
-def _invert_wide(R: np.ndarray, E: np.ndarray, N: float) -> tuple[np.ndarray, float, np.ndarray]:
+def _invert_wide(R: np.ndarray, E: np.ndarray, N: float, single: bool) -> tuple[np.ndarray, float, np.ndarray]:
     """R Omega, log|Sigma| and the diagonal of Omega for Sigma = (R'R + diag E)/N, through an n by n matrix."""
-    Z = R / np.sqrt(E)
-    K = Z @ Z.T
+    Z = (R / np.sqrt(E)).astype(np.float32 if single else np.float64)
+    K = (Z @ Z.T).astype(np.float64)
     K[np.diag_indices(len(K))] += 1.0
-    L = np.linalg.cholesky(K)
-    T = linalg.solve_triangular(L, Z, lower=True, check_finite=False)
-    omega = N / E * np.maximum(1.0 - np.einsum("ij,ij->j", T, T), 1e-12)
-    pull = N * linalg.solve_triangular(L, T, lower=True, trans=1, check_finite=False) / np.sqrt(E)
-    return pull, 2 * np.log(L.diagonal()).sum() + np.log(E).sum() - len(E) * np.log(N), omega
+    inverse = _invert(K)
+    if inverse is None:
+        return None
+    KZ = inverse[0].astype(Z.dtype) @ Z
+    omega = N / E * np.maximum(1.0 - np.einsum("ij,ij->j", Z, KZ), 1e-12)
+    return KZ * (N / np.sqrt(E)), inverse[1] + np.log(E).sum() - len(E) * np.log(N), omega
