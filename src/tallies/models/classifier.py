@@ -251,3 +251,15 @@ class Classifier(ClassifierMixin, Estimator):
     def _facts(self) -> list[str]:
         share = np.exp(self.params_.log_prior)
         return ["classes: " + ", ".join(f"{c} ({p:.1%})" for c, p in zip(self.classes_.tolist(), share, strict=True))]
+
+
+def class_weights(y: np.ndarray, weight: Array, K: int) -> Array:
+    """(K,) total weight of the rows of each class."""
+    return np.bincount(y[y >= 0], weights=weight[y >= 0], minlength=K).astype(float)
+
+
+def spread(array: Array, places: np.ndarray, K: int) -> Array:
+    """The entries of old classes at their places among K; a class that was not there has zeros."""
+    out = np.zeros((K, *array.shape[1:]))
+    out[places] = array
+    return out

@@ -29,7 +29,7 @@ from tallies.engine import add
 from tallies.errors import DataError
 from tallies.kernels import moments as kernels
 from tallies.maths import LOG_2PI, Array, Moments, Whitening, ledoit_wolf, log_density, patterns, recentre, regression, whiten
-from tallies.models.classifier import Classifier, Shard
+from tallies.models.classifier import Classifier, Shard, class_weights, spread
 from tallies.models.families import Gaussian, GaussianParams, GaussianTally
 
 ROWS = 2048  # rows centred at a time before their products are added: under 1 MB at 50 columns, so they stay in the cache
@@ -163,7 +163,7 @@ class GDA(Classifier):
         return K if self.covariance == "class" or self.shrinkage == "auto" else 1
 
     def _cells(self, X: np.ndarray, y: np.ndarray, weight: Array, params: Params) -> Tally:
-        return Tally(0.0, _class_weights(y, weight, len(params.n)), None, None, None, None, Gaussian.tally(X, y, weight, params.mean))
+        return Tally(0.0, class_weights(y, weight, len(params.n)), None, None, None, None, Gaussian.tally(X, y, weight, params.mean))
 
     def _scatter(self, X: np.ndarray, y: np.ndarray, weight: Array, params: Params) -> Tally:
         """Products of complete rows, about the class means of the survey, a cache-full at a time."""
@@ -185,7 +185,7 @@ class GDA(Classifier):
                     w, z2 = weight[rows, None], z * z
                     B[g] += z2.T @ (z / np.sqrt(w))
                     A[g] += z2.T @ (z2 / w)
-        return Tally(0.0, _class_weights(y, weight, K), s, S, B, A, None)
+        return Tally(0.0, class_weights(y, weight, K), s, S, B, A, None)
 
     def _expected_scatter(self, X: np.ndarray, y: np.ndarray, weight: Array, params: Params) -> Tally:
         """The same of rows with gaps, by their expectations given what is observed (eq. 5)."""
@@ -207,7 +207,7 @@ class GDA(Classifier):
                     S[g][np.ix_(gaps, gaps)] += w.sum() * spread
                 S[g] += (z * w[:, None]).T @ z
                 np.add.at(s, y[i], z * w[:, None])
-        return Tally(0.0, _class_weights(y, weight, K), s, S, None, None, None)
+        return Tally(0.0, class_weights(y, weight, K), s, S, None, None, None)
 
     def _diagonal(self, n: Array, cells: GaussianParams, complete: bool) -> Params:
         if isinstance(self.shrinkage, int | float):  # "auto" shrinks correlations only, and there are none
@@ -324,10 +324,6 @@ class GDA(Classifier):
         return self.params_.covariance[0] if self.covariance == "shared" else self.params_.covariance
 
 
-def _class_weights(y: np.ndarray, weight: Array, K: int) -> Array:
-    return np.bincount(y[y >= 0], weights=weight[y >= 0], minlength=K).astype(float)
-
-
 def _pair(sums: Tally | Params, k: int) -> tuple[Array | None, Array | None]:
     """Third and fourth moments of class k, where there are any."""
     return (None, None) if sums.B is None or sums.A is None else (sums.B[k], sums.A[k])
@@ -341,16 +337,12 @@ def _stack(moments: list[Moments]) -> tuple[Array, Array | None, Array | None]:
 
 
 def _spread(params: Params, places: np.ndarray, K: int) -> Params:
-    """The same params with class k at places[k] of K; classes that are not there have no weight."""
+    """What `merge` needs of the params, with class k at places[k] of K."""
 
-    def spread(leaf: Any) -> Any:
-        if isinstance(leaf, tuple):
-            return type(leaf)(*(spread(part) for part in leaf))  # type: ignore[call-arg]
-        if not isinstance(leaf, np.ndarray) or len(leaf) != len(places):
-            return leaf
-        out = np.zeros((K, *leaf.shape[1:]))
-        out[places] = leaf
-        return out
+    def place(leaf: Any) -> Any:
+        return None if leaf is None else spread(leaf, places, K)
 
-    kept = params._replace(root=None, covariance=None)  # these follow from the others
-    return spread(kept)
+    one = params.S is not None and len(params.S) == 1 < K  # one scatter for all classes has no place to change
+    cells = params.cells and GaussianParams(*map(place, params.cells))
+    S = params.S if one else place(params.S)
+    return params._replace(n=place(params.n), mean=place(params.mean), S=S, B=place(params.B), A=place(params.A), cells=cells)
