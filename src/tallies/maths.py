@@ -108,12 +108,24 @@ def log_density(X: np.ndarray, mean: Array, root: Whitening, relative: bool) -> 
     constant = -0.5 * (rank * LOG_2PI + log_det)
     if len(W) > 1 or len(mean) == 1:
         return np.stack([c - 0.5 * np.square((X - m) @ w).sum(axis=1) for m, w, c in zip(mean, W, constant, strict=True)], axis=1)
-    centre = mean.mean(axis=0)  # distances from a point amidst the classes: no digits are lost to a common offset
-    nu = (mean - centre) @ W[0]
     if relative:
-        return (X - centre) @ (W[0] @ nu.T) - 0.5 * np.square(nu).sum(axis=1)
+        coef, offset = linear(mean, root, 0.0)
+        return X @ coef.T + offset
+    centre = mean.mean(axis=0)  # squares of distances from a point amidst the classes: no digits are lost to a common offset
+    nu = (mean - centre) @ W[0]
     Y = (X - centre) @ W[0]
     return Y @ nu.T - 0.5 * np.square(nu).sum(axis=1) - 0.5 * np.square(Y).sum(axis=1)[:, None] + constant
+
+
+def linear(mean: Array, root: Whitening, log_prior: Array | float) -> tuple[Array, Array]:
+    """coef (K, d) and offset (K,) such that, with one Sigma, log p(x, k) is coef_k'x + offset_k up to a term for the row.
+
+    Taken about the centre of the means; the product with x itself loses no more than the rounding of x.
+    """
+    centre = mean.mean(axis=0)
+    nu = (mean - centre) @ root.W[0]
+    coef = nu @ root.W[0].T
+    return coef, log_prior - 0.5 * np.square(nu).sum(axis=1) - coef @ centre
 
 
 def patterns(X: np.ndarray) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp]]]:

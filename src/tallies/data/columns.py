@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-from tallies.data.table import check_names
+from tallies.data.table import Sparse, check_names, sparse
 from tallies.errors import DataError
 from tallies.kernels import bayes
 
@@ -30,7 +30,7 @@ class Table(NamedTuple):
     gaussian: np.ndarray | None  # (n, .)  float
     codes: np.ndarray | None  # (n, .)  codes of the categorical and bernoulli columns
     poisson: np.ndarray | None  # (n, .)  counts, NaN missing
-    counts: Any  # (n, .)  CSR
+    counts: Sparse | None  # (n, .)  CSR
 
 
 class Layout(NamedTuple):
@@ -52,7 +52,7 @@ def read_table(model: Any, X: Any, families: Any, known: Layout | None) -> tuple
         validate_data(model, X, reset=known is None, skip_check_array=True)
         if 0 in frame.shape:
             raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")
-        values = [_values(frame[name]) for name in frame.columns]
+        values = [_values(column) for column in frame.iter_columns()]
         names: list[Any] = list(frame.columns)
     else:
         X = validate_data(
@@ -168,16 +168,26 @@ def _numbers(values: np.ndarray, family: str, name: Any) -> np.ndarray:
         raise DataError(f"column {name!r} is {family} and expects numbers, got {text!r}; make it categorical, or mend the value")
     if family == "gaussian":
         return values.astype(np.float64, copy=False)
-    return check_counts(values, f"{family} column {name!r}")
+    return check_counts(values, f"poisson column {name!r}") if family == "poisson" else values
 
 
-def check_counts(values: np.ndarray, where: str, gaps: bool = True) -> np.ndarray:
-    """Refuse what is no count; `gaps` allows NaN for missing."""
+def check_counts(values: np.ndarray, where: str) -> np.ndarray:
+    """Refuse what is no count; NaN passes as missing."""
     odd = bayes.not_counts(values.ravel() if values.dtype.kind != "b" else values.ravel().astype(np.uint8))
     if odd == odd:
         raise DataError(f"{where} expects counts (whole numbers from 0 on), got {odd:g}; round them, or use the gaussian family")
-    if not gaps and values.dtype.kind == "f" and np.isnan(values).any():
-        raise DataError(f"{where} cannot have missing counts (NaN): a row is taken given its total; fill them in, or use poisson")
+    return values
+
+
+def check_weights(values: np.ndarray) -> np.ndarray:
+    """Refuse what is no multinomial count. Fractions pass: tf-idf and the like are taken as counts, factorials as gamma functions."""
+    low = values.min() if len(values) else 0
+    if not low >= 0 or not np.isfinite(values.sum()):
+        what = "negative" if low < 0 else "missing (NaN) or infinite"
+        raise DataError(
+            f"multinomial columns expect counts from 0 on, but some are {what}; a row is taken given its total, so none can be "
+            "summed out: mend them, or use the poisson family"
+        )
     return values
 
 
@@ -195,8 +205,8 @@ def _blocks(values: list[np.ndarray], names: list[Any], layout: Layout) -> Table
 
     counts = stack("multinomial")
     if counts is not None:
-        counts = sp.csr_array(check_counts(counts, "a multinomial block", gaps=False))
-    return Table(stack("gaussian"), stack(*CODED), stack("poisson"), counts)
+        check_weights(counts.ravel())
+    return Table(stack("gaussian"), stack(*CODED), stack("poisson"), None if counts is None else sparse(sp.csr_array(counts)))
 
 
 def _uniform(X: np.ndarray, names: list[Any], families: Any, known: Layout | None) -> tuple[Table, Layout]:
@@ -234,6 +244,5 @@ def _whole_states(X: np.ndarray) -> list[np.ndarray] | None:
 def _sparse(X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]:
     if families not in ("auto", "multinomial") and not (isinstance(families, list) and set(families) == {"multinomial"}):
         raise DataError(f"a sparse matrix is taken as multinomial counts, but families={families!r}; pass a dense table for other families")
-    check_counts(X.data, "a sparse matrix", gaps=False)
-    matrix = X if X.has_canonical_format else sp.csr_array(X)
-    return Table(None, None, None, matrix), known or Layout(["multinomial"] * X.shape[1], [None] * X.shape[1])
+    check_weights(X.data)
+    return Table(None, None, None, sparse(X)), known or Layout(["multinomial"] * X.shape[1], [None] * X.shape[1])

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from tallies.errors import DataError
 
-Table = TypeVar("Table", bound=tuple)  # a named tuple of blocks: arrays, CSR matrices, or None for an empty block
+Table = TypeVar("Table", bound=tuple)  # a named tuple of blocks: arrays, Sparse, or None for an empty block
+
+
+class Sparse(NamedTuple):
+    """The arrays of a CSR matrix: a shard of it is a view (scipy copies when it slices rows)."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    width: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.indptr) - 1, self.width
+
+    def rows(self, rows: slice) -> Sparse:
+        first, last = self.indptr[rows.start], self.indptr[rows.stop]
+        return Sparse(self.data[first:last], self.indices[first:last], self.indptr[rows.start : rows.stop + 1] - first, self.width)
+
+
+def sparse(matrix: Any) -> Sparse:
+    """The arrays of any scipy matrix, as CSR."""
+    csr = matrix if matrix.format == "csr" else matrix.tocsr()
+    return Sparse(csr.data, csr.indices, csr.indptr, csr.shape[1])
 
 
 def take_rows(table: Table, rows: slice) -> Table:
     """The given rows of every block, without copying."""
-    return type(table)(*(None if block is None else _rows(block, rows) for block in table))  # type: ignore[arg-type]
-
-
-def _rows(block: Any, rows: slice) -> Any:
-    if not sp.issparse(block):
-        return block[rows]
-    # scipy copies when it slices rows; a CSR block is cut by moving the ends
-    first, last = block.indptr[rows.start], block.indptr[rows.stop]
-    parts = block.data[first:last], block.indices[first:last], block.indptr[rows.start : rows.stop + 1] - first
-    return sp.csr_array(parts, shape=(rows.stop - rows.start, block.shape[1]), copy=False)
+    cut = (None if b is None else b.rows(rows) if isinstance(b, Sparse) else b[rows] for b in table)
+    return type(table)(*cut)  # type: ignore[arg-type]
 
 
 def table_rows(table: tuple) -> int:
@@ -35,8 +49,8 @@ def table_rows(table: tuple) -> int:
 
 def table_bytes(table: tuple) -> int:
     """Bytes that a table holds."""
-    parts = (p for b in table if b is not None for p in ((b.data, b.indices, b.indptr) if sp.issparse(b) else (b,)))
-    return sum(part.nbytes for part in parts)
+    arrays = (part for block in table if block is not None for part in (block[:3] if isinstance(block, Sparse) else (block,)))
+    return sum(array.nbytes for array in arrays)
 
 
 def check_names(X: Any) -> None:

@@ -155,7 +155,7 @@ def log_coefficient(data, first, last, table):
     for p in range(first, last):
         x = data[p]
         total += x
-        a -= table[int(x)] if x < table.shape[0] else math.lgamma(x + 1.0)
+        a -= table[int(x)] if x < table.shape[0] and x == np.floor(x) else math.lgamma(x + 1.0)
     return a + math.lgamma(total + 1.0)
 
 

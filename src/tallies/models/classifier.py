@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from tallies.backends import over_rows
 from tallies.data.labels import encode_labels, label_codes
@@ -27,7 +27,7 @@ from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import rows as kernels
 from tallies.maths import Array, log0
 
-BLOCK = 4096  # rows whose scores are held at a time: they stay in the cache, and no (n, K) matrix is built to predict labels
+BLOCK = 8192  # rows whose scores are held at a time: they stay in the cache, and no (n, K) matrix is built to predict labels
 
 
 class Shard(NamedTuple):
@@ -79,7 +79,7 @@ class Classifier(ClassifierMixin, Estimator):
         """
         shards = self._shards(X, y, sample_weight, None)
         if len(self.classes_) < 2:
-            raise DataError(f"y must hold at least two classes, got only the class {self.classes_[0]!r}: there is nothing to tell apart")
+            raise DataError(f"y must hold at least two classes, but all rows are of one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart")
         self._run(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
         return self
 
@@ -94,6 +94,7 @@ class Classifier(ClassifierMixin, Estimator):
         batch = clone(self)
         known = getattr(self, "classes_", None)
         if known is not None:
+            validate_data(self, X, reset=False, skip_check_array=True)
             self._brief(batch)
         batch._run(batch._shards(X, y, sample_weight, known if classes is None else classes))
         if known is not None:
@@ -191,29 +192,38 @@ class Classifier(ClassifierMixin, Estimator):
 
     # use
 
-    def _over(self, X: Any, make: Callable[[int], np.ndarray], reduce: Callable[..., None], relative: bool) -> np.ndarray:
-        """Fill an array of n rows, block by block, with what `reduce` makes of the log joint."""
+    def _over(self, X: Any, make: Callable[[int], np.ndarray], fill: Callable[[Any, np.ndarray], None]) -> np.ndarray:
+        """An array of n rows, filled block by block by fill(table, out)."""
         check_is_fitted(self)
         table = self._table(X, reset=False)
         out = make(table_rows(table))
-        over_rows(lambda rows: reduce(self._log_joint(take_rows(table, rows), self.params_, relative), out[rows]), len(out), BLOCK)
+        over_rows(lambda rows: fill(take_rows(table, rows), out[rows]), len(out), BLOCK)
         return out
+
+    def _matrix(self, n: int) -> np.ndarray:
+        return np.empty((n, len(self.classes_)))
+
+    def _labeller(self) -> Callable[[Any, np.ndarray], None]:
+        """A function (table, out) that writes the code of the most probable class of each row."""
+        return lambda table, out: kernels.best(self._log_joint(table, self.params_, relative=True), out)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
-        return self.classes_[self._over(X, lambda n: np.empty(n, dtype=np.intp), kernels.best, relative=True)]
+        check_is_fitted(self)
+        codes = self._over(X, lambda n: np.empty(n, dtype=np.intp), self._labeller())
+        return self.classes_[codes]
 
     def predict_log_proba(self, X: Any) -> Array:
         """log p(y=k | x), eq. 2; columns as in classes_."""
-        return self._over(X, lambda n: np.empty((n, len(self.classes_))), kernels.log_posterior, relative=True)
+        return self._over(X, self._matrix, lambda table, out: kernels.log_posterior(self._log_joint(table, self.params_, True), out))
 
     def predict_proba(self, X: Any) -> Array:
         """p(y=k | x), eq. 2; columns as in classes_."""
-        return self._over(X, lambda n: np.empty((n, len(self.classes_))), kernels.posterior, relative=True)
+        return self._over(X, self._matrix, lambda table, out: kernels.posterior(self._log_joint(table, self.params_, True), out))
 
     def log_prob(self, X: Any) -> Array:
         """log p(x) of each row: low values mark rows unlike anything the model was fitted on."""
-        return self._over(X, np.empty, kernels.evidence, relative=False)
+        return self._over(X, np.empty, lambda table, out: kernels.evidence(self._log_joint(table, self.params_), out))
 
     def _evaluate(self, X: Any, y: Any = None) -> Score:
         """Mean log p(x), or with labels mean log p(x, y)."""

@@ -11,11 +11,12 @@ the rows that were tallied, `penalty` (log prior that smoothing stands for), `dr
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
+from tallies.data.table import Sparse
 from tallies.kernels import bayes, moments
 from tallies.maths import FLOOR, Array, log0
 
@@ -202,8 +203,8 @@ class Multinomial:
     """A block of counts, CSR, taken as draws of one distribution a class given the row's total."""
 
     @staticmethod
-    def tally(M: Any, y: np.ndarray, weight: Array, K: int) -> MultinomialTally:
-        counts = bayes.multinomial_tally(M.data, M.indices, M.indptr, y, weight, M.shape[1], K)
+    def tally(M: Sparse, y: np.ndarray, weight: Array, K: int) -> MultinomialTally:
+        counts = bayes.multinomial_tally(M.data, M.indices, M.indptr, y, weight, M.width, K)
         return MultinomialTally(counts, bayes.multinomial_base(M.data, M.indptr, np.where(y >= 0, weight, 0.0), LOG_FACTORIALS))
 
     @staticmethod
@@ -215,7 +216,7 @@ class Multinomial:
         return MultinomialParams(counts, base, np.ascontiguousarray(log_p.T), float(counts.sum() / rows))
 
     @staticmethod
-    def add_scores(M: Any, p: MultinomialParams, out: Array, relative: bool) -> None:
+    def add_scores(M: Sparse, p: MultinomialParams, out: Array, relative: bool) -> None:
         bayes.multinomial_scores(M.data, M.indices, M.indptr, p.log_p, out)
         if not relative:
             bayes.multinomial_coefficients(M.data, M.indptr, LOG_FACTORIALS, out)

@@ -19,6 +19,7 @@ References: Hastie, Tibshirani, Friedman, The Elements of Statistical Learning, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -28,7 +29,8 @@ from tallies.data.table import dense, refuse_infinite
 from tallies.engine import add
 from tallies.errors import DataError
 from tallies.kernels import moments as kernels
-from tallies.maths import LOG_2PI, Array, Moments, Whitening, ledoit_wolf, log_density, patterns, recentre, regression, whiten
+from tallies.kernels import rows
+from tallies.maths import LOG_2PI, Array, Moments, Whitening, ledoit_wolf, linear, log_density, patterns, recentre, regression, whiten
 from tallies.models.classifier import Classifier, Shard, class_weights, spread
 from tallies.models.families import Gaussian, GaussianParams, GaussianTally
 
@@ -177,12 +179,12 @@ class GDA(Classifier):
         ends = np.searchsorted(y[order], np.arange(K + 1)) if G > 1 else np.array([0, len(order)])
         for g in range(G):
             for a in range(ends[g], ends[g + 1], ROWS):
-                rows = order[a : min(a + ROWS, ends[g + 1])]
-                z = Z[: len(rows)]
-                kernels.centred_rows(X, rows, y, weight, params.mean, z, s)
+                block = order[a : min(a + ROWS, ends[g + 1])]
+                z = Z[: len(block)]
+                kernels.centred_rows(X, block, y, weight, params.mean, z, s)
                 S[g] += z.T @ z
                 if A is not None and B is not None:
-                    w, z2 = weight[rows, None], z * z
+                    w, z2 = weight[block, None], z * z
                     B[g] += z2.T @ (z / np.sqrt(w))
                     A[g] += z2.T @ (z2 / w)
         return Tally(0.0, class_weights(y, weight, K), s, S, B, A, None)
@@ -194,10 +196,10 @@ class GDA(Classifier):
         G = len(params.covariance)
         s, S = np.zeros((K, d)), np.zeros((G, d, d))
         used = np.flatnonzero((weight > 0) & (y >= 0))
-        for gaps, rows in patterns(X[used]):
-            rows = used[rows]
+        for gaps, members in patterns(X[used]):
+            members = used[members]
             for g in range(G):
-                i = rows if G == 1 else rows[y[rows] == g]
+                i = members if G == 1 else members[y[members] == g]
                 if not len(i):
                     continue
                 z, w = X[i] - params.mean[y[i]], weight[i]
@@ -252,17 +254,35 @@ class GDA(Classifier):
                 J[gaps] = self._log_joint_gaps(X[gaps], params)
         return J
 
+    def _labeller(self) -> Callable[[Table, np.ndarray], None]:
+        params: Params = self.params_
+        general = super()._labeller()
+        if params.root is None or len(params.root.W) > 1:
+            return general
+        # one covariance: the classes differ by K products with x, and no more need be computed
+        coef, offset = linear(params.mean, params.root, params.log_prior)
+
+        def label(table: Table, out: np.ndarray) -> None:
+            rows.linear_best(table.X, coef, offset, out)
+            odd = np.flatnonzero(out < 0)  # rows with gaps
+            if len(odd):
+                some = np.empty(len(odd), dtype=out.dtype)
+                general(Table(table.X[odd]), some)
+                out[odd] = some
+
+        return label
+
     def _log_joint_gaps(self, X: np.ndarray, params: Params) -> Array:
         """As `_log_joint`, by the marginal density of the observed cells."""
         assert params.covariance is not None
         J = np.tile(params.log_prior, (len(X), 1))
         weights = params.n if len(params.covariance) > 1 else np.ones(1)
         pooled = np.tensordot(weights / weights.sum(), params.covariance, axes=1)
-        for gaps, rows in patterns(X):
+        for gaps, members in patterns(X):
             o = np.flatnonzero(~gaps)
             if len(o):
                 root = whiten(params.covariance[:, o[:, None], o], pooled[o[:, None], o])
-                J[rows] += log_density(X[np.ix_(rows, o)], params.mean[:, o], root, relative=False)
+                J[members] += log_density(X[np.ix_(members, o)], params.mean[:, o], root, relative=False)
         return J
 
     def _draw(self, codes: np.ndarray, rng: np.random.RandomState) -> Array:
