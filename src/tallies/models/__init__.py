@@ -4,4 +4,5 @@
 MODELS = {
     "GDA": "tallies.models.gda",
     "NaiveBayes": "tallies.models.naive_bayes",
+    "PLN": "tallies.models.pln",
 }

@@ -60,13 +60,14 @@ class Survey(NamedTuple):
     rootX: np.ndarray | None  # sqrt(v) X, kept where p > n         (n, d)
 
 
-class Params(NamedTuple):
+class FullParams(NamedTuple):
     """The small global state: model parameters, the trial point's global part, and the state of the line search."""
 
     phase: int  # START, TRIAL or GRADIENT
     B: np.ndarray  # coefficients                                   (d, p)
     Omega: np.ndarray  # precision: matrix, diagonal, or R Omega    (p, p) | (p,) | (n, p)
     omega: np.ndarray  # diagonal of the precision                  (p,)
+    logdet: float  # log|Sigma| of a given covariance, else 0
     w: np.ndarray  # of eq. 2, at the current point                 (p,)
     w_trial: np.ndarray  # and at the point to try                  (p,)
     F: float  # value at the current point, constants included
@@ -91,7 +92,7 @@ class Params(NamedTuple):
     rootX: np.ndarray | None  # sqrt(v) X where p > n               (n, d)
 
 
-class Latents(NamedTuple):
+class FullLatents(NamedTuple):
     """What the rows keep: the current point, the trial point, and the L-BFGS pairs."""
 
     M: np.ndarray  # variational means                              (n, p)
@@ -100,13 +101,13 @@ class Latents(NamedTuple):
     S2_trial: np.ndarray  #                                         (n, p)
     A: np.ndarray  # exp(O + M + S2/2) at the trial point           (n, p)
     g: np.ndarray  # gradient at the current point                  (n, p)
-    D: np.ndarray  # preconditioner at the current point            (n, p) float32
-    d: np.ndarray  # direction                                      (n, p) float32
-    S: np.ndarray  # pairs: moves of M                              (m, n, p) float32
-    Y: np.ndarray  # pairs: moves of the gradient                   (m, n, p) float32
+    D: np.ndarray  # preconditioner at the current point            (n, p)
+    d: np.ndarray  # direction                                      (n, p)
+    S: np.ndarray  # pairs: moves of M                              (m, n, p)
+    Y: np.ndarray  # pairs: moves of the gradient                   (m, n, p)
 
 
-class Tally(NamedTuple):
+class FullTally(NamedTuple):
     """Sums over a shard: of a trial (fit, P, G, s2) or of a gradient (table, T)."""
 
     fit: float  # sum v [Y(O+M) - A + log(S2)/2 - log Y!]
@@ -136,21 +137,21 @@ class Covariance:
             _in_place(shard, _root(shard, shard.X)) if self._wide(shard) else None,
         )  # fmt: skip
 
-    def init(self, survey: Survey, rng: np.random.Generator) -> Params:
+    def init(self, survey: Survey, rng: np.random.Generator) -> FullParams:
         p, d = len(survey.n_j), len(survey.XvX)
         mean = np.log(np.maximum(survey.n_j, 0.5) / np.maximum(survey.e_j, 1e-300))
         B = self.B if self.B is not None else np.zeros((d, p))
-        Omega, omega = (np.zeros(0), np.ones(p)) if self.Sigma is None else _invert(self.Sigma)[::2]
+        Omega, logdet, omega = (np.zeros(0), 0.0, np.ones(p)) if self.Sigma is None else _invert(self.Sigma)
         w = self.w if self.w is not None else np.array(omega)
         nothing = np.zeros(p)
         pairs = np.zeros((MEMORY, p))
         here = lbfgs.Direction(0.0, np.zeros(MEMORY), np.zeros(MEMORY))
-        return Params(
-            START, B, Omega, omega, w, w, np.inf, (), 0.0, 0.0, False, self.single, here, nothing, mean, pairs, pairs, (), -1, nothing, 0, False, False,
+        return FullParams(
+            START, B, Omega, omega, float(logdet), w, w, np.inf, (), 0.0, 0.0, False, self.single, here, nothing, mean, pairs, pairs, (), -1, nothing, 0, False, False,
             survey.XvX, float(survey.weight), survey.rootX,
         )  # fmt: skip
 
-    def settle(self, shard: Shard, params: Params, rng: np.random.Generator) -> Latents:
+    def settle(self, shard: Shard, params: FullParams, rng: np.random.Generator) -> FullLatents:
         if shard.M is not None:
             M = np.array(shard.M)
         elif self.B is not None:
@@ -159,11 +160,13 @@ class Covariance:
             mean = params.g_w  # the log of the mean rate travels in an unused place
             M = mean + np.log((shard.Y + 1) / (np.exp(np.minimum(shard.O + mean, 60.0)) + 1))
         S2, A = np.full_like(M, 0.1), np.empty_like(M)
-        single = [np.zeros(M.shape, dtype=np.float32) for _ in range(2)]
-        pairs = [np.zeros((MEMORY, *M.shape), dtype=np.float32) for _ in range(2)]
-        return Latents(M, S2, M.copy(), S2.copy(), A, np.zeros_like(M), *single, *pairs)
+        # directions need few digits; half the memory where there is much of it, all digits where shards should agree to the last
+        kind = np.float32 if self.single else np.float64
+        rest = [np.zeros(M.shape, dtype=kind) for _ in range(2)]
+        pairs = [np.zeros((MEMORY, *M.shape), dtype=kind) for _ in range(2)]
+        return FullLatents(M, S2, M.copy(), S2.copy(), A, np.zeros_like(M), *rest, *pairs)
 
-    def sweep(self, shard: Shard, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
+    def sweep(self, shard: Shard, latents: FullLatents, params: FullParams, rng: np.random.Generator) -> tuple[FullTally, FullLatents]:
         if params.phase == GRADIENT:
             return self._gradient(shard, latents, params)
         z, loops = latents, _loops(shard.Y)
@@ -175,7 +178,7 @@ class Covariance:
         else:
             if params.fresh:
                 slope = _aim(z, params.toward)
-            np.add(z.M, np.float32(params.step) * z.d, out=z.M_trial)
+            np.add(z.M, z.d.dtype.type(params.step) * z.d, out=z.M_trial)
         np.copyto(z.S2_trial, z.S2)
         fit, s2 = loops.trial(z.M_trial, shard.O, shard.Y, shard.v, params.w_trial, z.S2_trial, z.A, 1e-2 if params.single else 1e-4)
         R = _residuals(z.M_trial, shard, params)  # sqrt(v) (M - X B)
@@ -184,9 +187,9 @@ class Covariance:
             G = np.einsum("ij,ij->j", R, R)
         else:
             G = _in_place(shard, R) if self._wide(shard) else R.T @ R
-        return Tally(fit - shard.constant, slope, P.astype(np.float64), G.astype(np.float64), s2, None, None), latents
+        return FullTally(fit - shard.constant, slope, P.astype(np.float64), G.astype(np.float64), s2, None, None), latents
 
-    def _gradient(self, shard: Shard, z: Latents, params: Params) -> tuple[Tally, Latents]:
+    def _gradient(self, shard: Shard, z: FullLatents, params: FullParams) -> tuple[FullTally, FullLatents]:
         """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
         if params.Omega.shape[0] == shard.rows and self._wide(shard):
             pull = params.Omega[shard.start : shard.start + len(shard.Y)] / np.sqrt(shard.v)[:, None]
@@ -201,20 +204,20 @@ class Covariance:
         M, S2, M_trial, S2_trial = z.M_trial, z.S2_trial, z.M, z.S2
         table = None
         for b in pln_plain.blocks(*M.shape):
-            part = lbfgs.dots(z.S[:, b], z.Y[:, b], g[b].astype(np.float32), z.D[b])
+            part = lbfgs.dots(z.S[:, b], z.Y[:, b], g[b].astype(z.S.dtype), z.D[b])
             table = part if table is None else lbfgs.Dots(*(x + y for x, y in zip(table, part, strict=True)))
-        return Tally(0.0, 0.0, None, None, None, T, table), z._replace(M=M, S2=S2, M_trial=M_trial, S2_trial=S2_trial, g=g)
+        return FullTally(0.0, 0.0, None, None, None, T, table), z._replace(M=M, S2=S2, M_trial=M_trial, S2_trial=S2_trial, g=g)
 
-    def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
+    def update(self, params: FullParams, tally: FullTally, rng: np.random.Generator) -> FullParams:
         if params.phase == GRADIENT:
             return self._aim(params, tally)
         return self._begin(params, tally) if params.phase == START else self._judge(params, tally)
 
-    def _begin(self, params: Params, tally: Tally) -> Params:
+    def _begin(self, params: FullParams, tally: FullTally) -> FullParams:
         """A sweep of the diagonal model: regression and variances; after the last one, go on with the model itself."""
-        move = np.linalg.solve(params.XvX, tally.P)
-        B = params.B if self.B is not None else params.B + move
-        spread = (tally.G - np.einsum("dj,dj->j", tally.P, move) * (self.B is None) + tally.s2) / params.weight
+        move = self._regress(params, tally)
+        B = params.B + move
+        spread = (tally.G - np.einsum("dj,dj->j", tally.P, move) + tally.s2) / params.weight
         last = params.tries + 1 == STARTS
         params = params._replace(B=B, tries=0 if last else params.tries + 1, phase=TRIAL if last else START)
         if self.Sigma is None:
@@ -224,7 +227,7 @@ class Covariance:
                 params = params._replace(w=omega, w_trial=omega)
         return params
 
-    def _judge(self, params: Params, tally: Tally) -> Params:
+    def _judge(self, params: FullParams, tally: FullTally) -> FullParams:
         """Accept the trial point if F fell enough, else shorten the step, then forget the pairs, then stop."""
         slope = params.g_w @ params.d_w + tally.slope if params.fresh else params.slope
         params = params._replace(slope=slope, fresh=False)
@@ -250,7 +253,7 @@ class Covariance:
         step = lbfgs.backtrack(params.step, slope, np.inf if model is None else model.F - params.F)
         return params._replace(step=step, w_trial=params.w * np.exp(step * params.d_w), tries=params.tries + 1)
 
-    def _aim(self, params: Params, tally: Tally) -> Params:
+    def _aim(self, params: FullParams, tally: FullTally) -> FullParams:
         """The gradient of log w, its pair, and the next direction."""
         w, omega, T = params.w, params.omega, tally.T
         given = self.Sigma is not None
@@ -266,7 +269,7 @@ class Covariance:
             order = (*order, slot)
         return self._direct(params._replace(g_w=g_w, D_w=D_w, S_w=S_w, Y_w=Y_w, order=order), table)
 
-    def _direct(self, params: Params, table: lbfgs.Dots | None) -> Params:
+    def _direct(self, params: FullParams, table: lbfgs.Dots | None) -> FullParams:
         toward = lbfgs.direction(table, list(params.order)) if table else lbfgs.Direction(1.0, *np.zeros((2, MEMORY)))
         d_w = -(params.D_w * (toward.scale_g * params.g_w + toward.of_y @ params.Y_w) + toward.of_s @ params.S_w)
         d_w = np.clip(d_w, -REACH_W, REACH_W)
@@ -274,14 +277,12 @@ class Covariance:
             d_w = np.zeros_like(d_w)
         return params._replace(phase=TRIAL, fresh=True, step=1.0, toward=toward, d_w=d_w, w_trial=params.w * np.exp(d_w), tries=0)
 
-    def _maximise(self, params: Params, tally: Tally) -> Any:
+    def _maximise(self, params: FullParams, tally: FullTally) -> Any:
         """B, Sigma and F of eq. 1 at the trial point; None where the covariance is not finite or not positive."""
         N, p = params.weight, len(tally.s2)
         if not np.isfinite(tally.fit):
             return None
-        move = np.linalg.solve(params.XvX, tally.P)
-        if self.B is not None:
-            move = np.zeros_like(move)
+        move = self._regress(params, tally)
         B, G, misfit = params.B + move, tally.G, 0.0
         if self.kind in ("diagonal", "spherical"):
             spread = (G - np.einsum("dj,dj->j", tally.P, move) + tally.s2) / N
@@ -289,9 +290,8 @@ class Covariance:
                 spread = np.full(p, spread.mean())
             inverse = 1.0 / spread, np.log(spread).sum(), 1.0 / spread
         elif self.kind == "given":
-            Omega, _, omega = inverse = _invert(self.Sigma)
-            G = G - tally.P.T @ move
-            misfit = np.sum(Omega * G) + omega @ tally.s2 - N * p
+            inverse = params.Omega, params.logdet, params.omega
+            misfit = np.sum(params.Omega * (G - tally.P.T @ move)) + params.omega @ tally.s2 - N * p
         elif params.rootX is not None:
             inverse = _invert_wide(G - params.rootX @ move, tally.s2, N, params.single)
         else:
@@ -304,13 +304,17 @@ class Covariance:
         F = -tally.fit + 0.5 * (N * logdet + misfit)
         return Point(B, Omega, omega, float(F)) if np.isfinite(F) else None
 
+    def _regress(self, params: FullParams, tally: FullTally) -> np.ndarray:
+        """How B moves: the regression of the residuals, nothing where B is fixed."""
+        return np.zeros_like(tally.P) if self.B is not None else np.linalg.solve(params.XvX, tally.P)
+
     def _wide(self, shard: Shard) -> bool:
         return self.kind == "full" and shard.rows < shard.Y.shape[1]
 
-    def objective(self, tally: Tally, before: Params, after: Params) -> float:
+    def objective(self, tally: FullTally, before: FullParams, after: FullParams) -> float:
         return -after.F if np.isfinite(after.F) else np.nan  # no value yet
 
-    def done(self, params: Params) -> bool:
+    def done(self, params: FullParams) -> bool:
         return params.met or params.stuck
 
 
@@ -328,7 +332,7 @@ def _root(shard: Shard, rows: np.ndarray) -> np.ndarray:
     return rows if shard.v is None or shard.even else np.sqrt(shard.v)[:, None] * rows
 
 
-def _residuals(M: np.ndarray, shard: Shard, params: Params) -> np.ndarray:
+def _residuals(M: np.ndarray, shard: Shard, params: FullParams) -> np.ndarray:
     """sqrt(v) (M - X B), in single precision as long as the steps gain more than its rounding."""
     R = np.empty(M.shape, dtype=np.float32 if params.single else np.float64)
     for b in pln_plain.blocks(*M.shape):
@@ -358,11 +362,11 @@ def _free(order: tuple[int, ...]) -> int:
     return unused[0] if unused else order[0]
 
 
-def _aim(z: Latents, toward: lbfgs.Direction) -> float:
+def _aim(z: FullLatents, toward: lbfgs.Direction) -> float:
     """Write the direction of eq. 1 of `tallies.lbfgs` into z.d, clipped entry by entry, and return its slope."""
     slope = 0.0
     m = len(z.S)
-    of_y, of_s = toward.of_y.astype(np.float32), toward.of_s.astype(np.float32)
+    of_y, of_s = toward.of_y.astype(z.S.dtype), toward.of_s.astype(z.S.dtype)
     for b in pln_plain.blocks(*z.M.shape):
         d = toward.scale_g * z.g[b]
         d += (of_y @ z.Y[:, b].reshape(m, -1)).reshape(d.shape)
@@ -374,7 +378,7 @@ def _aim(z: Latents, toward: lbfgs.Direction) -> float:
     return float(slope)
 
 
-def _approach(shard: Shard, z: Latents, params: Params) -> None:
+def _approach(shard: Shard, z: FullLatents, params: FullParams) -> None:
     """One Newton step of every mean under the diagonal model."""
     A = np.exp(np.minimum(shard.O + z.M + 0.5 * z.S2, 60.0))
     g = A - shard.Y + params.omega * (z.M - shard.X @ params.B)

@@ -30,7 +30,7 @@ REFRESH = (1, 2, 4, 7)  # steps after which the blocks are taken afresh; then ev
 SURVEY, BEGIN, STEP = 0, 1, 2  # what the next sweep does
 
 
-class Params(NamedTuple):
+class RankParams(NamedTuple):
     """The small global state."""
 
     phase: int  # SURVEY, BEGIN or STEP
@@ -66,7 +66,7 @@ class Params(NamedTuple):
     weight: float
 
 
-class Latents(NamedTuple):
+class RankLatents(NamedTuple):
     """What the rows keep; a row's variables are [M, psi]."""
 
     x: np.ndarray  # current point                                  (n, 2q)
@@ -81,7 +81,7 @@ class Latents(NamedTuple):
     best: np.ndarray  # point of the best start                     (n, 2q)
 
 
-class Tally(NamedTuple):
+class RankTally(NamedTuple):
     """Sums over a shard."""
 
     F: float  # free energy
@@ -108,28 +108,28 @@ class Rank:
         X = _root(shard, shard.X)
         return Survey(shard.v.sum(), shard.v @ shard.Y, shard.v @ np.exp(shard.O), X.T @ X, None)
 
-    def init(self, survey: Survey, rng: np.random.Generator) -> Params:
+    def init(self, survey: Survey, rng: np.random.Generator) -> RankParams:
         p, d = len(survey.n_j), len(survey.XvX)
         mean = np.log(np.maximum(survey.n_j, 0.5) / np.maximum(survey.e_j, 1e-300))
         zero, pairs = np.zeros((p, d + self.q)), np.zeros((MEMORY, p, d + self.q))
         given = self.W if self.W is not None else self.warm
         first = zero if given is None else given
-        return Params(
+        return RankParams(
             SURVEY if given is None else BEGIN, mean, first, first, np.inf, (), 0.0, 0.0, False, False,
             lbfgs.Direction(0.0, *np.zeros((2, MEMORY))), zero, zero, np.zeros((p, d + self.q, d + self.q)), pairs, pairs, (), 0, True,
             0, 0, 0, first[None], first, np.inf, False, given is not None, False, False, survey.XvX, float(survey.weight),
         )  # fmt: skip
 
-    def settle(self, shard: Shard, params: Params, rng: np.random.Generator) -> Latents:
+    def settle(self, shard: Shard, params: RankParams, rng: np.random.Generator) -> RankLatents:
         n, q = len(shard.Y), self.q
         flat = [np.zeros((n, 2 * q)) for _ in range(4)]
         pairs = [np.zeros((MEMORY, n, 2 * q)) for _ in range(2)]
-        return Latents(*flat, np.zeros((n, q, q)), np.zeros((n, q)), np.zeros((n, 2 * q)), *pairs, np.zeros((n, 2 * q)))
+        return RankLatents(*flat, np.zeros((n, q, q)), np.zeros((n, q)), np.zeros((n, 2 * q)), *pairs, np.zeros((n, 2 * q)))
 
-    def sweep(self, shard: Shard, z: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
+    def sweep(self, shard: Shard, z: RankLatents, params: RankParams, rng: np.random.Generator) -> tuple[RankTally, RankLatents]:
         if params.phase == SURVEY:
             R = _root(shard, _crude(shard, params.mean))
-            return Tally(0.0, 0.0, None, None, None, _root(shard, shard.X).T @ R, R.T @ R), z
+            return RankTally(0.0, 0.0, None, None, None, _root(shard, shard.X).T @ R, R.T @ R), z
         if params.accepted:
             z = z._replace(x=z.x_trial, x_trial=z.x, g=z.g_trial, g_trial=z.g)
         slope = 0.0
@@ -151,9 +151,9 @@ class Rank:
         DY = _apply(z, z.Y)
         m, flat = MEMORY, z.g_trial.ravel()
         S, Y, DY = z.S.reshape(m, -1), z.Y.reshape(m, -1), DY.reshape(m, -1)
-        return Tally(F, slope, g_W, H, lbfgs.Dots(S @ Y.T, S @ flat, DY @ Y.T, DY @ flat), None, None), z
+        return RankTally(F, slope, g_W, H, lbfgs.Dots(S @ Y.T, S @ flat, DY @ Y.T, DY @ flat), None, None), z
 
-    def _evaluate(self, shard: Shard, z: Latents, params: Params) -> tuple[float, np.ndarray, np.ndarray | None]:
+    def _evaluate(self, shard: Shard, z: RankLatents, params: RankParams) -> tuple[float, np.ndarray, np.ndarray | None]:
         """Eq. 1, its gradient (into z.g_trial), and the blocks of eq. 2 where they are asked for."""
         q, W = self.q, params.W_trial
         d = W.shape[1] - q
@@ -203,13 +203,13 @@ class Rank:
         A = np.exp(np.minimum(shard.O + shard.X @ B.T + M @ C.T, TOP))
         return np.hstack([M, -np.log1p(A @ (C * C))])
 
-    def _aim(self, z: Latents, toward: lbfgs.Direction) -> float:
+    def _aim(self, z: RankLatents, toward: lbfgs.Direction) -> float:
         """Write the direction into z.d, clipped entry by entry, and return its slope."""
         inner = toward.scale_g * z.g + np.tensordot(toward.of_y, z.Y, 1)
         np.clip(-(_apply(z, inner[None])[0] + np.tensordot(toward.of_s, z.S, 1)), -REACH, REACH, out=z.d)
         return float(np.vdot(z.g, z.d))
 
-    def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
+    def update(self, params: RankParams, tally: RankTally, rng: np.random.Generator) -> RankParams:
         if params.phase == SURVEY:
             return self._begin(params, tally, rng)
         first = params.phase == BEGIN
@@ -226,7 +226,7 @@ class Rank:
         step = lbfgs.backtrack(params.step, slope, tally.F - params.F)
         return params._replace(step=step, W_trial=params.W + step * params.d_W, tries=params.tries + 1)
 
-    def _begin(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
+    def _begin(self, params: RankParams, tally: RankTally, rng: np.random.Generator) -> RankParams:
         """The starts: principal components of the crude residuals, then random mixtures of twice as many."""
         B = np.linalg.solve(params.XvX, tally.P)
         values, vectors = np.linalg.eigh((tally.G - tally.P.T @ B) / params.weight)
@@ -241,7 +241,7 @@ class Rank:
         W = np.stack([np.hstack([B.T, c]) for c in starts])
         return params._replace(phase=BEGIN, starts=W, W=W[0], W_trial=W[0], refresh=True, final=self.n_starts == 1)
 
-    def _accept(self, params: Params, tally: Tally) -> Params:
+    def _accept(self, params: RankParams, tally: RankTally) -> RankParams:
         """Take the trial point, renew the blocks where due, and choose the next direction or the next start."""
         g_W, D_W, S_W, Y_W, order = tally.g_W, params.D_W, params.S_W, params.Y_W, params.order
         if self.W is not None:
@@ -270,7 +270,7 @@ class Rank:
             return self._end(params)
         return self._direct(params, table)
 
-    def _end(self, params: Params) -> Params:
+    def _end(self, params: RankParams) -> RankParams:
         """Close a start and go to the next one, or back to the best of them."""
         keep = params.F < params.F_best
         best, F_best = (params.W, params.F) if keep else (params.best, params.F_best)
@@ -281,18 +281,18 @@ class Rank:
             count=0, refresh=True, tries=0, F=np.inf, step=0.0, fresh=False, d_W=np.zeros_like(W), slope=0.0,
         )  # fmt: skip
 
-    def _direct(self, params: Params, table: lbfgs.Dots | None) -> Params:
+    def _direct(self, params: RankParams, table: lbfgs.Dots | None) -> RankParams:
         toward = lbfgs.direction(table, list(params.order)) if table else lbfgs.Direction(1.0, *np.zeros((2, MEMORY)))
         inner = toward.scale_g * params.g_W + np.tensordot(toward.of_y, params.Y_W, 1)
         d_W = -((params.D_W @ inner[..., None])[..., 0] + np.tensordot(toward.of_s, params.S_W, 1))
         d_W = np.zeros_like(d_W) if self.W is not None else np.clip(d_W, -REACH, REACH)
         return params._replace(fresh=True, step=1.0, toward=toward, d_W=d_W, W_trial=params.W + d_W, tries=0)
 
-    def objective(self, tally: Tally, before: Params, after: Params) -> float:
+    def objective(self, tally: RankTally, before: RankParams, after: RankParams) -> float:
         value = min(after.F, after.F_best)
         return -value if np.isfinite(value) else np.nan
 
-    def done(self, params: Params) -> bool:
+    def done(self, params: RankParams) -> bool:
         return params.met or params.stuck
 
 
@@ -301,7 +301,7 @@ def _crude(shard: Shard, mean: np.ndarray) -> np.ndarray:
     return mean + np.log((shard.Y + 1) / (np.exp(np.minimum(shard.O + mean, TOP)) + 1))
 
 
-def _apply(z: Latents, rows: np.ndarray) -> np.ndarray:
+def _apply(z: RankLatents, rows: np.ndarray) -> np.ndarray:
     """The blocks of eq. 2 times every row [M, psi] of a stack."""
     q = z.D.shape[1]
     out = np.empty_like(rows)
