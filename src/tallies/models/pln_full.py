@@ -147,7 +147,7 @@ class Covariance:
         pairs = np.zeros((MEMORY, p))
         here = lbfgs.Direction(0.0, np.zeros(MEMORY), np.zeros(MEMORY))
         return FullParams(
-            START, B, Omega, omega, float(logdet), w, w, np.inf, (), 0.0, 0.0, False, self.single, here, nothing, mean, pairs, pairs, (), -1, nothing, 0, False, False,
+            START, B, Omega, omega, float(logdet), w, w, np.inf, (), 0.0, 0.0, False, self.single, here, nothing, mean, pairs, pairs, (), -1, nothing, 0 if self.w is None else STARTS - 1, False, False,
             survey.XvX, float(survey.weight), survey.rootX,
         )  # fmt: skip
 
@@ -172,7 +172,7 @@ class Covariance:
         z, loops = latents, _loops(shard.Y)
         slope = 0.0
         if params.phase == START:
-            if params.tries:
+            if params.tries and shard.M is None:
                 _approach(shard, z, params)
             np.copyto(z.M_trial, z.M)
         else:
