@@ -11,7 +11,6 @@ from numba import njit
 
 TOP = 60.0  # largest exponent, as in pln_plain
 BOTTOM = -700.0  # exp(-700) = 1e-304 is the last that is not a subnormal number
-CHUNK = 64  # entries that share the number of passes
 LOG2_E = 1.4426950408889634
 LN2_HI = 0.6931471803691238  # ln 2 in two parts, so that k ln 2 is exact
 LN2_LO = 1.9082149292705877e-10
@@ -89,40 +88,42 @@ def trial(M, O, Y, v, w, S2, A, close):
     error of close^2/8.
     """
     n, p = M.shape
-    x, power, logs, move = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
+    base, x, power, a, s, move = np.empty(p), np.empty(p), np.empty(p), np.empty(p), np.empty(p), np.empty(p)
     bits = power.view(np.int64)
     fit, total = np.zeros(p), np.zeros(p)
     for i in range(n):
-        for start in range(0, p, CHUNK):
-            stop = min(start + CHUNK, p)
-            q = stop - start
-            o, m, s, a, y, ww = O[i, start:stop], M[i, start:stop], S2[i, start:stop], A[i, start:stop], Y[i, start:stop], w[start:stop]
-            far = 1
-            for _ in range(12):
-                for j in range(q):
-                    x[j] = max(min(o[j] + m[j] + 0.5 * s[j], TOP), BOTTOM)
-                row_exp(x[:q], power, bits, a)
-                far = 0
-                for j in range(q):
-                    c = ww[j] + a[j] * (1.0 - 0.5 * s[j])
-                    new = 2.0 / (c + np.sqrt(c * c + 2.0 * a[j]))
-                    move[j] = new - s[j]
-                    s[j] = new
-                    far += abs(move[j]) >= close
-                if far == 0:
-                    break
+        for j in range(p):
+            base[j] = O[i, j] + M[i, j]
+            s[j] = S2[i, j]
+        far = 1
+        for _ in range(12):
+            for j in range(p):
+                x[j] = max(min(base[j] + 0.5 * s[j], TOP), BOTTOM)
+            row_exp(x, power, bits, a)
+            far = 0
+            for j in range(p):
+                c = w[j] + a[j] * (1.0 - 0.5 * s[j])
+                new = 2.0 / (c + np.sqrt(c * c + 2.0 * a[j]))
+                move[j] = new - s[j]
+                s[j] = new
+                far += abs(move[j]) >= close
             if far == 0:
-                for j in range(q):  # exp(move/2); the next term is below 1e-10 for close = 0.01
-                    h = 0.5 * move[j]
-                    a[j] *= 1.0 + h * (1.0 + h * (0.5 + h * (1.0 / 6.0)))
-            else:
-                for j in range(q):
-                    x[j] = max(min(o[j] + m[j] + 0.5 * s[j], TOP), BOTTOM)
-                row_exp(x[:q], power, bits, a)
-            row_log(s, power, bits, logs)
-            for j in range(q):
-                fit[start + j] += v[i] * (y[j] * (o[j] + m[j]) - a[j] + 0.5 * logs[j])
-                total[start + j] += v[i] * s[j]
+                break
+        if far == 0:
+            for j in range(p):  # exp(move/2); the next term is below 1e-10 for close = 0.01
+                h = 0.5 * move[j]
+                a[j] *= 1.0 + h * (1.0 + h * (0.5 + h * (1.0 / 6.0)))
+        else:
+            for j in range(p):
+                x[j] = max(min(base[j] + 0.5 * s[j], TOP), BOTTOM)
+            row_exp(x, power, bits, a)
+        row_log(s, power, bits, x)
+        vi = v[i]
+        for j in range(p):
+            fit[j] += vi * (Y[i, j] * base[j] - a[j] + 0.5 * x[j])
+            total[j] += vi * s[j]
+            A[i, j] = a[j]
+            S2[i, j] = s[j]
     return fit.sum(), total
 
 

@@ -33,7 +33,7 @@ MEMORY = 5  # pairs kept by L-BFGS
 START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
 STARTS = 3  # sweeps of the diagonal model before the first gradient
 REACH_M, REACH_W = 3.0, 1.0  # longest step of one mean and of one log w: beyond e^3 the exponential is not a parabola
-SMALL = 60_000  # counts below which NumPy ends before a compiler would have begun
+SMALL = 10_000  # counts below which NumPy ends before a compiler would have begun
 
 
 class Shard(NamedTuple):
@@ -75,7 +75,8 @@ class FullParams(NamedTuple):
     step: float  # length of the step to try
     slope: float  # g'd of the direction
     fresh: bool  # the direction is new
-    single: bool  # products of matrices are taken in single precision
+    single: bool  # the rows are in single precision
+    rough: bool  # steps still gain so much that S2 need not be exact
     toward: Any  # lbfgs.Direction of the rows
     d_w: np.ndarray  # direction of log w                           (p,)
     g_w: np.ndarray  # gradient of log w                            (p,)
@@ -105,6 +106,8 @@ class FullLatents(NamedTuple):
     d: np.ndarray  # direction                                      (n, p)
     S: np.ndarray  # pairs: moves of M                              (m, n, p)
     Y: np.ndarray  # pairs: moves of the gradient                   (m, n, p)
+    counts: np.ndarray | None  # single precision copies of Y ...   (n, p)
+    offsets: np.ndarray | None  # ... and O, as long as used        (n, p)
 
 
 class FullTally(NamedTuple):
@@ -127,7 +130,7 @@ class Covariance:
     Sigma: np.ndarray | None = None  # of kind "given"
     B: np.ndarray | None = None  # fixed coefficients: the projection of new rows
     w: np.ndarray | None = None  # of a former fit, to go on from
-    single: bool = False  # begin with products in single precision
+    single: bool = False  # begin in single precision
     tol: float = 5e-8  # stop when five steps together gain less than this part of the bound
 
     def survey(self, shard: Shard) -> Survey:
@@ -147,7 +150,7 @@ class Covariance:
         pairs = np.zeros((MEMORY, p))
         here = lbfgs.Direction(0.0, np.zeros(MEMORY), np.zeros(MEMORY))
         return FullParams(
-            START, B, Omega, omega, float(logdet), w, w, np.inf, (), 0.0, 0.0, False, self.single, here, nothing, mean, pairs, pairs, (), -1, nothing, 0 if self.w is None else STARTS - 1, False, False,
+            START, B, Omega, omega, float(logdet), w, w, np.inf, (), 0.0, 0.0, False, self.single, True, here, nothing, mean, pairs, pairs, (), -1, nothing, 0 if self.w is None else STARTS - 1, False, False,
             survey.XvX, float(survey.weight), survey.rootX,
         )  # fmt: skip
 
@@ -159,45 +162,47 @@ class Covariance:
         else:
             mean = params.g_w  # the log of the mean rate travels in an unused place
             M = mean + np.log((shard.Y + 1) / (np.exp(np.minimum(shard.O + mean, 60.0)) + 1))
-        S2, A = np.full_like(M, 0.1), np.empty_like(M)
-        # directions need few digits; half the memory where there is much of it, all digits where shards should agree to the last
+        # single precision where there is much of it; the pairs stay so, since directions need few digits
         kind = np.float32 if self.single else np.float64
-        rest = [np.zeros(M.shape, dtype=kind) for _ in range(2)]
+        M = M.astype(kind)
+        rest = [np.zeros(M.shape, dtype=kind) for _ in range(4)]
         pairs = [np.zeros((MEMORY, *M.shape), dtype=kind) for _ in range(2)]
-        return FullLatents(M, S2, M.copy(), S2.copy(), A, np.zeros_like(M), *rest, *pairs)
+        copies = [shard.Y.astype(kind), np.maximum(shard.O, -200.0).astype(kind)] if self.single else [None, None]
+        return FullLatents(M, np.full_like(M, 0.1), M.copy(), np.full_like(M, 0.1), *rest, *pairs, *copies)
 
     def sweep(self, shard: Shard, latents: FullLatents, params: FullParams, rng: np.random.Generator) -> tuple[FullTally, FullLatents]:
         if params.phase == GRADIENT:
             return self._gradient(shard, latents, params)
-        z, loops = latents, _loops(shard.Y)
+        z = latents if params.single or latents.counts is None else _double(latents)
+        loops, Y, O = _loops(shard, z)
         slope = 0.0
         if params.phase == START:
             if params.tries and shard.M is None:
-                _approach(shard, z, params)
+                _approach(shard.X, Y, O, z, params)
             np.copyto(z.M_trial, z.M)
         else:
             if params.fresh:
                 slope = _aim(z, params.toward)
             np.add(z.M, z.d.dtype.type(params.step) * z.d, out=z.M_trial)
         np.copyto(z.S2_trial, z.S2)
-        fit, s2 = loops.trial(z.M_trial, shard.O, shard.Y, shard.v, params.w_trial, z.S2_trial, z.A, 1e-2 if params.single else 1e-4)
+        fit, s2 = loops.trial(z.M_trial, O, Y, shard.v, params.w_trial, z.S2_trial, z.A, 1e-2 if params.rough else 1e-4)
         R = _residuals(z.M_trial, shard, params)  # sqrt(v) (M - X B)
         P = _root(shard, shard.X).T.astype(R.dtype) @ R
         if params.phase == START or self.kind in ("diagonal", "spherical"):
             G = np.einsum("ij,ij->j", R, R)
         else:
             G = _in_place(shard, R) if self._wide(shard) else R.T @ R
-        return FullTally(fit - shard.constant, slope, P.astype(np.float64), G.astype(np.float64), s2, None, None), latents
+        return FullTally(fit - shard.constant, slope, P.astype(np.float64), G.astype(np.float64), s2, None, None), z
 
     def _gradient(self, shard: Shard, z: FullLatents, params: FullParams) -> tuple[FullTally, FullLatents]:
         """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
         if params.Omega.shape[0] == shard.rows and self._wide(shard):
-            pull = params.Omega[shard.start : shard.start + len(shard.Y)] / np.sqrt(shard.v)[:, None]
+            pull = (params.Omega[shard.start : shard.start + len(shard.Y)] / np.sqrt(shard.v)[:, None]).astype(z.A.dtype)
         else:
             R = _residuals(z.M_trial, shard._replace(v=None), params)
             pull = R * params.Omega if params.Omega.ndim == 1 else R @ params.Omega.astype(R.dtype)
-        g = np.empty_like(z.g)
-        T = _loops(shard.Y).slopes(pull, z.A, shard.Y, shard.v, z.S2_trial, params.w, params.omega, g, z.D)
+        g, (loops, Y, _) = np.empty_like(z.g), _loops(shard, z)
+        T = loops.slopes(pull, z.A, Y, shard.v, z.S2_trial, params.w, params.omega, g, z.D)
         if params.slot >= 0:
             z.S[params.slot] = z.M_trial - z.M
             z.Y[params.slot] = g - z.g
@@ -237,6 +242,7 @@ class Covariance:
         if model is not None and (first or (slope < 0 and model.F <= params.F + 1e-4 * params.step * slope + noise)):
             path = (*params.path[-5:], model.F)
             met = len(path) == 6 and path[0] - path[-1] < self.tol * abs(path[-1])
+            params = params._replace(rough=params.rough and (len(path) == 1 or path[-2] - path[-1] > 1e-5 * abs(path[-1])))
             if params.single and len(path) > 1 and path[-2] - path[-1] < 1e-6 * abs(path[-1]):
                 return params._replace(single=False, F=np.inf, path=())  # the same step again, in double precision
             return params._replace(
@@ -333,10 +339,10 @@ def _root(shard: Shard, rows: np.ndarray) -> np.ndarray:
 
 
 def _residuals(M: np.ndarray, shard: Shard, params: FullParams) -> np.ndarray:
-    """sqrt(v) (M - X B), in single precision as long as the steps gain more than its rounding."""
-    R = np.empty(M.shape, dtype=np.float32 if params.single else np.float64)
+    """sqrt(v) (M - X B), in the precision of M."""
+    R, X, B = np.empty_like(M), shard.X.astype(M.dtype), params.B.astype(M.dtype)
     for b in pln_plain.blocks(*M.shape):
-        np.subtract(M[b], shard.X[b] @ params.B, out=R[b], casting="same_kind")
+        np.subtract(M[b], X[b] @ B, out=R[b])
     return _root(shard, R)
 
 
@@ -347,13 +353,23 @@ def _in_place(shard: Shard, rows: np.ndarray) -> np.ndarray:
     return out
 
 
-def _loops(Y: np.ndarray) -> Any:
-    """The compiled loops for large shards, NumPy for small ones."""
-    if Y.size < SMALL:
-        return pln_plain
+def _loops(shard: Shard, z: FullLatents) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The loops to use, and counts and offsets in their precision: compiled ones for large shards, NumPy for small ones."""
+    if z.counts is not None:
+        from tallies.kernels import pln_single
+
+        return pln_single, z.counts, z.offsets  # type: ignore[return-value]
+    if shard.Y.size < SMALL:
+        return pln_plain, shard.Y, shard.O
     from tallies.kernels import pln
 
-    return pln
+    return pln, shard.Y, shard.O
+
+
+def _double(z: FullLatents) -> FullLatents:
+    """The same point in double precision."""
+    point = {k: getattr(z, k).astype(np.float64) for k in ("M", "S2", "M_trial", "S2_trial", "A", "g")}
+    return z._replace(**point, counts=None, offsets=None)
 
 
 def _free(order: tuple[int, ...]) -> int:
@@ -378,22 +394,26 @@ def _aim(z: FullLatents, toward: lbfgs.Direction) -> float:
     return float(slope)
 
 
-def _approach(shard: Shard, z: FullLatents, params: FullParams) -> None:
+def _approach(X: np.ndarray, Y: np.ndarray, O: np.ndarray, z: FullLatents, params: FullParams) -> None:
     """One Newton step of every mean under the diagonal model."""
-    A = np.exp(np.minimum(shard.O + z.M + 0.5 * z.S2, 60.0))
-    g = A - shard.Y + params.omega * (z.M - shard.X @ params.B)
-    z.M[...] -= np.clip(g / (A + params.omega), -1.0, 1.0)
+    omega = params.omega.astype(z.M.dtype)
+    for b in pln_plain.blocks(*z.M.shape):
+        A = np.exp(np.minimum(O[b] + z.M[b] + z.S2[b] / 2, pln_plain.TOP))
+        g = A - Y[b] + omega * (z.M[b] - (X[b] @ params.B).astype(z.M.dtype))
+        z.M[b] -= np.clip(g / (A + omega), -1.0, 1.0)
 
 
 def _invert(Sigma: np.ndarray) -> Any:
     """Inverse, log determinant and diagonal of the inverse; None where Sigma is not positive definite."""
-    factor, bad = linalg.lapack.dpotrf(Sigma, lower=0, clean=0)
+    factor, bad = linalg.lapack.dpotrf(Sigma.T, lower=0, clean=1)  # transposed: as LAPACK stores it, without a copy
     if bad or not np.isfinite(factor[0, 0]):
         return None
-    Omega, bad = linalg.lapack.dpotri(factor, lower=0)
-    omega = Omega.diagonal().copy()
-    Omega = np.triu(Omega) + np.triu(Omega, 1).T
-    return Omega, 2 * np.log(factor.diagonal()).sum(), omega
+    logdet = 2 * np.log(factor.diagonal()).sum()
+    half, bad = linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
+    omega = half.diagonal().copy()
+    Omega = half + half.T
+    Omega[np.diag_indices(len(omega))] = omega
+    return Omega, logdet, omega
 
 
 def _invert_wide(R: np.ndarray, E: np.ndarray, N: float, single: bool) -> tuple[np.ndarray, float, np.ndarray]:
