@@ -18,7 +18,7 @@ from scipy.special import gammaln, xlogy
 
 from tallies.data.table import Sparse
 from tallies.kernels import bayes, moments
-from tallies.maths import FLOOR, Array, log0
+from tallies.maths import FLOOR, Array, dot0, log0
 
 LOG_FACTORIALS = gammaln(np.arange(1024) + 1.0)
 
@@ -103,10 +103,11 @@ class Categorical:
     @staticmethod
     def estimate(counts: Array, start: np.ndarray, smoothing: float) -> CategoricalParams:
         states = np.diff(start)
-        total = np.add.reduceat(counts, start[:-1], axis=0) + smoothing * states[:, None]  # (d, K)
-        empty = total <= 0  # a class without rows, not smoothed: all states alike
-        total = np.where(empty, states[:, None], total)
         column = np.repeat(np.arange(len(states)), states)
+        total = np.repeat(smoothing * states[:, None], counts.shape[1], axis=1)  # (d, K)
+        np.add.at(total, column, counts)
+        empty = total <= 0  # a class without rows, not smoothed: all states alike
+        total = np.where(empty, np.maximum(states, 1)[:, None], total)
         log_p = log0(np.where(empty[column], 1.0, counts + smoothing)) - np.log(total)[column]
         log_unseen = log0(np.full_like(total, smoothing)) - np.log(total) if smoothing > 0 else np.zeros_like(total)
         return CategoricalParams(counts, start, log_p, log_unseen)
@@ -117,7 +118,7 @@ class Categorical:
 
     @staticmethod
     def log_likelihood(p: CategoricalParams) -> float:
-        return float(np.sum(p.counts * p.log_p, where=p.counts > 0))
+        return dot0(p.counts, p.log_p)
 
     @staticmethod
     def penalty(p: CategoricalParams, smoothing: float) -> float:
@@ -223,7 +224,7 @@ class Multinomial:
 
     @staticmethod
     def log_likelihood(p: MultinomialParams) -> float:
-        return float(np.sum(p.counts * p.log_p.T, where=p.counts > 0) + p.base)
+        return dot0(p.counts, p.log_p.T) + p.base
 
     @staticmethod
     def penalty(p: MultinomialParams, smoothing: float) -> float:
