@@ -55,7 +55,7 @@ class PLN(Answers, Doors, Estimator):
     covariance: Any = "full"  # "full", "diagonal", "spherical", or a matrix (p, p) to keep; of rank=None
     random_state: Any = None  # starts of PLN-PCA, draws of importance sampling
     intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
-    max_iter: int = 5000  # most sweeps over the data
+    max_iter: int = 20_000  # most sweeps over the data, or batches of importance sampling
     tol: float = 5e-8  # variational: stop when five (PCA: ten) steps gain less than this part of the bound
     n_starts: int = 4  # PLN-PCA: starts tried
     warm_start: bool = False  # a second fit goes on from where the first one stopped
@@ -87,6 +87,13 @@ class PLN(Answers, Doors, Estimator):
         `covariates` (n, d) is the design as it is, None an intercept; `offsets` is None, "logsum", "tss", "css", "rle", "gmpr", "tmm",
         "wrench", or logarithms of the sampling effort as an array. Data frames are matched by the names of their rows.
         """
+        shards = self._shards(counts, covariates, offsets, sample_weight)
+        state = self._run(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
+        self._keep(state)
+        return self
+
+    def _shards(self, counts: Any, covariates: Any = None, offsets: Any = None, sample_weight: Any = None) -> list[Shard]:
+        """Through the door: validate, choose the solver, cut."""
         self._check()
         table = as_counts(counts)
         X, names = as_design(covariates, len(table.Y), table.rows, self.intercept)
@@ -94,17 +101,13 @@ class PLN(Answers, Doors, Estimator):
         v = weights(sample_weight, len(X))
         self._check_rows(rows, v, names, table.columns)
         before = self if self.warm_start and hasattr(self, "latent_mean_") and len(self.latent_mean_) == len(X) else None
-        warm = None if before is None else before._stacked()
+        warm = before._stacked() if before is not None and self.method == "variational" else None
         self._name(table.columns, names, offsets)
         live = v > 0  # rows of weight 0 are placed afterwards, by the model that the others gave
         part = Rows(*(a if a is None or live.all() else a[live] for a in rows))
         self._plan: Any = self._choose(part, v[live], before)
-        state = self._run(
-            self._shards(part, v[live], None if warm is None else warm[live]),
-            progress=progress, checkpoint=checkpoint, resume=resume, callback=callback,
-        )  # fmt: skip
-        self._keep(rows, v, live, state)
-        return self
+        self._data = rows, v
+        return self._cut(part, v[live], None if warm is None else warm[live])
 
     # the five verbs are those of the solver that `fit` chose
 

@@ -261,7 +261,7 @@ class Answers:
             # in the solver's own rotation: the bound depends on it, the model does not
             C = self.components_ @ self.rotation_.T
             plan = Rank(self.rank, 1, W=np.hstack([self.coefficients_.T, C]), tol=self.tol)
-            M, S2 = current(solve(plan, self._shards(rows, np.ones(len(rows.X))), self.max_iter, 0))
+            M, S2 = current(solve(plan, self._cut(rows, np.ones(len(rows.X))), self.max_iter, 0))
             L = rows.O + rows.X @ self.coefficients_ + M @ C.T
             prior = 0.5 * (M * M + S2 - np.log(S2) - 1).sum(axis=1)
             return (rows.Y * L - np.exp(L + 0.5 * S2 @ (C * C).T) - gammaln(rows.Y + 1)).sum(axis=1) - prior

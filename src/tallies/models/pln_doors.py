@@ -13,7 +13,7 @@ from tallies import engine
 from tallies.backends import Threads, thread_count
 from tallies.data.counts import HIDDEN, as_counts, as_design, as_offsets, independent
 from tallies.engine import State
-from tallies.errors import DataError, DataWarning
+from tallies.errors import ConvergenceWarning, DataError, DataWarning
 from tallies.models.pln_evidence import evidence, gaussians
 from tallies.models.pln_full import GRADIENT, Covariance, FullParams, Shard
 from tallies.models.pln_importance import Importance, SamplingParams
@@ -126,7 +126,7 @@ class Doors:
 
     def _start(self: Any, rows: Rows, v: np.ndarray, plan: Any) -> np.ndarray:
         """[B', C] to begin importance sampling from: the variational fit, or the crude start of that fit."""
-        state = solve(plan, self._shards(rows, v), self.max_iter if self.good_init else 6, self._seed())
+        state = solve(plan, self._cut(rows, v), self.max_iter if self.good_init else 6, self._seed())
         if isinstance(plan, Rank):
             return state.params.W
         B, Sigma = moments(*current(state), rows.X, v)
@@ -136,7 +136,7 @@ class Doors:
         """[B', C] of a fitted model."""
         return np.hstack([self.coefficients_.T, self.components_])
 
-    def _shards(self: Any, rows: Rows, v: np.ndarray, warm: np.ndarray | None = None) -> list[Shard]:
+    def _cut(self: Any, rows: Rows, v: np.ndarray, warm: np.ndarray | None = None) -> list[Shard]:
         """Cut by the size of the data alone; a table wider than long stays whole, since its solver works on all rows at once."""
         n, p = rows.Y.shape
         size = self.shard_rows or (n if n <= p else max(p, -(-n // max(1, min(64, n * p // SHARD)))))
@@ -148,10 +148,10 @@ class Doors:
             shards.append(Shard(rows.Y[b], rows.O[b], rows.X[b], v[b], even, i, n, constant, None if warm is None else warm[b]))
         return shards
 
-    def _keep(self: Any, rows: Rows, v: np.ndarray, live: np.ndarray, state: State) -> None:
+    def _keep(self: Any, state: State) -> None:
         """Name what was fitted."""
-        params = state.params
-        self._data = rows, v
+        params, (rows, v) = state.params, self._data
+        live = v > 0
         self.n_features_in_, self.design_, self.weights_ = rows.Y.shape[1], rows.X, v
         even = rows.missing is None and (rows.O == rows.O[:, :1]).all()
         self.offsets_ = rows.O[:, :1].copy() if even else rows.O
@@ -196,6 +196,9 @@ class Doors:
                     "is 0 within 1e-4, and their correlations mean nothing",
                     DataWarning, stacklevel=4,
                 )  # fmt: skip
+        if self.method == "importance" and not self.converged_:
+            text = f"the likelihood was still rising after {self.max_epochs} epochs or max_iter batches; raise max_epochs or the learning rate"
+            warnings.warn(text, ConvergenceWarning, stacklevel=4)
         if self.ess_ is not None and self.ess_.min() < POOR:
             warnings.warn(poor(self.ess_), DataWarning, stacklevel=4)
 
@@ -271,7 +274,7 @@ class Doors:
             plan: Any = Covariance("given", self.covariance_, self.coefficients_, tol=self.tol)
         else:
             plan = Rank(self.rank, 1, W=np.hstack([self.coefficients_.T, self.components_ @ self.rotation_.T]), tol=self.tol)
-        found = current(solve(plan, self._shards(rows, v), self.max_iter, 0))
+        found = current(solve(plan, self._cut(rows, v), self.max_iter, 0))
         return found if self.rank is None else self._turn(*found)
 
     def _gaussian_positions(self: Any, rows: Rows) -> tuple[np.ndarray, np.ndarray]:

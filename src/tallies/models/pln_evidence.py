@@ -48,22 +48,23 @@ def gaussians(Y: np.ndarray, base: np.ndarray, C: np.ndarray, m: np.ndarray | No
     """Eq. 1 for every row, by damped Newton steps; base = O + X B. `laplace` leaves the variance out of a: the mode."""
     n, q = len(Y), C.shape[1]
     m = np.zeros((n, q)) if m is None else np.array(m, dtype=np.float64)
-    spread = np.zeros_like(Y)
+    spread, P = np.zeros_like(Y), np.zeros((n, q, q))
     outer = (C[:, :, None] * C[:, None, :]).reshape(len(C), -1)
+    rows = np.arange(n)  # those still moving: each stops by itself, so that its company does not matter
     for _ in range(100):
-        a = np.exp(np.minimum(base + m @ C.T + 0.5 * spread, TOP))
-        H = (a @ outer).reshape(n, q, q)
+        a = np.exp(np.minimum(base[rows] + m[rows] @ C.T + 0.5 * spread[rows], TOP))
+        H = (a @ outer).reshape(-1, q, q)
         H[:, np.arange(q), np.arange(q)] += 1.0
-        P = np.linalg.inv(H)
-        move = np.einsum("ikl,il->ik", P, (Y - a) @ C - m)
-        far = np.abs(move @ C.T).max(axis=1, keepdims=True)  # in log rates: beyond 1 the exponential is no parabola
-        m = m + move / np.maximum(1.0, far)
-        change = far.max()
+        P[rows] = inverse = np.linalg.inv(H)
+        move = np.einsum("ikl,il->ik", inverse, (Y[rows] - a) @ C - m[rows])
+        change = np.abs(move @ C.T).max(axis=1)  # in log rates: beyond 1 the exponential is no parabola
+        m[rows] += move / np.maximum(1.0, change)[:, None]
         if not laplace:
-            new = np.einsum("jk,ikl,jl->ij", C, P, C, optimize=True)
-            change = max(change, np.abs(new - spread).max())
-            spread = new
-        if change < tol:
+            new = ((C @ inverse) * C).sum(axis=2)
+            change = np.maximum(change, np.abs(new - spread[rows]).max(axis=1))
+            spread[rows] = new
+        rows = rows[change >= tol]
+        if not len(rows):
             break
     return Proposal(m, P, np.exp(np.minimum(base + m @ C.T + 0.5 * spread, TOP)))
 
