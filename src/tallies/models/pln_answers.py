@@ -312,12 +312,16 @@ class Answers:
     def from_formula(cls, formula: str, counts: Any, data: Any, *, offsets: Any = None, sample_weight: Any = None, **options: Any) -> Self:
         """Fit with covariates from a formula (formulaic's, as in R) over the columns of `data`, such as "~ 1 + tree"."""
         model: Any = cls(**options)
+        return model.fit_formula(formula, counts, data, offsets, sample_weight)
+
+    def fit_formula(self: Any, formula: str, counts: Any, data: Any, offsets: Any = None, sample_weight: Any = None, **run: Any) -> Any:
+        """`fit` with covariates from a formula; `run` holds progress, checkpoint, resume, callback."""
         frame = _frame(data)
         levels = {str(c): sorted(frame[c].dropna().unique().tolist()) for c in frame.columns if not pd.api.types.is_numeric_dtype(frame[c])}
         X, spec = _formula(formula, frame, levels)
-        model.fit(counts, X, offsets, sample_weight)
-        model.formula_, model.levels_, model._spec = formula, levels, spec
-        return model
+        self.fit(counts, X, offsets, sample_weight, **run)
+        self.formula_, self.levels_, self._spec = formula, levels, spec
+        return self
 
     def _matrix(self: Any, data: Any) -> pd.DataFrame:
         """The design of new rows by the formula of the fit."""
