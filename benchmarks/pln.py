@@ -1,11 +1,15 @@
 """PLN against pyPLNmodels: same data, one thread, one exact ELBO for both.
 
-    python benchmarks/pln.py [--data FOLDER] [--repeats 3] [--only NAME ...] [--part full rank cold threads memory importance] [--json FILE]
+    python benchmarks/pln.py [--data FOLDER] [--repeats 3] [--only NAME ...] [--part full rank cold threads memory importance]
+    [--json FILE]
 
-FOLDER holds oaks_Abundance.csv, oaks_Offset.csv and oaks_covariates.csv as shipped with the R package PLNmodels; without it the synthetic
-tables alone are run. pyPLNmodels 1.0 imports only with setuptools < 81 (it needs pkg_resources): pip install pyPLNmodels torch "setuptools<81".
+FOLDER holds oaks_Abundance.csv, oaks_Offset.csv and oaks_covariates.csv as shipped with the R package PLNmodels; without it the
+synthetic
+tables alone are run. pyPLNmodels 1.0 imports only with setuptools < 81 (it needs pkg_resources): pip install pyPLNmodels torch
+"setuptools<81".
 
-full   CPU seconds until the exact ELBO is within 1e-4 (relative) of pyPLNmodels' final one, theirs over ours. Their curve is their own ELBO, shifted by a
+full   CPU seconds until the exact ELBO is within 1e-4 (relative) of pyPLNmodels' final one, theirs over ours. Their curve is
+their own ELBO, shifted by a
        constant so that its last value is the exact one (theirs replaces log y! by an approximation, which is such a constant).
 rank   PLN-PCA: our final ELBO and CPU seconds, theirs at 400 (default) and 3,000 iterations.
 cold   wall seconds of a first fit of a 50 by 17 table in a new process, imports included.
@@ -29,12 +33,12 @@ from typing import Any
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-import numpy as np
-import pandas as pd
-from scipy.special import gammaln
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+from scipy.special import gammaln  # noqa: E402
 
-import tallies
-from tallies.models.pln import PLN
+import tallies  # noqa: E402
+from tallies.models.pln import PLN  # noqa: E402
 
 
 def synthetic(n: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -145,9 +149,21 @@ def full(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
             if k == 0:
                 print(f"{name:20s} cold: theirs {runs[0][0]:.3f} s, ours {runs[0][1]:.3f} s to the target")
         t, o, t_all, o_all = np.median(runs[1:], axis=0)
-        row = {"data": name, "theirs": t, "ours": o, "ratio": t / o, "theirs_total": t_all, "ours_total": o_all, "elbo_theirs": final,
-               "elbo_ours": model.elbo_, "converged": bool(model.converged_)}  # fmt: skip
-        print(f"{name:20s} {t:8.3f} s / {o:7.3f} s = {t / o:5.1f}   ELBO {final:.2f} | {model.elbo_:.2f}   converged {model.converged_}")
+        row = {
+            "data": name,
+            "theirs": t,
+            "ours": o,
+            "ratio": t / o,
+            "theirs_total": t_all,
+            "ours_total": o_all,
+            "elbo_theirs": final,
+            "elbo_ours": model.elbo_,
+            "converged": bool(model.converged_),
+        }
+        print(
+            f"{name:20s} {t:8.3f} s / {o:7.3f} s = {t / o:5.1f}   ELBO {final:.2f} | {model.elbo_:.2f}   converged "
+            f"{model.converged_}"
+        )
         out.append(row)
     print(f"geometric mean of the ratios: {np.exp(np.mean([np.log(r['ratio']) for r in out])):.1f}")
     return out
@@ -165,10 +181,23 @@ def rank(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
             runs = [ours(data, rank=q) for _ in range(repeats)]
             model, mine = runs[-1]
             seconds = float(np.median([c[-1][0] for _, c in runs]))
-            print(f"{name:20s} q={q:2d} theirs 400 it. {short:.1f} in {curve[-1][0]:.2f} s, 3000 it. {long:.1f}; ours {model.elbo_:.1f} in {seconds:.2f} s "
-                  f"(past theirs after {reach(mine, np.nanmax([short, long])):.2f} s), converged {model.converged_}")  # fmt: skip
-            out.append({"data": name, "q": q, "theirs_400": short, "theirs_3000": long, "theirs_seconds": curve[-1][0], "ours": model.elbo_,
-                        "ours_seconds": seconds, "converged": bool(model.converged_)})  # fmt: skip
+            print(
+                f"{name:20s} q={q:2d} theirs 400 it. {short:.1f} in {curve[-1][0]:.2f} s, 3000 it. {long:.1f}; ours "
+                f"{model.elbo_:.1f} in {seconds:.2f} s "
+                f"(past theirs after {reach(mine, np.nanmax([short, long])):.2f} s), converged {model.converged_}"
+            )
+            out.append(
+                {
+                    "data": name,
+                    "q": q,
+                    "theirs_400": short,
+                    "theirs_3000": long,
+                    "theirs_seconds": curve[-1][0],
+                    "ours": model.elbo_,
+                    "ours_seconds": seconds,
+                    "converged": bool(model.converged_),
+                }
+            )
     return out
 
 
@@ -178,7 +207,9 @@ def cold() -> dict[str, Any]:
         "Y = np.random.default_rng(0).poisson(5.0 * np.random.default_rng(1).gamma(1, 1, (50, 17))); a = time.perf_counter(); "
         "m = PLN().fit(Y); print(a - t, time.perf_counter() - a, m.converged_)"
     )
-    imports, fit, converged = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    imports, fit, converged = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     print(f"first fit of 50x17 in a new process: {float(fit):.2f} s after {float(imports):.2f} s of imports, converged {converged}")
     return {"imports": float(imports), "fit": float(fit)}
 
@@ -211,7 +242,10 @@ def one_large(n: int, p: int) -> None:
     start = time.perf_counter()
     model = PLN().fit(data[0], data[2], data[1])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"{n}x{p}: {time.perf_counter() - start:.1f} s wall, peak {peak:.2f} GB, converged {model.converged_}, ELBO {model.elbo_:.1f}")
+    print(
+        f"{n}x{p}: {time.perf_counter() - start:.1f} s wall, peak {peak:.2f} GB, converged {model.converged_}, ELBO "
+        f"{model.elbo_:.1f}"
+    )
 
 
 def importance() -> dict[str, Any]:
@@ -221,12 +255,18 @@ def importance() -> dict[str, Any]:
     begun = time.process_time() - start
     base = tallies.evaluate(variational, Y, X, O, method="importance", n_draws=2000)
     start = time.process_time()
-    model = PLN(rank=5, method="importance", random_state=0).fit(Y, X, O, callback=lambda s: curve.append((time.process_time() - start, s.objective[-1])))
+    model = PLN(rank=5, method="importance", random_state=0).fit(
+        Y, X, O, callback=lambda s: curve.append((time.process_time() - start, s.objective[-1]))
+    )
     taken = time.process_time() - start
     values = [(t, e - gammaln(Y + 1).sum()) for t, e in curve if np.isfinite(e)]
     near = reach(values, max(e for _, e in values) - 2 * model.loglik_stderr_)
-    print(f"200x50, q=5: variational {begun:.2f} s, log likelihood {base.value * 200:.2f} +- {base.stderr * 200:.2f}; importance sampling {taken:.2f} s, "
-          f"{model.loglik_:.2f} +- {model.loglik_stderr_:.2f}, an epoch within 2 standard errors of the best after {near:.2f} s, lowest ESS {model.ess_.min():.0%}")  # fmt: skip
+    print(
+        f"200x50, q=5: variational {begun:.2f} s, log likelihood {base.value * 200:.2f} +- {base.stderr * 200:.2f}; "
+        f"importance sampling {taken:.2f} s, "
+        f"{model.loglik_:.2f} +- {model.loglik_stderr_:.2f}, an epoch within 2 standard errors of the best after "
+        f"{near:.2f} s, lowest ESS {model.ess_.min():.0%}"
+    )
     return {"variational": begun, "importance": taken, "gain": model.loglik_ - base.value * 200}
 
 
@@ -243,7 +283,9 @@ def main() -> None:
     results: dict[str, Any] = {}
     for part in options.part:
         print(f"-- {part}")
-        results[part] = {"full": full, "rank": rank}[part](found, options.repeats) if part in ("full", "rank") else globals()[part]()
+        results[part] = (
+            {"full": full, "rank": rank}[part](found, options.repeats) if part in ("full", "rank") else globals()[part]()
+        )
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1))
 

@@ -46,9 +46,11 @@ def bound(Y, X, O, M, S2, B, Sigma, v=None):
 @pytest.mark.parametrize(("y", "mu", "Sigma", "loglik", "best"), EXACT)
 def test_bound_of_one_row_is_the_known_optimum(y, mu, Sigma, loglik, best):
     plan = pln_full.Covariance("given", np.array(Sigma, float), np.array([mu], float), tol=1e-14)
-    shard = pln_full.Shard(np.array([y], float), np.zeros((1, len(y))), np.ones((1, 1)), np.ones(1), True, 0, 1, float(gammaln(np.array(y) + 1).sum()))
+    shard = pln_full.Shard(
+        np.array([y], float), np.zeros((1, len(y))), np.ones((1, 1)), np.ones(1), True, 0, 1, float(gammaln(np.array(y) + 1).sum())
+    )
     state = solve(plan, [shard], 2000, 0)
-    assert -state.params.F == pytest.approx(best, abs=1e-9)
+    assert pytest.approx(best, abs=1e-9) == -state.params.F
     M, S2 = current(state)
     assert bound(shard.Y, shard.X, shard.O, M, S2, np.array([mu]), np.array(Sigma)) == pytest.approx(best, abs=1e-9)
     assert best < loglik
@@ -114,10 +116,16 @@ def test_fit_is_a_maximum_of_the_bound(covariance, n, p):
     rng = np.random.default_rng(0)
     for size in (1e-3, 1e-2):
         for _ in range(5):
-            moved = M + size * rng.normal(size=M.shape), S2 * np.exp(size * rng.normal(size=S2.shape)), B + size * rng.normal(size=B.shape)
+            moved = (
+                M + size * rng.normal(size=M.shape),
+                S2 * np.exp(size * rng.normal(size=S2.shape)),
+                B + size * rng.normal(size=B.shape),
+            )
             assert bound(Y, X, O, *moved, Sigma) < value
             scale = np.exp(size * rng.normal(size=p if covariance != "spherical" else 1))
-            assert bound(Y, X, O, M, S2, B, Sigma * np.sqrt(np.outer(scale, scale) if covariance != "spherical" else scale**2)) < value + 1e-9 * abs(value)
+            assert bound(
+                Y, X, O, M, S2, B, Sigma * np.sqrt(np.outer(scale, scale) if covariance != "spherical" else scale**2)
+            ) < value + 1e-9 * abs(value)
 
 
 def test_compiled_and_plain_loops_give_one_answer(monkeypatch):
@@ -166,7 +174,11 @@ def test_weights_are_repetitions():
 
 def test_missing_cells_drop_out_exactly():
     """A row whose hidden cells are integrated out has the bound of the model without these columns."""
-    y, mu, Sigma = np.array([[2.0, np.nan, 5.0]]), np.array([[0.5, 0.3, 1.2]]), np.array([[1, 0.2, 0.6], [0.2, 1, 0.1], [0.6, 0.1, 0.8]])
+    y, mu, Sigma = (
+        np.array([[2.0, np.nan, 5.0]]),
+        np.array([[0.5, 0.3, 1.2]]),
+        np.array([[1, 0.2, 0.6], [0.2, 1, 0.1], [0.6, 0.1, 0.8]]),
+    )
     both = PLN(covariance=Sigma)
     both.coefficients_, both.covariance_, both.covariance, both.n_features_in_ = mu, Sigma, Sigma, 3
     both.offsets_rule_, both.covariate_names_, both.tol = None, np.array(["intercept"], dtype=object), 1e-14
@@ -218,7 +230,7 @@ def test_recovers_covariance_and_coefficients():
     rng = np.random.default_rng(0)
     n, p = 400, 20
     Sigma = np.kron(np.eye(p // 5), 0.7 ** np.abs(np.subtract.outer(np.arange(5), np.arange(5))))
-    X, B, O = rng.normal(size=(n, 2)) + [1, 1], rng.normal(0.5, 0.5, (2, p)), rng.integers(0, 2, (n, p)).astype(float)
+    X, B, O = rng.normal(1.0, 1.0, size=(n, 2)), rng.normal(0.5, 0.5, (2, p)), rng.integers(0, 2, (n, p)).astype(float)
     Y = rng.poisson(np.exp(O + X @ B + rng.multivariate_normal(np.zeros(p), Sigma, n)))
     model = PLN().fit(Y, X, O)
     assert np.abs(model.coefficients_ - B).mean() < 0.05
@@ -281,7 +293,10 @@ def test_saved_and_loaded_predicts_alike(tmp_path):
 
 def test_formula_names_and_new_rows(tmp_path):
     Y, _, O, _, _ = simulate(60, 4)
-    data = pd.DataFrame({"tree": np.array(["ash", "elm", "oak"])[np.arange(60) % 3], "height": np.linspace(0, 1, 60)}, index=[f"s{i}" for i in range(60)])
+    data = pd.DataFrame(
+        {"tree": np.array(["ash", "elm", "oak"])[np.arange(60) % 3], "height": np.linspace(0, 1, 60)},
+        index=[f"s{i}" for i in range(60)],
+    )
     counts = pd.DataFrame(Y, columns=list("wxyz"), index=data.index)
     model = PLN.from_formula("~ 1 + tree + height", counts, data.iloc[::-1], offsets=O)
     assert len(model.covariate_names_) == 4
@@ -295,7 +310,7 @@ def test_formula_names_and_new_rows(tmp_path):
 
 
 def test_samples_have_the_moments_of_the_model():
-    Y, X, O, _, _ = simulate(200, 3)
+    Y, _X, _O, _, _ = simulate(200, 3)
     model = PLN().fit(Y)
     draws = model.sample(200_000, random_state=0)
     mean = np.exp(model.coefficients_[0] + model.covariance_.diagonal() / 2)
@@ -335,8 +350,14 @@ def test_bad_input_is_told(change, message):
 
 
 def test_bad_hyperparameters_are_told():
-    Y, X, O, _, _ = simulate(30, 5)
-    for wrong in ({"method": "magic"}, {"covariance": "round"}, {"rank": 0}, {"rank": 2, "covariance": "diagonal"}, {"accuracy": 2.0}):
+    Y, _X, _O, _, _ = simulate(30, 5)
+    for wrong in (
+        {"method": "magic"},
+        {"covariance": "round"},
+        {"rank": 0},
+        {"rank": 2, "covariance": "diagonal"},
+        {"accuracy": 2.0},
+    ):
         with pytest.raises(ValueError, match="must be"):
             PLN(**wrong).fit(Y)
     with pytest.raises(DataError, match="at most min"):
@@ -373,7 +394,7 @@ def test_hard_data_end_finite(case):
 
 def test_names_and_frames():
     pl = pytest.importorskip("polars")
-    Y, X, O, _, _ = simulate(30, 3)
+    Y, _X, _O, _, _ = simulate(30, 3)
     frame = pd.DataFrame(Y, columns=list("abc"))
     model = PLN().fit(pl.from_pandas(frame))
     assert model.feature_names_in_.tolist() == list("abc")
@@ -385,7 +406,7 @@ def test_names_and_frames():
 
 def test_anndata_in_and_out():
     anndata = pytest.importorskip("anndata")
-    Y, X, O, _, _ = simulate(30, 3)
+    Y, _X, _O, _, _ = simulate(30, 3)
     data = anndata.AnnData(Y, var=pd.DataFrame(index=list("abc")))
     model = PLN(rank=2, random_state=0).fit(data, offsets="logsum")
     out = model.to_anndata(data)

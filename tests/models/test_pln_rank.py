@@ -96,7 +96,7 @@ def test_rank_is_chosen_by_bic():
     table = PLN.over_ranks([1, 2, 3, 4], Y, offsets=O, random_state=0)
     assert table.index[0] == 2
     assert table["loglik"].loc[[1, 2, 3, 4]].is_monotonic_increasing
-    best = tallies.compare({q: m for q, m in table["model"].items()}, Y, offsets=O)
+    best = tallies.compare(dict(table["model"].items()), Y, offsets=O)
     assert set(best["kind"]) == {"bound"}
 
 

@@ -46,7 +46,7 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
 
 def _everything(table: pd.DataFrame) -> str:
     """A formula of all columns, leaving out one that only names the rows."""
-    names = [c for c in table.columns if not list(table[c]) == list(table.index)]
+    names = [c for c in table.columns if list(table[c]) != list(table.index)]
     return "~ 1 + " + " + ".join(f"`{c}`" for c in names)
 
 
@@ -55,7 +55,9 @@ def _aligned(table: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     if len(table) != len(counts) and isinstance(counts.index, pd.RangeIndex):
-        raise DataError(f"the covariates have {len(table)} rows and the counts {len(counts)}; they must match row by row, or by names")
+        raise DataError(
+            f"the covariates have {len(table)} rows and the counts {len(counts)}; they must match row by row, or by names"
+        )
     return table
 
 

@@ -27,7 +27,7 @@ class Counts(NamedTuple):
 
 
 def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
-    """Read a count table: .csv, .tsv, .txt (also .gz), .parquet, .mtx, .h5ad or .biom. Rows are samples; `transpose` turns a table around.
+    """Read a count table: .csv, .tsv, .txt (also .gz), .parquet, .mtx, .h5ad or .biom. Rows are samples; `transpose` turns it.
 
     A first column that is not numeric names the rows. Beside `counts.mtx`, files `counts.rows.txt` and `counts.columns.txt`
     (one name a line) are used where they exist. BIOM stores samples as columns and is turned.
@@ -42,7 +42,9 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"expected a count table at {str(path)!r}, but there is {'a folder' if path.is_dir() else 'nothing'}")
+        raise FileNotFoundError(
+            f"expected a count table at {str(path)!r}, but there is {'a folder' if path.is_dir() else 'nothing'}"
+        )
     suffixes = [s.lower() for s in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes or [""])[-1]
     if kind in (".csv", ".tsv", ".txt"):
@@ -56,19 +58,21 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
         table = _read_mtx(path)
     elif kind == ".h5ad":
         try:
-            import anndata
+            import anndata  # type: ignore[import-untyped]
         except ImportError as error:
             raise MissingExtra("anndata", "anndata", "Reading .h5ad") from error
         table = _from_anndata(anndata.read_h5ad(path))
     elif kind == ".biom":
         try:
-            import biom
+            import biom  # type: ignore[import-untyped]
         except ImportError as error:
             raise MissingExtra("biom-format", "biom", "Reading .biom") from error
         stored = biom.load_table(str(path))
         table = pd.DataFrame(stored.matrix_data.T.toarray(), index=stored.ids("sample"), columns=stored.ids("observation"))
     else:
-        raise DataError(f"expected a .csv, .tsv, .parquet, .mtx, .h5ad or .biom file, got {path.name!r}; convert it to one of these")
+        raise DataError(
+            f"expected a .csv, .tsv, .parquet, .mtx, .h5ad or .biom file, got {path.name!r}; convert it to one of these"
+        )
     return table.T if transpose else table
 
 
@@ -101,17 +105,19 @@ def as_counts(counts: Any) -> Counts:
     if (Y < 0).any():
         raise DataError(f"counts must not be negative, got {np.nanmin(Y):g}; are these counts, and not log ratios?")
     with np.errstate(invalid="ignore"):
-        broken = (Y != np.floor(Y)) & ~missing
+        broken = (np.floor(Y) != Y) & ~missing
     if broken.any():
         i, j = np.argwhere(broken)[0]
-        raise DataError(f"counts must be whole numbers, got {Y[i, j]:g} in row {i}, column {j}; pass raw counts, and sampling effort as offsets")
+        raise DataError(
+            f"counts must be whole numbers, got {Y[i, j]:g} in row {i}, column {j}; pass raw counts, and sampling effort as offsets"
+        )
     if missing.any():
         return Counts(np.where(missing, 0.0, Y), missing, rows, columns)
     return Counts(Y, None, rows, columns)
 
 
 def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
-    """Offsets (n, p) on the log scale from None, a name in OFFSETS, or an array (n,), (n, 1) or (n, p); -1e4 where a count is missing."""
+    """Offsets (n, p) on the log scale from None, a name, or an array (n,), (n, 1) or (n, p); -1e4 where a count is missing."""
     n, p = counts.Y.shape
     if offsets is None:
         O = np.zeros((n, p))
@@ -128,7 +134,9 @@ def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
         O = np.array(np.broadcast_to(O.reshape(n, -1), (n, p)))
     known = slice(None) if counts.missing is None else ~counts.missing
     if not np.isfinite(O[known]).all():
-        raise DataError("offsets must be finite logarithms; an offset of -inf is an effort of 0: make that count missing (NaN), or drop the row")
+        raise DataError(
+            "offsets must be finite logarithms; an offset of -inf is an effort of 0: make that count missing (NaN), or drop the row"
+        )
     if counts.missing is not None:
         O[counts.missing] = HIDDEN
     return O
@@ -169,7 +177,10 @@ def independent(X: np.ndarray, names: np.ndarray) -> None:
     """Refuse a design whose columns depend on each other: its coefficients have no values."""
     scale = np.linalg.norm(X, axis=0)
     if not scale.all() or np.linalg.matrix_rank(X / np.maximum(scale, 1e-300)) < X.shape[1]:
-        raise DataError(f"covariates {list(names)} are collinear: {X.shape[1]} columns of rank {np.linalg.matrix_rank(X)} in {len(X)} rows; drop some")
+        raise DataError(
+            f"covariates {list(names)} are collinear: {X.shape[1]} columns of rank {np.linalg.matrix_rank(X)} in "
+            f"{len(X)} rows; drop some"
+        )
 
 
 def _matched(covariates: pd.DataFrame, rows: np.ndarray | None) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Sizes of samples, as offsets on the log scale: how much of every count is due to how much was sampled.
 
-All take counts (n, p), NaN where missing, and give log sizes (n,). A model with offset o and one with o + c differ in the intercept only.
+All take counts (n, p), NaN where missing, and give log sizes (n,). A model with offset o and one with o + c differ in the
+intercept only.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def logsum(Y: np.ndarray) -> np.ndarray:
 def css(Y: np.ndarray) -> np.ndarray:
     """Cumulative sum scaling (Paulson et al. 2013): the sum of the counts up to the quantile where samples begin to differ.
 
-    The quantile is the first at which the median deviation of the samples' quantiles from their median rises by a tenth or more, but at
+    The quantile is the first at which the median deviation of the samples' quantiles from their median rises by a tenth or more,
+    but at
     least one half; sizes are relative to their median.
     """
     positive = np.where(Y > 0, Y, np.nan)
@@ -103,7 +105,8 @@ def tmm(Y: np.ndarray) -> np.ndarray:
 def wrench(Y: np.ndarray) -> np.ndarray:
     """Row sums times compositional factors of a hurdle log-normal model (after Kumar et al. 2018, without sample groups).
 
-    The factor of sample i is the mean over columns of r_ij / pi_ij, weighted by pi_ij / (exp(s_j^2) - pi_ij): r is the proportion relative to the
+    The factor of sample i is the mean over columns of r_ij / pi_ij, weighted by pi_ij / (exp(s_j^2) - pi_ij): r is the
+    proportion relative to the
     mean sample, pi the chance that a count is positive (logistic in the log depth, column by column), s_j^2 the variance of log r.
     """
     log_depth = logsum(Y)
@@ -122,8 +125,14 @@ def wrench(Y: np.ndarray) -> np.ndarray:
 
 
 OFFSETS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "logsum": logsum, "tss": logsum, "css": css, "rle": rle, "gmpr": gmpr, "tmm": tmm, "wrench": wrench,
-}  # fmt: skip
+    "logsum": logsum,
+    "tss": logsum,
+    "css": css,
+    "rle": rle,
+    "gmpr": gmpr,
+    "tmm": tmm,
+    "wrench": wrench,
+}
 
 
 def _inside(values: np.ndarray, cut: float) -> np.ndarray:

@@ -6,6 +6,8 @@ exp(x) = 2^k exp(r) with |r| < 0.35 and a polynomial in r; log(x) = e log 2 + lo
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -21,7 +23,7 @@ HALF_ROOT = np.int64(0x0006A09E667F3BCD)  # fraction bits of sqrt 2
 SPLIT = 4503599627370496.0  # 2^52
 SPLIT_BITS = np.int64(0x4330000000000000)
 
-_options = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
+_options: Any = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
 
 
 @njit(**_options)

@@ -8,8 +8,8 @@ rank=None is the PLN model: q = p, and Sigma is full, diagonal, spherical or giv
     1.  variational   maximise  J = sum_i E_q[log p(Y_i, Z_i)] - E_q[log q_i],   q_i = N(M_i, diag S2_i),   J <= log p(Y)
     2.  importance    stochastic gradients of log p(Y) itself, each an average over weighted draws of W_i
 
-The solvers are `pln_full` (1, q = p), `pln_rank` (1, q < p) and `pln_importance` (2); `pln_evidence` estimates log p(Y) by importance
-sampling; `pln_answers` holds criteria, tables and predictions. A missing count drops out of the product over j exactly.
+The solvers are `pln_full` (1, q = p), `pln_rank` (1, q < p) and `pln_importance` (2); `pln_evidence` estimates log p(Y) by
+importance sampling; `pln_doors` and `pln_answers` are the ways in and out. A missing count drops out exactly.
 
 References: Aitchison and Ho 1989; Chiquet, Mariadassou and Robin 2018, 2021; Batardiere, Chiquet and Kwon 2024.
 """
@@ -26,14 +26,22 @@ from sklearn.utils.validation import check_is_fitted
 from tallies.data.counts import as_counts, as_design, as_offsets
 from tallies.engine import State
 from tallies.estimator import Estimator
-from tallies.lbfgs import Direction
+from tallies.models.lbfgs import Direction
 from tallies.models.pln_answers import Answers
 from tallies.models.pln_doors import Doors, Rows, weights
-from tallies.models.pln_full import FullLatents, FullParams, Shard
 from tallies.models.pln_importance import SamplingLatents, SamplingParams
 from tallies.models.pln_rank import RankLatents, RankParams
+from tallies.models.pln_records import FullLatents, FullParams, Shard
 
-RECORDS = (Direction, FullLatents, FullParams, SamplingLatents, SamplingParams, RankLatents, RankParams)  # what a file of a PLN may hold
+RECORDS = (
+    Direction,
+    FullLatents,
+    FullParams,
+    SamplingLatents,
+    SamplingParams,
+    RankLatents,
+    RankParams,
+)  # what a file of a PLN may hold
 
 
 @dataclass(eq=False, repr=False)
@@ -44,9 +52,9 @@ class PLN(Answers, Doors, Estimator):
     >>> rng = np.random.default_rng(0)
     >>> Z = rng.multivariate_normal([1.0, 2.0, 0.0], [[1.0, 0.8, 0.0], [0.8, 1.0, 0.0], [0.0, 0.0, 0.5]], size=300)
     >>> model = PLN().fit(rng.poisson(np.exp(Z)))
-    >>> model.coefficients_.round(1)
-    array([[1. , 2. , 0. ]])
-    >>> model.correlation_.round(1)[0, 1] > 0.6, model.converged_
+    >>> bool(np.abs(model.coefficients_ - [1.0, 2.0, 0.0]).max() < 0.2)
+    True
+    >>> bool(model.correlation_[0, 1] > 0.6), model.converged_
     (True, True)
     """
 
@@ -84,8 +92,8 @@ class PLN(Answers, Doors, Estimator):
     ) -> Self:
         """Fit to counts (n, p), with NaN where a count is missing.
 
-        `covariates` (n, d) is the design as it is, None an intercept; `offsets` is None, "logsum", "tss", "css", "rle", "gmpr", "tmm",
-        "wrench", or logarithms of the sampling effort as an array. Data frames are matched by the names of their rows.
+        `covariates` (n, d) is the design as it is, None an intercept; `offsets` is None, "logsum", "tss", "css", "rle", "gmpr",
+        "tmm", "wrench", or logarithms of the sampling effort as an array. Data frames are matched by the names of their rows.
         """
         shards = self._shards(counts, covariates, offsets, sample_weight)
         state = self._run(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
@@ -104,7 +112,11 @@ class PLN(Answers, Doors, Estimator):
         warm = before._stacked() if before is not None and self.method == "variational" else None
         self._name(table.columns, names, offsets)
         live = v > 0  # rows of weight 0 are placed afterwards, by the model that the others gave
-        part = Rows(*(a if a is None or live.all() else a[live] for a in rows))
+        part = (
+            rows
+            if live.all()
+            else Rows(rows.Y[live], None if rows.missing is None else rows.missing[live], rows.O[live], rows.X[live])
+        )
         self._plan: Any = self._choose(part, v[live], before)
         self._data = rows, v
         return self._cut(part, v[live], None if warm is None else warm[live])
@@ -164,7 +176,11 @@ class PLN(Answers, Doors, Estimator):
         rng = np.random.default_rng(random_state)
         chosen = rng.integers(len(self.design_), size=n)
         X = self.design_[chosen] if covariates is None else self._design(covariates, n, None)
-        O = self._training_offsets(chosen) if offsets is None else np.broadcast_to(np.asarray(offsets, dtype=float).reshape(n, -1), (n, self.n_features_in_))
+        O = (
+            self._training_offsets(chosen)
+            if offsets is None
+            else np.broadcast_to(np.asarray(offsets, dtype=float).reshape(n, -1), (n, self.n_features_in_))
+        )
         C = self.components_
         Z = X @ self.coefficients_ + rng.normal(size=(n, C.shape[1])) @ C.T
         return rng.poisson(np.exp(np.minimum(O + Z, 40.0)))  # numpy's Poisson ends at 2^63

@@ -1,13 +1,16 @@
 """What users ask of a fitted PLN: criteria, coefficients with their errors, predictions, scores.
 
-Standard errors are sandwiches: the bound, maximised over the rows' latents, is an M-estimator of B. With a row's rates A, Q = [C, (C*C)/2]
-and K = diag(1, ..., 1, 1/(2 S2^2)) (for rank=None C = Sigma^(1/2) is not needed, see below), its score in B is x (Y - A)' and minus its Hessian is
+Standard errors are sandwiches: the bound, maximised over the rows' latents, is an M-estimator of B. With a row's rates A, Q =
+[C, (C*C)/2]
+and K = diag(1, ..., 1, 1/(2 S2^2)) (for rank=None C = Sigma^(1/2) is not needed, see below), its score in B is x (Y - A)' and
+minus its Hessian is
 xx' (x) D with
 
     D = A - A Q (Q'A Q + K)^-1 Q'A            rank=q                                                                     (eq. 1)
     D = (Sigma + diag 1/a)^-1,  a = A (1 - u A/2),  u = S2^2/(1 + S2^2 A/2)          rank=None                            (eq. 2)
 
-(both the Schur complement of the latents in the row's Hessian); the variance of vec B is H^-1 J H^-1, H = sum xx' (x) D, J = sum of outer
+(both the Schur complement of the latents in the row's Hessian); the variance of vec B is H^-1 J H^-1, H = sum xx' (x) D, J = sum
+of outer
 products of the scores. Sigma is held at its estimate.
 """
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,13 +27,14 @@ from scipy.special import gammaln
 from sklearn.utils.validation import check_is_fitted
 
 from tallies.data.counts import HIDDEN, as_counts, as_offsets
-from tallies.errors import DataError, DataWarning, MissingExtra
+from tallies.errors import DataError, DataWarning
 from tallies.evaluation.score import Score, mean_score
 from tallies.models.pln_doors import POOR, Rows, current, poor, solve
+from tallies.models.pln_formula import Formulas
 from tallies.models.pln_rank import Rank
 
 
-class Answers:
+class Answers(Formulas):
     """Criteria, tables and predictions of `PLN`."""
 
     # what was learned, in other forms
@@ -108,7 +112,8 @@ class Answers:
         kind = "bound" if self.elbo_ is not None else f"estimate, standard error {self.loglik_stderr_:.2g}"
         return [
             f"{self.algorithm_}; {n} samples, {p} columns, covariates {', '.join(map(str, self.covariate_names_))}",
-            f"log likelihood {self.loglik_:,.2f} ({kind}), {self.n_parameters_} parameters, BIC {self.bic_:,.1f}, ICL {self.icl_:,.1f}",
+            f"log likelihood {self.loglik_:,.2f} ({kind}), {self.n_parameters_} parameters, BIC {self.bic_:,.1f}, ICL "
+            f"{self.icl_:,.1f}",
         ]
 
     # coefficients
@@ -125,14 +130,21 @@ class Answers:
         ['estimate', 'std_error', 'lower', 'upper', 'z', 'p_value']
         """
         check_is_fitted(self)
-        estimate, error = self.coefficients_, np.sqrt(np.diagonal(self.coefficient_covariance(counts))).reshape(self.coefficients_.shape)
+        estimate, error = (
+            self.coefficients_,
+            np.sqrt(np.diagonal(self.coefficient_covariance(counts))).reshape(self.coefficients_.shape),
+        )
         reach = stats.norm.ppf(0.5 + confidence / 2)
         z = estimate / error
         names = pd.MultiIndex.from_product([self.covariate_names_, self._columns()], names=["covariate", "column"])
         columns = {
-            "estimate": estimate, "std_error": error, "lower": estimate - reach * error, "upper": estimate + reach * error, "z": z,
+            "estimate": estimate,
+            "std_error": error,
+            "lower": estimate - reach * error,
+            "upper": estimate + reach * error,
+            "z": z,
             "p_value": 2 * stats.norm.sf(np.abs(z)),
-        }  # fmt: skip
+        }
         return pd.DataFrame({k: a.ravel() for k, a in columns.items()}, index=names)
 
     def coefficient_covariance(self: Any, counts: Any = None) -> np.ndarray:
@@ -181,8 +193,10 @@ class Answers:
     def predict(self: Any, counts: Any = None, covariates: Any = None, offsets: Any = None) -> np.ndarray:
         """Expected counts (n, p).
 
-        Without counts: of new samples with these covariates and offsets, exp(o + B'x + Sigma_jj/2). With counts: of the same samples, given
-        their counts; where a count is NaN, given the others of its row, so this is also the conditional prediction of some species from the rest
+        Without counts: of new samples with these covariates and offsets, exp(o + B'x + Sigma_jj/2). With counts: of the same
+        samples, given
+        their counts; where a count is NaN, given the others of its row, so this is also the conditional prediction of some
+        species from the rest
         (`offsets` must then be given for all cells, as an array, if the fit used any).
         """
         check_is_fitted(self)
@@ -198,7 +212,11 @@ class Answers:
         if rows.missing is not None:
             whole = as_counts(counts)._replace(missing=None)
             rule = self.offsets_rule_ if offsets is None else offsets
-            O = as_offsets(rule, whole) if not isinstance(rule, str) else np.where(rows.missing, rows.O.max(axis=1, keepdims=True), rows.O)
+            O = (
+                as_offsets(rule, whole)
+                if not isinstance(rule, str)
+                else np.where(rows.missing, rows.O.max(axis=1, keepdims=True), rows.O)
+            )
         if self.rank is not None:
             C = self.components_
             return np.exp(O + rows.X @ self.coefficients_ + M @ C.T + 0.5 * S2 @ (C * C).T)
@@ -206,7 +224,9 @@ class Answers:
             S2 = self._hidden_variance(rows, S2)
         return np.exp(O + M + 0.5 * S2)
 
-    def predict_conditional(self: Any, counts: Any, given: Iterable[Any], covariates: Any = None, offsets: Any = None) -> pd.DataFrame:
+    def predict_conditional(
+        self: Any, counts: Any, given: Iterable[Any], covariates: Any = None, offsets: Any = None
+    ) -> pd.DataFrame:
         """Expected counts of all columns but those `given` (names or places), from the counts of those.
 
         >>> import numpy as np
@@ -255,7 +275,9 @@ class Answers:
     def _bounds(self: Any, rows: Rows) -> np.ndarray:
         """The bound of every row, at its best variational distribution under the fitted model."""
         if self.method == "importance":
-            raise DataError('a model fitted by importance sampling has no bound; use tallies.evaluate(model, Y, method="importance")')
+            raise DataError(
+                'a model fitted by importance sampling has no bound; use tallies.evaluate(model, Y, method="importance")'
+            )
         M, S2 = self._project(rows)
         if self.rank is not None:
             # in the solver's own rotation: the bound depends on it, the model does not
@@ -274,9 +296,16 @@ class Answers:
         return (rows.Y * L - np.exp(L + 0.5 * S2) - gammaln(rows.Y + 1)).sum(axis=1) - prior
 
     def _evaluate(
-        self: Any, counts: Any, covariates: Any = None, offsets: Any = None, *, method: str | None = None, n_draws: int = 1000,
-        proposal: str = "auto", random_state: int = 0,
-    ) -> Score:  # fmt: skip
+        self: Any,
+        counts: Any,
+        covariates: Any = None,
+        offsets: Any = None,
+        *,
+        method: str | None = None,
+        n_draws: int = 1000,
+        proposal: str = "auto",
+        random_state: int = 0,
+    ) -> Score:
         """The bound, or an importance sampling estimate of the log likelihood with the standard error of the estimate, per row."""
         rows = self._rows(counts, covariates, offsets)
         method = method or self.method
@@ -289,64 +318,56 @@ class Answers:
             warnings.warn(poor(found.ess), DataWarning, stacklevel=3)
         return Score(found.value / len(found.rows), "estimate", found.stderr / len(found.rows), "nats/row")
 
-    def evidence(self: Any, counts: Any, covariates: Any = None, offsets: Any = None, n_draws: int = 1000, proposal: str = "auto", random_state: int = 0) -> Any:
-        """log p(Y_i) of every row by importance sampling, with standard errors and effective sample shares (`pln_evidence.Evidence`)."""
+    def evidence(
+        self: Any,
+        counts: Any,
+        covariates: Any = None,
+        offsets: Any = None,
+        n_draws: int = 1000,
+        proposal: str = "auto",
+        random_state: int = 0,
+    ) -> Any:
+        """log p(Y_i) of every row by importance sampling, with standard errors and effective shares of the draws."""
         return self._evidence(self._rows(counts, covariates, offsets), n_draws, random_state, proposal)
 
     @classmethod
-    def over_ranks(cls, ranks: Iterable[int], counts: Any, covariates: Any = None, offsets: Any = None, **options: Any) -> pd.DataFrame:
+    def over_ranks(
+        cls, ranks: Iterable[int], counts: Any, covariates: Any = None, offsets: Any = None, **options: Any
+    ) -> pd.DataFrame:
         """Fit PLN-PCA for several ranks; one row each with the model and its criteria, best BIC first.
 
         >>> import numpy as np
         >>> from tallies.models.pln import PLN
-        >>> Y = np.random.default_rng(0).poisson(np.exp(np.random.default_rng(1).normal(1, 1, size=(60, 1)) * [1.0, -1.0, 0.5, 1.0] + 1))
-        >>> PLN.over_ranks([1, 2], Y, random_state=0).index[0]
-        1
+        >>> rng = np.random.default_rng(0)
+        >>> Y = rng.poisson(np.exp(rng.normal(1, 1, size=(60, 1)) * [1.0, -1.0, 0.5, 1.0] + 1))
+        >>> PLN.over_ranks([1, 2], Y, random_state=0).index.tolist()
+        [1, 2]
         """
-        fits = {q: cls(rank=int(q), **options).fit(counts, covariates, offsets) for q in ranks}  # type: ignore[call-arg, attr-defined]
+        fits = {q: cls(rank=int(q), **options).fit(counts, covariates, offsets) for q in ranks}  # type: ignore[call-arg]
         return criteria(fits)
 
     # other doors
-
-    @classmethod
-    def from_formula(cls, formula: str, counts: Any, data: Any, *, offsets: Any = None, sample_weight: Any = None, **options: Any) -> Self:
-        """Fit with covariates from a formula (formulaic's, as in R) over the columns of `data`, such as "~ 1 + tree"."""
-        model: Any = cls(**options)
-        return model.fit_formula(formula, counts, data, offsets, sample_weight)
-
-    def fit_formula(self: Any, formula: str, counts: Any, data: Any, offsets: Any = None, sample_weight: Any = None, **run: Any) -> Any:
-        """`fit` with covariates from a formula; `run` holds progress, checkpoint, resume, callback."""
-        frame = _frame(data)
-        levels = {str(c): sorted(frame[c].dropna().unique().tolist()) for c in frame.columns if not pd.api.types.is_numeric_dtype(frame[c])}
-        X, spec = _formula(formula, frame, levels)
-        self.fit(counts, X, offsets, sample_weight, **run)
-        self.formula_, self.levels_, self._spec = formula, levels, spec
-        return self
-
-    def _matrix(self: Any, data: Any) -> pd.DataFrame:
-        """The design of new rows by the formula of the fit."""
-        frame = _frame(data)
-        for c, known in self.levels_.items():
-            strange = sorted(set(frame[c].dropna()) - set(known)) if c in frame else []
-            if strange:
-                raise DataError(f"covariate {c!r} has values {strange[:5]} that the fit did not see; it knows {known[:5]}")
-        if hasattr(self, "_spec"):
-            return pd.DataFrame(self._spec.get_model_matrix(_categories(frame, self.levels_)), index=frame.index)
-        return _formula(self.formula_, frame, self.levels_)[0]
 
     def to_anndata(self: Any, data: Any, key: str = "pln") -> Any:
         """Write the fit into an AnnData: obsm["X_<key>"], varm["<key>_components"], varm["<key>_coefficients"], uns["<key>"]."""
         check_is_fitted(self)
         if data.shape != (len(self.latent_mean_), self.n_features_in_):
-            raise DataError(f"the AnnData has shape {data.shape}, the fit {len(self.latent_mean_), self.n_features_in_}; pass the one that was fitted")
+            raise DataError(
+                f"the AnnData has shape {data.shape}, the fit {len(self.latent_mean_), self.n_features_in_}; pass the "
+                f"one that was fitted"
+            )
         data.obsm[f"X_{key}"] = self.latent_mean_
         data.obsm[f"{key}_variance"] = self.latent_variance_
         data.varm[f"{key}_components"] = self.components_
         data.varm[f"{key}_coefficients"] = self.coefficients_.T
         data.uns[key] = {
-            "algorithm": self.algorithm_, "loglik": self.loglik_, "bic": self.bic_, "icl": self.icl_, "converged": bool(self.converged_),
+            "algorithm": self.algorithm_,
+            "loglik": self.loglik_,
+            "bic": self.bic_,
+            "icl": self.icl_,
+            "converged": bool(self.converged_),
             "covariates": [str(c) for c in self.covariate_names_],
-        }  # fmt: skip
+        }
         return data
 
 
@@ -357,28 +378,3 @@ def criteria(models: dict[Any, Any]) -> pd.DataFrame:
         index=["loglik", "parameters", "aic", "bic", "icl", "converged", "model"],
     ).T
     return table.sort_values("bic")
-
-
-def _frame(data: Any) -> pd.DataFrame:
-    if isinstance(data, pd.DataFrame):
-        return data
-    if isinstance(data, dict):
-        return pd.DataFrame(data)
-    import narwhals as nw
-
-    return nw.from_native(data, eager_only=True).to_pandas()
-
-
-def _categories(frame: pd.DataFrame, levels: dict[str, list]) -> pd.DataFrame:
-    return frame.assign(**{c: pd.Categorical(frame[c], categories=known) for c, known in levels.items() if c in frame})
-
-
-def _formula(formula: str, frame: pd.DataFrame, levels: dict[str, list]) -> tuple[pd.DataFrame, Any]:
-    try:
-        from formulaic import model_matrix
-    except ImportError as error:
-        raise MissingExtra("formulaic", "formula", "A formula") from error
-    if "~" in formula and formula.split("~")[0].strip():
-        raise DataError(f'the formula describes the covariates only, such as "~ 1 + tree"; got {formula!r}')
-    matrix = model_matrix(formula.split("~")[-1], _categories(frame, levels), na_action="raise")
-    return pd.DataFrame(matrix, index=frame.index), matrix.model_spec

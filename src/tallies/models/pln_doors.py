@@ -15,9 +15,10 @@ from tallies.data.counts import HIDDEN, as_counts, as_design, as_offsets, indepe
 from tallies.engine import State
 from tallies.errors import ConvergenceWarning, DataError, DataWarning
 from tallies.models.pln_evidence import evidence, gaussians
-from tallies.models.pln_full import GRADIENT, Covariance, FullParams, Shard
+from tallies.models.pln_full import GRADIENT, Covariance
 from tallies.models.pln_importance import Importance, SamplingParams
 from tallies.models.pln_rank import Rank, RankParams
+from tallies.models.pln_records import FullParams, Shard
 
 SINGLE = 60_000  # counts from which products of matrices begin in single precision
 SHARD = 1 << 17  # counts of a shard: 1 MB an array, a few milliseconds a sweep
@@ -83,13 +84,17 @@ class Doors:
         empty = np.flatnonzero(v @ rows.Y == 0)
         if len(empty):
             shown = empty[:5].tolist() if columns is None else list(columns[empty[:5]])
-            raise DataError(f"{len(empty)} columns have no counts at all, such as {shown}: their mean has no finite estimate; drop them")
+            raise DataError(
+                f"{len(empty)} columns have no counts at all, such as {shown}: their mean has no finite estimate; drop them"
+            )
         if self.rank is not None and self.rank > min(n, p):
             raise DataError(f"rank must be at most min(n, p) = {min(n, p)}, got {self.rank}; lower it, or use rank=None")
         if not isinstance(self.covariance, str):
             Sigma = np.asarray(self.covariance, dtype=np.float64)
             if Sigma.shape != (p, p) or not np.allclose(Sigma, Sigma.T) or np.linalg.eigvalsh(Sigma)[0] <= 0:
-                raise DataError(f"a given covariance must be symmetric and positive definite with shape ({p}, {p}), got shape {Sigma.shape}")
+                raise DataError(
+                    f"a given covariance must be symmetric and positive definite with shape ({p}, {p}), got shape {Sigma.shape}"
+                )
 
     def _name(self: Any, columns: np.ndarray | None, names: np.ndarray, offsets: Any) -> None:
         for stale in ("formula_", "levels_", "feature_names_in_"):
@@ -120,9 +125,17 @@ class Doors:
         rate = self.learning_rate or {"adagrad": 0.1, "rmsprop": 0.01}[self.optimizer]
         start = self._weights_now() if before is not None else self._start(rows, v, plan)
         return Importance(
-            self.rank or rows.Y.shape[1], start, max(2, round(1 / self.accuracy)), self.batch_size, self.optimizer, rate,
-            self.variance_reduction, self.n_plateau, self.n_trigger, self.max_epochs,
-        )  # fmt: skip
+            self.rank or rows.Y.shape[1],
+            start,
+            max(2, round(1 / self.accuracy)),
+            self.batch_size,
+            self.optimizer,
+            rate,
+            self.variance_reduction,
+            self.n_plateau,
+            self.n_trigger,
+            self.max_epochs,
+        )
 
     def _start(self: Any, rows: Rows, v: np.ndarray, plan: Any) -> np.ndarray:
         """[B', C] to begin importance sampling from: the variational fit, or the crude start of that fit."""
@@ -153,7 +166,7 @@ class Doors:
         params, (rows, v) = state.params, self._data
         live = v > 0
         self.n_features_in_, self.design_, self.weights_ = rows.Y.shape[1], rows.X, v
-        even = rows.missing is None and (rows.O == rows.O[:, :1]).all()
+        even = rows.missing is None and (rows.O[:, :1] == rows.O).all()
         self.offsets_ = rows.O[:, :1].copy() if even else rows.O
         self.history_ = self.history_[np.diff(self.history_, prepend=np.nan) != 0]  # one value a step; NaN differs from all
         self.rotation_ = None
@@ -192,12 +205,14 @@ class Doors:
             flat = np.flatnonzero(self.covariance_.diagonal() < 1e-4)
             if len(flat):
                 warnings.warn(
-                    f"{len(flat)} columns, such as {self._columns()[flat[:3]].tolist()}, vary less than Poisson counts do: their latent variance "
+                    f"{len(flat)} columns, such as {self._columns()[flat[:3]].tolist()}, vary less than Poisson "
+                    f"counts do: their latent variance "
                     "is 0 within 1e-4, and their correlations mean nothing",
-                    DataWarning, stacklevel=4,
-                )  # fmt: skip
+                    DataWarning,
+                    stacklevel=4,
+                )
         if self.method == "importance" and not self.converged_:
-            text = f"the likelihood was still rising after {self.max_epochs} epochs or max_iter batches; raise max_epochs or the learning rate"
+            text = "the likelihood had no plateau before max_epochs or max_iter; raise them, or the learning rate"
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
         if self.ess_ is not None and self.ess_.min() < POOR:
             warnings.warn(poor(self.ess_), DataWarning, stacklevel=4)
@@ -234,13 +249,22 @@ class Doors:
         check_is_fitted(self)
         table = as_counts(counts)
         if table.Y.shape[1] != self.n_features_in_:
-            raise DataError(f"counts have {table.Y.shape[1]} columns, but the model was fitted with {self.n_features_in_}; pass the same columns")
+            raise DataError(
+                f"counts have {table.Y.shape[1]} columns, but the model was fitted with {self.n_features_in_}; pass "
+                f"the same columns"
+            )
         mine = getattr(self, "feature_names_in_", None)
         if mine is not None and table.columns is not None and list(mine) != list(table.columns):
-            raise DataError(f"counts have columns {list(table.columns[:5])}, the model was fitted with {list(mine[:5])}; pass the same in the same order")
+            raise DataError(
+                f"counts have columns {list(table.columns[:5])}, the model was fitted with {list(mine[:5])}; pass the "
+                f"same in the same order"
+            )
         if offsets is None and self.offsets_rule_ is not None:
             if self.offsets_rule_ not in ("logsum", "tss"):
-                raise DataError(f'offsets="{self.offsets_rule_}" compare the samples of one table with each other; pass offsets for the new ones')
+                raise DataError(
+                    f'offsets="{self.offsets_rule_}" compare the samples of one table with each other; pass offsets '
+                    f"for the new ones"
+                )
             offsets = self.offsets_rule_
         return Rows(table.Y, table.missing, as_offsets(offsets, table), self._design(covariates, len(table.Y), table.rows))
 
@@ -292,7 +316,8 @@ class Doors:
 def poor(ess: np.ndarray) -> str:
     bad = np.flatnonzero(ess < POOR)
     return (
-        f"importance sampling is unreliable for {len(bad)} rows, such as {bad[:5].tolist()}: fewer than {POOR:.0%} of their draws count "
+        f"importance sampling is unreliable for {len(bad)} rows, such as {bad[:5].tolist()}: fewer than {POOR:.0%} of "
+        f"their draws count "
         f"(lowest {ess.min():.1%}); take more draws, or rely on the bound"
     )
 

@@ -4,7 +4,8 @@ With Z = mu + C V and V ~ N(0, I_q), the best Gaussian N(m, P) for V | Y (in the
 
     a = exp(o + mu + C m + diag(C P C')/2),      P = (I + C'diag(a) C)^-1,      C'(Y - a) = m                            (eq. 1)
 
-"gaussian" draws V from it. "sequential" (q = p) draws the entries of Z one after the other: with d = Z - E Z, b = Omega (E Z - mu) and
+"gaussian" draws V from it. "sequential" (q = p) draws the entries of Z one after the other: with d = Z - E Z, b = Omega (E Z -
+mu) and
 C P C' = L L', the target is that Gaussian times the product over j of
 
     exp{ y_j (o_j + E Z_j + d_j) - exp(o_j + E Z_j + d_j) - log y_j! - b_j d_j + a_j d_j^2 / 2 },    d_j = L_j u          (eq. 2)
@@ -44,7 +45,9 @@ class Proposal(NamedTuple):
     a: np.ndarray  # rates                                          (n, p)
 
 
-def gaussians(Y: np.ndarray, base: np.ndarray, C: np.ndarray, m: np.ndarray | None = None, laplace: bool = False, tol: float = 1e-8) -> Proposal:
+def gaussians(
+    Y: np.ndarray, base: np.ndarray, C: np.ndarray, m: np.ndarray | None = None, laplace: bool = False, tol: float = 1e-8
+) -> Proposal:
     """Eq. 1 for every row, by damped Newton steps; base = O + X B. `laplace` leaves the variance out of a: the mode."""
     n, q = len(Y), C.shape[1]
     m = np.zeros((n, q)) if m is None else np.array(m, dtype=np.float64)
@@ -69,7 +72,9 @@ def gaussians(Y: np.ndarray, base: np.ndarray, C: np.ndarray, m: np.ndarray | No
     return Proposal(m, P, np.exp(np.minimum(base + m @ C.T + 0.5 * spread, TOP)))
 
 
-def weigh(Y: np.ndarray, base: np.ndarray, C: np.ndarray, at: Proposal, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def weigh(
+    Y: np.ndarray, base: np.ndarray, C: np.ndarray, at: Proposal, draws: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draws of V from the Gaussians (from standard normal `draws`, (n, k, q)), log weights (n, k) and rates (n, k, p).
 
     The constant log Y! is left out of the weights.
@@ -84,7 +89,13 @@ def weigh(Y: np.ndarray, base: np.ndarray, C: np.ndarray, at: Proposal, draws: n
 
 
 def evidence(
-    Y: np.ndarray, base: np.ndarray, C: np.ndarray, n_draws: int, rng: np.random.Generator, proposal: str = "auto", m: np.ndarray | None = None
+    Y: np.ndarray,
+    base: np.ndarray,
+    C: np.ndarray,
+    n_draws: int,
+    rng: np.random.Generator,
+    proposal: str = "auto",
+    m: np.ndarray | None = None,
 ) -> Evidence:
     """log p(Y_i) for rows with base = O + X B and Z = X B + C V.
 
@@ -126,7 +137,7 @@ def _sequential(Y: np.ndarray, base: np.ndarray, C: np.ndarray, at: Proposal, un
     for i in range(len(Y)):
         # C P C' in its Cholesky factor, from that of P: QR keeps it positive where rounding would not
         half = C @ np.linalg.cholesky(at.P[i])
-        L = np.linalg.qr(half.T, mode="r").T
+        L = np.asarray(np.linalg.qr(half.T, mode="r")).T
         L = L * np.sign(np.diagonal(L))
         k0 = np.log(np.diagonal(L)).sum() - np.log(np.diagonal(C)).sum() - 0.5 * at.m[i] @ at.m[i]
         eta = np.maximum(base[i] + Z[i], -700.0)

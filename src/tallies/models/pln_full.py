@@ -13,7 +13,7 @@ eliminated through p scalars w_j, of which S2_ij is the root of
 
     dF/dM = v (R Omega + A - Y + (w - Omega_jj) u A / 2),       dF/dlog w = w (w - Omega_jj) sum_i v u / 2            (eq. 3)
 
-F is minimised by preconditioned L-BFGS. M and the pairs stay with their shard (`tallies.lbfgs`), so an iteration takes two sweeps:
+F is minimised by preconditioned L-BFGS. M and the pairs stay with their shard (`models.lbfgs`), so an iteration takes two sweeps:
 one tries a step and adds up R'vR, one takes the gradient and adds up the dot products. A trial that does not lower F
 is tried again, shorter.
 """
@@ -26,100 +26,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from tallies import lbfgs
 from tallies.kernels import pln_plain
+from tallies.models import lbfgs
+from tallies.models.pln_records import FullLatents, FullParams, FullTally, Shard, Survey
 
 MEMORY = 5  # pairs kept by L-BFGS
 START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
 STARTS = 3  # sweeps of the diagonal model before the first gradient
 REACH_M, REACH_W = 3.0, 1.0  # longest step of one mean and of one log w: beyond e^3 the exponential is not a parabola
 SMALL = 10_000  # counts below which NumPy ends before a compiler would have begun
-
-
-class Shard(NamedTuple):
-    """Some rows of the data."""
-
-    Y: np.ndarray  # counts, 0 where missing                        (n, p)
-    O: np.ndarray  # offsets, -1e4 where the count is missing       (n, p)
-    X: np.ndarray  # design                                         (n, d)
-    v: np.ndarray  # row weights                                    (n,)
-    even: bool  # all weights are 1
-    start: int  # place of the first row among all rows
-    rows: int  # number of rows of all shards
-    constant: float  # sum of v log Y!
-    M: np.ndarray | None = None  # means to begin with              (n, p)
-
-
-class Survey(NamedTuple):
-    """Sums of the raw data."""
-
-    weight: float  # N
-    n_j: np.ndarray  # sum of v Y                                   (p,)
-    e_j: np.ndarray  # sum of v exp(O)                              (p,)
-    XvX: np.ndarray  # X'vX                                         (d, d)
-    rootX: np.ndarray | None  # sqrt(v) X, kept where p > n         (n, d)
-
-
-class FullParams(NamedTuple):
-    """The small global state: model parameters, the trial point's global part, and the state of the line search."""
-
-    phase: int  # START, TRIAL or GRADIENT
-    B: np.ndarray  # coefficients                                   (d, p)
-    Omega: np.ndarray  # precision: matrix, diagonal, or R Omega    (p, p) | (p,) | (n, p)
-    omega: np.ndarray  # diagonal of the precision                  (p,)
-    logdet: float  # log|Sigma| of a given covariance, else 0
-    w: np.ndarray  # of eq. 2, at the current point                 (p,)
-    w_trial: np.ndarray  # and at the point to try                  (p,)
-    F: float  # value at the current point, constants included
-    path: tuple[float, ...]  # values after the last accepted steps
-    step: float  # length of the step to try
-    slope: float  # g'd of the direction
-    fresh: bool  # the direction is new
-    single: bool  # the rows are in single precision
-    rough: bool  # steps still gain so much that S2 need not be exact
-    toward: Any  # lbfgs.Direction of the rows
-    d_w: np.ndarray  # direction of log w                           (p,)
-    g_w: np.ndarray  # gradient of log w                            (p,)
-    S_w: np.ndarray  # its pairs                                    (m, p)
-    Y_w: np.ndarray  #                                              (m, p)
-    order: tuple[int, ...]  # slots in use, oldest first
-    slot: int  # slot the next pair goes to, -1: no pair to write
-    D_w: np.ndarray  # preconditioner of log w                      (p,)
-    tries: int  # sweeps of the start, or steps tried in this direction
-    met: bool  # the stopping rule is met
-    stuck: bool  # no step lowers F any more
-    XvX: np.ndarray  # X'vX                                         (d, d)
-    weight: float  # N
-    rootX: np.ndarray | None  # sqrt(v) X where p > n               (n, d)
-
-
-class FullLatents(NamedTuple):
-    """What the rows keep: the current point, the trial point, and the L-BFGS pairs."""
-
-    M: np.ndarray  # variational means                              (n, p)
-    S2: np.ndarray  # variational variances                         (n, p)
-    M_trial: np.ndarray  #                                          (n, p)
-    S2_trial: np.ndarray  #                                         (n, p)
-    A: np.ndarray  # exp(O + M + S2/2) at the trial point           (n, p)
-    g: np.ndarray  # gradient at the current point                  (n, p)
-    D: np.ndarray  # preconditioner at the current point            (n, p)
-    d: np.ndarray  # direction                                      (n, p)
-    S: np.ndarray  # pairs: moves of M                              (m, n, p)
-    Y: np.ndarray  # pairs: moves of the gradient                   (m, n, p)
-    counts: np.ndarray | None  # single precision copies of Y ...   (n, p)
-    offsets: np.ndarray | None  # ... and O, as long as used        (n, p)
-
-
-class FullTally(NamedTuple):
-    """Sums over a shard: of a trial (fit, P, G, s2) or of a gradient (table, T)."""
-
-    fit: float  # sum v [Y(O+M) - A + log(S2)/2 - log Y!]
-    slope: float  # g'd over the rows
-    P: np.ndarray  # X'vR about the current B                       (d, p)
-    G: np.ndarray  # R'vR, its diagonal, or sqrt(v) R in its place  (p, p) | (p,) | (n, p)
-    s2: np.ndarray  # sum v S2                                      (p,)
-    T: np.ndarray  # sum v u                                        (p,)
-    table: Any  # lbfgs.Dots
 
 
 @dataclass(frozen=True)
@@ -136,9 +51,12 @@ class Covariance:
     def survey(self, shard: Shard) -> Survey:
         vX = shard.v[:, None] * shard.X
         return Survey(
-            shard.v.sum(), shard.v @ shard.Y, shard.v @ np.exp(shard.O), shard.X.T @ vX,
+            shard.v.sum(),
+            shard.v @ shard.Y,
+            shard.v @ np.exp(shard.O),
+            shard.X.T @ vX,
             _in_place(shard, _root(shard, shard.X)) if self._wide(shard) else None,
-        )  # fmt: skip
+        )
 
     def init(self, survey: Survey, rng: np.random.Generator) -> FullParams:
         p, d = len(survey.n_j), len(survey.XvX)
@@ -150,9 +68,35 @@ class Covariance:
         pairs = np.zeros((MEMORY, p))
         here = lbfgs.Direction(0.0, np.zeros(MEMORY), np.zeros(MEMORY))
         return FullParams(
-            START, B, Omega, omega, float(logdet), w, w, np.inf, (), 0.0, 0.0, False, self.single, True, here, nothing, mean, pairs, pairs, (), -1, nothing, 0 if self.w is None else STARTS - 1, False, False,
-            survey.XvX, float(survey.weight), survey.rootX,
-        )  # fmt: skip
+            START,
+            B,
+            Omega,
+            omega,
+            float(logdet),
+            w,
+            w,
+            np.inf,
+            (),
+            0.0,
+            0.0,
+            False,
+            self.single,
+            True,
+            here,
+            nothing,
+            mean,
+            pairs,
+            pairs,
+            (),
+            -1,
+            nothing,
+            0 if self.w is None else STARTS - 1,
+            False,
+            False,
+            survey.XvX,
+            float(survey.weight),
+            survey.rootX,
+        )
 
     def settle(self, shard: Shard, params: FullParams, rng: np.random.Generator) -> FullLatents:
         if shard.M is not None:
@@ -170,7 +114,9 @@ class Covariance:
         copies = [shard.Y.astype(kind), np.maximum(shard.O, -200.0).astype(kind)] if self.single else [None, None]
         return FullLatents(M, np.full_like(M, 0.1), M.copy(), np.full_like(M, 0.1), *rest, *pairs, *copies)
 
-    def sweep(self, shard: Shard, latents: FullLatents, params: FullParams, rng: np.random.Generator) -> tuple[FullTally, FullLatents]:
+    def sweep(
+        self, shard: Shard, latents: FullLatents, params: FullParams, rng: np.random.Generator
+    ) -> tuple[FullTally, FullLatents]:
         if params.phase == GRADIENT:
             return self._gradient(shard, latents, params)
         z = latents if params.single or latents.counts is None else _double(latents)
@@ -239,16 +185,24 @@ class Covariance:
         model = self._maximise(params, tally)
         first = not np.isfinite(params.F)
         noise = 1e-13 * abs(params.F) if not first else 0.0  # rounding of the sums
-        if model is not None and (first or (slope < 0 and model.F <= params.F + 1e-4 * params.step * slope + noise)):
+        if model is not None and (first or (slope < 0 and params.F + 1e-4 * params.step * slope + noise >= model.F)):
             path = (*params.path[-5:], model.F)
             met = len(path) == 6 and path[0] - path[-1] < self.tol * abs(path[-1])
             params = params._replace(rough=params.rough and (len(path) == 1 or path[-2] - path[-1] > 1e-5 * abs(path[-1])))
             if params.single and len(path) > 1 and path[-2] - path[-1] < 1e-6 * abs(path[-1]):
                 return params._replace(single=False, F=np.inf, path=())  # the same step again, in double precision
             return params._replace(
-                phase=GRADIENT, B=model.B, Omega=model.Omega, omega=model.omega, F=model.F, path=path, met=met,
-                w=params.w_trial, slot=_free(params.order) if params.step else -1, tries=0,
-            )  # fmt: skip
+                phase=GRADIENT,
+                B=model.B,
+                Omega=model.Omega,
+                omega=model.omega,
+                F=model.F,
+                path=path,
+                met=met,
+                w=params.w_trial,
+                slot=_free(params.order) if params.step else -1,
+                tries=0,
+            )
         if params.single and (slope >= 0 or params.tries >= 2):
             return params._replace(single=False, F=np.inf, path=(), step=0.0, w_trial=params.w)
         if slope >= 0 or params.tries >= 8:
@@ -379,7 +333,7 @@ def _free(order: tuple[int, ...]) -> int:
 
 
 def _aim(z: FullLatents, toward: lbfgs.Direction) -> float:
-    """Write the direction of eq. 1 of `tallies.lbfgs` into z.d, clipped entry by entry, and return its slope."""
+    """Write the direction of eq. 1 of `models.lbfgs` into z.d, clipped entry by entry, and return its slope."""
     slope = 0.0
     m = len(z.S)
     of_y, of_s = toward.of_y.astype(z.S.dtype), toward.of_s.astype(z.S.dtype)
@@ -416,7 +370,7 @@ def _invert(Sigma: np.ndarray) -> Any:
     return Omega, logdet, omega
 
 
-def _invert_wide(R: np.ndarray, E: np.ndarray, N: float, single: bool) -> tuple[np.ndarray, float, np.ndarray]:
+def _invert_wide(R: np.ndarray, E: np.ndarray, N: float, single: bool) -> Any:
     """R Omega, log|Sigma| and the diagonal of Omega for Sigma = (R'R + diag E)/N, through an n by n matrix."""
     Z = (R / np.sqrt(E)).astype(np.float32 if single else np.float64)
     K = (Z @ Z.T).astype(np.float64)

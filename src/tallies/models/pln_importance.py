@@ -4,7 +4,8 @@ For the rows of one batch, with V_1 ... V_k drawn from N(mode, (C'diag(exp eta) 
 
     d log p(Y_i) / dB = x_i (Y_i - E_w[exp eta])',      d log p(Y_i) / dC = E_w[(Y_i - exp eta) V']                      (eq. 1)
 
-The batches are fixed and taken in turn, one a sweep. SAGA replaces the gradient g of a batch by g - g_old + mean of all g_old, where
+The batches are fixed and taken in turn, one a sweep. SAGA replaces the gradient g of a batch by g - g_old + mean of all g_old,
+where
 g_old is what the batch said last time (its rows keep it); Adagrad or RMSprop scales the step. The answer is the mean of the last
 iterates, after C has been turned to the latest one, since C and C Q are the same model for any rotation Q.
 """
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tallies.models.pln_evidence import gaussians, weigh
-from tallies.models.pln_full import Shard
+from tallies.models.pln_records import Shard
 
 AVERAGED = 100  # iterates in the answer
 
@@ -89,14 +90,18 @@ class Importance:
         sizes = np.bincount(_batches(survey.rows, n_batches), minlength=n_batches)
         W = self.start
         zero = np.zeros_like(W)
-        return SamplingParams(W, 0, 0, zero, zero, np.repeat(W[None], AVERAGED, axis=0), 0.0, sizes, -np.inf, 0, 0, np.nan, 0.0, False)
+        return SamplingParams(
+            W, 0, 0, zero, zero, np.repeat(W[None], AVERAGED, axis=0), 0.0, sizes, -np.inf, 0, 0, np.nan, 0.0, False
+        )
 
     def settle(self, shard: Shard, params: SamplingParams, rng: np.random.Generator) -> SamplingLatents:
         n_batches = len(params.sizes)
         batch = _batches(shard.rows, n_batches)[shard.start : shard.start + len(shard.Y)]
         return SamplingLatents(batch, np.zeros((len(shard.Y), self.q)), np.zeros((n_batches, *params.W.shape)))
 
-    def sweep(self, shard: Shard, z: SamplingLatents, params: SamplingParams, rng: np.random.Generator) -> tuple[SamplingTally, SamplingLatents]:
+    def sweep(
+        self, shard: Shard, z: SamplingLatents, params: SamplingParams, rng: np.random.Generator
+    ) -> tuple[SamplingTally, SamplingLatents]:
         rows = np.flatnonzero(z.batch == params.batch)
         if not len(rows):
             zero = np.zeros_like(params.W)
@@ -107,7 +112,12 @@ class Importance:
         at = gaussians(Y, base, C, z.mode[rows], laplace=True, tol=1e-4)
         z.mode[rows] = at.m
         # the draws of a row are fixed by its place and the step, not by its shard
-        draws = np.stack([np.random.Generator(np.random.Philox(key=params.step, counter=shard.start + i)).normal(size=(self.n_draws, self.q)) for i in rows])
+        draws = np.stack(
+            [
+                np.random.Generator(np.random.Philox(key=params.step, counter=shard.start + i)).normal(size=(self.n_draws, self.q))
+                for i in rows
+            ]
+        )
         V, log_w, rates = weigh(Y, base, C, at, draws)
         top = log_w.max(axis=1, keepdims=True)
         w = np.exp(log_w - top)
@@ -129,17 +139,20 @@ class Importance:
         if self.saga and not first:
             g = g - tally.old / tally.rows + params.known / rows
         known = params.known + tally.new - tally.old
-        if self.optimizer == "adagrad":
-            scale = params.scale + g * g
-        else:
-            scale = 0.99 * params.scale + 0.01 * g * g
+        scale = params.scale + g * g if self.optimizer == "adagrad" else 0.99 * params.scale + 0.01 * g * g
         W = params.W + self.learning_rate * g / (np.sqrt(scale) + 1e-8)
         recent = params.recent.copy()
         recent[params.step % AVERAGED] = W
         params = params._replace(
-            W=W, scale=scale, known=known, recent=recent, step=params.step + 1, batch=(params.batch + 1) % n_batches,
-            part=params.part + tally.loglik, ess=params.ess + tally.ess,
-        )  # fmt: skip
+            W=W,
+            scale=scale,
+            known=known,
+            recent=recent,
+            step=params.step + 1,
+            batch=(params.batch + 1) % n_batches,
+            part=params.part + tally.loglik,
+            ess=params.ess + tally.ess,
+        )
         if params.batch:
             return params
         # the end of an epoch: has the log likelihood, a noisy number, stopped rising?
@@ -148,8 +161,14 @@ class Importance:
         since = 0 if better else params.since + 1
         flat = params.flat + 1 if since >= self.n_trigger else 0
         return params._replace(
-            part=0.0, ess=0.0, epoch=value, best=max(value, params.best), since=since, flat=flat, met=flat >= self.n_plateau,
-        )  # fmt: skip
+            part=0.0,
+            ess=0.0,
+            epoch=value,
+            best=max(value, params.best),
+            since=since,
+            flat=flat,
+            met=flat >= self.n_plateau,
+        )
 
     def objective(self, tally: SamplingTally, before: SamplingParams, after: SamplingParams) -> float:
         return after.epoch if after.batch == 0 else np.nan  # one value an epoch; the constant log Y! is added at the end
@@ -179,5 +198,3 @@ def _batches(rows: int, n_batches: int) -> np.ndarray:
     out = np.empty(rows, dtype=np.int64)
     out[np.random.Generator(np.random.Philox(20)).permutation(rows)] = np.arange(rows) % n_batches
     return out
-
-

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallies import lbfgs
 from tallies.kernels.pln_plain import TOP, blocks
-from tallies.models.pln_full import Shard, Survey, _root
+from tallies.models import lbfgs
+from tallies.models.pln_full import _root
+from tallies.models.pln_records import Shard, Survey
 
 MEMORY = 8  # pairs kept by L-BFGS
 REACH = 1.5  # longest move of any entry in one step
@@ -52,7 +53,7 @@ class RankParams(NamedTuple):
     order: tuple[int, ...]  # slots in use, oldest first
     slot: int  # slot of the pair being tried
     refresh: bool  # the next sweep takes the blocks afresh
-    count: int  # steps accepted since the start
+    taken: int  # steps accepted since the start
     tries: int  # steps tried in this direction
     start: int  # which start is running
     starts: np.ndarray  # their W                                   (n_starts, p, d + q)
@@ -86,11 +87,11 @@ class RankTally(NamedTuple):
 
     F: float  # free energy
     slope: float  # g'd over the rows
-    g_W: np.ndarray  # its gradient                                 (p, d + q)
-    H: np.ndarray  # Z'diag(v A_j) Z + diag [0, A_j'v S2]           (p, d + q, d + q)
+    g_W: Any  # its gradient                                 (p, d + q)
+    H: Any  # Z'diag(v A_j) Z + diag [0, A_j'v S2]           (p, d + q, d + q)
     table: Any  # lbfgs.Dots
-    P: np.ndarray  # X'vM of the survey                             (d, p)
-    G: np.ndarray  # M'vM of the survey                             (p, p)
+    P: Any  # X'vM of the survey                             (d, p)
+    G: Any  # M'vM of the survey                             (p, p)
 
 
 @dataclass(frozen=True)
@@ -115,16 +116,46 @@ class Rank:
         given = self.W if self.W is not None else self.warm
         first = zero if given is None else given
         return RankParams(
-            SURVEY if given is None else BEGIN, mean, first, first, np.inf, (), 0.0, 0.0, False, False,
-            lbfgs.Direction(0.0, *np.zeros((2, MEMORY))), zero, zero, np.zeros((p, d + self.q, d + self.q)), pairs, pairs, (), 0, True,
-            0, 0, 0, first[None], first, np.inf, False, given is not None, False, False, survey.XvX, float(survey.weight),
-        )  # fmt: skip
+            SURVEY if given is None else BEGIN,
+            mean,
+            first,
+            first,
+            np.inf,
+            (),
+            0.0,
+            0.0,
+            False,
+            False,
+            lbfgs.Direction(0.0, *np.zeros((2, MEMORY))),
+            zero,
+            zero,
+            np.zeros((p, d + self.q, d + self.q)),
+            pairs,
+            pairs,
+            (),
+            0,
+            True,
+            0,
+            0,
+            0,
+            first[None],
+            first,
+            np.inf,
+            False,
+            given is not None,
+            False,
+            False,
+            survey.XvX,
+            float(survey.weight),
+        )
 
     def settle(self, shard: Shard, params: RankParams, rng: np.random.Generator) -> RankLatents:
         n, q = len(shard.Y), self.q
-        flat = [np.zeros((n, 2 * q)) for _ in range(4)]
+        flat = [np.zeros((n, 2 * q)) for _ in range(6)]
         pairs = [np.zeros((MEMORY, n, 2 * q)) for _ in range(2)]
-        return RankLatents(*flat, np.zeros((n, q, q)), np.zeros((n, q)), np.zeros((n, 2 * q)), *pairs, np.zeros((n, 2 * q)))
+        return RankLatents(
+            flat[0], flat[1], flat[2], flat[3], np.zeros((n, q, q)), np.zeros((n, q)), flat[4], pairs[0], pairs[1], flat[5]
+        )
 
     def sweep(self, shard: Shard, z: RankLatents, params: RankParams, rng: np.random.Generator) -> tuple[RankTally, RankLatents]:
         if params.phase == SURVEY:
@@ -176,7 +207,10 @@ class Rank:
             F += 0.5 * float(shard.v[b] @ (M * M + S2 - psi - 1.0).sum(axis=1))
             ACC = A @ CC
             if H is not None:
-                z.D[b] = np.linalg.inv((A @ (C[:, :, None] * C[:, None, :]).reshape(len(C), -1)).reshape(-1, q, q) + np.eye(q)) / v[:, :, None]
+                z.D[b] = (
+                    np.linalg.inv((A @ (C[:, :, None] * C[:, None, :]).reshape(len(C), -1)).reshape(-1, q, q) + np.eye(q))
+                    / v[:, :, None]
+                )
                 z.D_psi[b] = 1.0 / (v * (0.5 * S2 * (ACC + 1.0)))
             if not shard.even:
                 A *= v
@@ -216,7 +250,7 @@ class Rank:
         slope = tally.slope + np.vdot(params.g_W, params.d_W) if params.fresh else params.slope
         params = params._replace(slope=slope, fresh=False, keep=False, accepted=False)
         noise = 0.0 if first else 1e-13 * abs(params.F)  # rounding of the sums
-        if first or (slope < 0 and np.isfinite(tally.F) and tally.F <= params.F + 1e-4 * params.step * slope + noise):
+        if first or (slope < 0 and np.isfinite(tally.F) and params.F + 1e-4 * params.step * slope + noise >= tally.F):
             return self._accept(params, tally)
         if slope >= 0 or params.tries >= 8:
             if params.order:
@@ -259,27 +293,54 @@ class Rank:
         table = lbfgs.Dots(*(x + y for x, y in zip(tally.table, (S @ Y.T, S @ g, DY @ Y.T, DY @ g), strict=True)))
         if params.phase == STEP and params.step and table.sy[slot, slot] > 1e-8 * table.yDy[slot, slot]:
             order = (*order, slot)
-        count, path = params.count + 1, (*params.path[-10:], tally.F)
+        taken, path = params.taken + 1, (*params.path[-10:], tally.F)
         params = params._replace(
-            phase=STEP, W=params.W_trial, F=tally.F, path=path, accepted=True, g_W=g_W, D_W=D_W, S_W=S_W, Y_W=Y_W, order=order,
-            slot=_free(order), count=count, refresh=count in REFRESH or count % 10 == 0,
-        )  # fmt: skip
+            phase=STEP,
+            W=params.W_trial,
+            F=tally.F,
+            path=path,
+            accepted=True,
+            g_W=g_W,
+            D_W=D_W,
+            S_W=S_W,
+            Y_W=Y_W,
+            order=order,
+            slot=_free(order),
+            taken=taken,
+            refresh=taken in REFRESH or taken % 10 == 0,
+        )
         if params.final:
             params = params._replace(met=len(path) == 11 and path[0] - path[-1] < self.tol * abs(tally.F))
-        elif count > self.trial_steps:
+        elif taken > self.trial_steps:
             return self._end(params)
         return self._direct(params, table)
 
     def _end(self, params: RankParams) -> RankParams:
         """Close a start and go to the next one, or back to the best of them."""
-        keep = params.F < params.F_best
+        keep = params.F_best > params.F
         best, F_best = (params.W, params.F) if keep else (params.best, params.F_best)
         final = params.start + 1 == len(params.starts)
         W = best if final else params.starts[params.start + 1]
         return params._replace(
-            phase=BEGIN, keep=keep, best=best, F_best=F_best, start=params.start + 1, final=final, W=W, W_trial=W, order=(), path=(),
-            count=0, refresh=True, tries=0, F=np.inf, step=0.0, fresh=False, d_W=np.zeros_like(W), slope=0.0,
-        )  # fmt: skip
+            phase=BEGIN,
+            keep=keep,
+            best=best,
+            F_best=F_best,
+            start=params.start + 1,
+            final=final,
+            W=W,
+            W_trial=W,
+            order=(),
+            path=(),
+            taken=0,
+            refresh=True,
+            tries=0,
+            F=np.inf,
+            step=0.0,
+            fresh=False,
+            d_W=np.zeros_like(W),
+            slope=0.0,
+        )
 
     def _direct(self, params: RankParams, table: lbfgs.Dots | None) -> RankParams:
         toward = lbfgs.direction(table, list(params.order)) if table else lbfgs.Direction(1.0, *np.zeros((2, MEMORY)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tallies import lbfgs
+from tallies.models import lbfgs
 
 
 def two_loops(S, Y, g, D, order):
