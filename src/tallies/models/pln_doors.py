@@ -45,6 +45,20 @@ def weights(sample_weight: Any, n: int) -> np.ndarray:
     return v
 
 
+def log_factorial(Y: np.ndarray) -> np.ndarray:
+    """log Y!, looked up for counts below 1,024.
+
+    >>> log_factorial(np.array([0.0, 3.0])).round(4)
+    array([0.    , 1.7918])
+    """
+    small = np.minimum(Y, 1023).astype(np.int64)
+    out = gammaln(np.arange(1024) + 1.0)[small]
+    large = Y > 1023
+    if large.any():
+        out[large] = gammaln(Y[large] + 1)
+    return out
+
+
 def moments(M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """B and Sigma at the maximum of the bound, given the rows."""
     root = np.sqrt(v)[:, None]
@@ -157,7 +171,7 @@ class Doors:
         shards = []
         for i in range(0, n, size):
             b = slice(i, min(i + size, n))
-            constant = float(v[b] @ gammaln(rows.Y[b] + 1).sum(axis=1))
+            constant = float(v[b] @ log_factorial(rows.Y[b]).sum(axis=1))
             shards.append(Shard(rows.Y[b], rows.O[b], rows.X[b], v[b], even, i, n, constant, None if warm is None else warm[b]))
         return shards
 

@@ -100,7 +100,7 @@ class Rank:
 
     q: int
     n_starts: int = 4
-    trial_steps: int = 40  # steps of every start before the best is chosen
+    trial_steps: int = 60  # steps of every start before the best is chosen
     tol: float = 5e-8  # stop when ten steps together gain less than this part of the bound
     W: np.ndarray | None = None  # fixed [B', C]: the projection of new rows
     warm: np.ndarray | None = None  # [B', C] of a former fit
