@@ -55,7 +55,7 @@ def test_fit_is_a_maximum_and_its_number_is_the_bound():
     Y, O, C = simulate()
     model = PLN(rank=2, random_state=0, tol=1e-10).fit(Y, offsets=O)
     assert model.converged_
-    assert np.diff(model.history_).min() >= 0
+    assert np.diff(model.history_).min() >= -1e-12 * abs(model.elbo_)  # a step may lose what rounding loses
     assert model.score(Y, offsets=O) * len(Y) == pytest.approx(model.elbo_, rel=1e-8)
     # recovery, up to the rotation
     np.testing.assert_allclose(model.covariance_, C @ C.T, atol=0.5)
