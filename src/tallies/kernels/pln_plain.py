@@ -11,9 +11,9 @@ TOP = 60.0  # largest exponent: exp(60) = 1e26 is far beyond any count, and squa
 BLOCK = 1 << 14  # entries worked on at once: four arrays of 128 kB stay in the second-level cache
 
 
-def blocks(n: int, p: int) -> list[slice]:
-    """Cut n rows of p entries into pieces of about BLOCK entries."""
-    rows = max(1, BLOCK // max(p, 1))
+def blocks(n: int, p: int, size: int = BLOCK) -> list[slice]:
+    """Cut n rows of p entries into pieces of about `size` entries."""
+    rows = max(1, size // max(p, 1))
     return [slice(i, min(i + rows, n)) for i in range(0, n, rows)]
 
 

@@ -14,6 +14,7 @@ from tallies.backends import Threads, thread_count
 from tallies.data.counts import HIDDEN, as_counts, as_design, as_offsets, independent
 from tallies.engine import State
 from tallies.errors import ConvergenceWarning, DataError, DataWarning
+from tallies.kernels.pln_plain import blocks
 from tallies.models.pln_evidence import evidence, gaussians
 from tallies.models.pln_full import GRADIENT, Covariance
 from tallies.models.pln_importance import Importance, SamplingParams
@@ -61,12 +62,14 @@ def log_factorial(Y: np.ndarray) -> np.ndarray:
 
 def moments(M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """B and Sigma at the maximum of the bound, given the rows."""
-    root = np.sqrt(v)[:, None]
-    B = np.linalg.lstsq(root * X, root * M, rcond=None)[0]
-    R = root * (M - X @ B)
-    Sigma = R.T @ R
+    vX = v[:, None] * X
+    B = np.linalg.solve(vX.T @ X, vX.T @ M)
+    Sigma = np.zeros((M.shape[1], M.shape[1]))
+    for b in blocks(*M.shape, 1 << 20):  # R is as large as the data: never all of it at once
+        R = M[b] - X[b] @ B
+        Sigma += R.T @ (v[b, None] * R)
     Sigma[np.diag_indices(len(Sigma))] += v @ S2
-    return B, Sigma / v.sum()
+    return B, 0.5 * (Sigma + Sigma.T) / v.sum()
 
 
 class Doors:
