@@ -249,6 +249,10 @@ def test_scores_agree_with_each_other(model):
     assert completion.value - 0.25 < ordered.value < completion.value + 0.05
     table = tallies.compare({"4": model, "1": LDA(1, **QUICK).fit(X)}, held)
     assert table.index.tolist() == ["4", "1"]
+    by_K = evaluation.compare_topics({K: LDA(K, **QUICK).fit(X) for K in (1, 4)}, held)
+    assert by_K.index.tolist() == [4, 1]
+    assert by_K.loc[4, "coherence"] > by_K.loc[1, "coherence"]
+    assert by_K.loc[4, "perplexity"] == pytest.approx(np.exp(-by_K.loc[4, "value"]))
 
 
 def test_transform_by_gibbs_is_close_to_cvb0(model):
@@ -273,6 +277,7 @@ def test_words_are_matched_by_name():
     with pytest.warns(DataWarning, match="zebra"):
         theta = model.transform(new)
     assert theta[0].argmax() == model.transform(corpus)[0].argmax()
+    np.testing.assert_allclose(theta[1], model.alpha_ / model.alpha_.sum())  # no known word: the prior
     frame = pd.DataFrame({"dog": [1], "cat": [2]})
     np.testing.assert_allclose(model.transform(frame), model.transform(corpus)[:1])
     assert model.get_feature_names_out().tolist() == ["lda0", "lda1"]
