@@ -26,6 +26,8 @@ def read(options: Mapping[str, Any], path: str, fitting: bool = False) -> Any:
     if options.get("counts"):
         return read_frame(path)
     reading = {key: options[key] for key in READING if key in options}
+    if reading.get("stop_words") == "none":  # TOML has no word for None
+        reading["stop_words"] = None
     if fitting:
         reading |= {key: options[key] for key in ("min_df", "max_df") if options.get(key) is not None}
     return Corpus.read(path, **reading)
