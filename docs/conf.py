@@ -1,5 +1,7 @@
 """Sphinx settings. `make docs` builds with -W: a warning is an error."""
 
+import dataclasses
+import inspect
 import re
 
 from tallies import __version__
@@ -28,6 +30,10 @@ html_theme = "alabaster"
 html_theme_options = {
     "description": "Generative models for words, counts and categories",
     "fixed_sidebar": True,
+    "font_family": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
+    "head_font_family": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
+    "code_font_size": "0.8em",
+    "font_size": "16px",
     "page_width": "1060px",
     "sidebar_width": "220px",
 }
@@ -43,5 +49,16 @@ def quote_attributes(app, what, name, obj, options, lines):
             lines[i] = re.sub(r"(?<![`\w.])([a-z]\w*_)(?=[\s.,;:)]|$)", r"``\1``", line)
 
 
+def add_fields(app, what, name, obj, options, lines):
+    """The hyperparameters of a model stand with a comment beside each in its source: the reference shows them."""
+    if what == "class" and dataclasses.is_dataclass(obj):
+        source = inspect.getsource(obj)
+        for field in dataclasses.fields(obj):
+            found = re.search(rf"^    {field.name}: .*?  # (.+)$", source, re.M)
+            if found:
+                lines += ["", f":param {field.name}: {found[1].replace('*', chr(92) + '*')}"]
+
+
 def setup(app):
+    app.connect("autodoc-process-docstring", add_fields)
     app.connect("autodoc-process-docstring", quote_attributes)

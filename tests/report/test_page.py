@@ -262,6 +262,13 @@ def test_a_model_without_a_page_of_its_own_has_the_common_one():
     assert "What was fitted on what" in html
 
 
+def test_many_rows_are_drawn_as_a_sample_and_said_so():
+    X, y = two_classes(4000)
+    chart = next(c for c in chart_data(build(GDA().fit(X, y), X, y).html())["charts"] if c.get("kind") == "points")
+    assert len(chart["px"]) == plane.MOST
+    assert "1,500 of 4,000 rows" in chart["caption"]
+
+
 def test_charts_ignore_selectors_that_the_page_lacks():
     page = Page("t", "l")
     page.pick("class", "Class", ["only one"])

@@ -58,13 +58,13 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
         table = _read_mtx(path)
     elif kind == ".h5ad":
         try:
-            import anndata  # type: ignore[import-untyped]
+            import anndata
         except ImportError as error:
             raise MissingExtra("anndata", "anndata", "Reading .h5ad") from error
         table = _from_anndata(anndata.read_h5ad(path))
     elif kind == ".biom":
         try:
-            import biom  # type: ignore[import-untyped]
+            import biom
         except ImportError as error:
             raise MissingExtra("biom-format", "biom", "Reading .biom") from error
         stored = biom.load_table(str(path))

@@ -63,7 +63,7 @@ def _categories(frame: pd.DataFrame, levels: dict[str, list]) -> pd.DataFrame:
 
 def _formula(formula: str, frame: pd.DataFrame, levels: dict[str, list]) -> tuple[pd.DataFrame, Any]:
     try:
-        from formulaic import model_matrix  # type: ignore[import-untyped]
+        from formulaic import model_matrix
     except ImportError as error:
         raise MissingExtra("formulaic", "formula", "A formula") from error
     if "~" in formula and formula.split("~")[0].strip():

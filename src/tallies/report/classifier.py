@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     listed = telling[: min(FEATURES, max(20, PICTURES // len(shown)))]
     out.pick("class", "Class", classes)
     out.pick("feature", "Column", [columns[j].name for j in listed], "most telling")
-    names = _labels(X, 0 if judged is None else len(judged.log_p))
-    view = _map(model, judged, table, classes, names)
+    name = _labels(X)
+    view = _map(model, judged, table, name)
     ranking = _ranking(columns, bits, listed, prior)
     if known:
         assert judged is not None
@@ -67,7 +68,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         _quality(out, judged, model, X, judged.calibration() if view else None)
     if judged is not None:
         assert table is not None
-        _strange(out, judged, model, table, columns, names)
+        _strange(out, judged, model, table, columns, name)
     converged(out, model)
     counted = {f: sum(c.family == f for c in columns) for f in dict.fromkeys(c.family for c in columns)}
     facts = [
@@ -97,8 +98,9 @@ def _codes(model: Any, y: Any, X: Any) -> np.ndarray:
     y = np.asarray(y, dtype=object)
     if y.shape != (n,):
         raise DataError(f"y must have one label a row, {n}, but its shape is {y.shape}; pass the labels of the rows in X")
-    codes = {c: k for k, c in enumerate(model.classes_.tolist())}
-    return np.array([codes.get(v.item() if isinstance(v, np.generic) else v, -1) for v in y])
+    from pandas import Index
+
+    return Index(model.classes_.astype(object)).get_indexer(Index(y))
 
 
 def _lead(model: Any, about: About, columns: list[Column], bits: np.ndarray, judged: Judged | None) -> str:
@@ -197,6 +199,9 @@ def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, p
     best, need = listed[0], _entropy(prior)
     if bits[best] < 1e-6:
         return "No column by itself tells anything about the class."
+    if columns[best].family == "multinomial":
+        every = f"one word more tells {bits.sum():.2g} of the {need:.2g} bits that are needed to know the class"
+        return f"Of all words, {columns[best].name} tells most; {every}."
     nothing = int(np.sum(bits < 0.01 * need))
     text = f"By itself, {columns[best].name} tells most: {bits[best]:.2g} of the {need:.2g} bits that are needed to know the class."
     return text + (f" {plural(nothing, 'column tells', 'columns tell')} next to nothing alone." if nothing else "")
@@ -234,15 +239,17 @@ def _words(columns: list[Column], classes: list[str], telling: np.ndarray, prior
     return charts.follow("class", views)
 
 
-def _map(model: Any, judged: Judged | None, table: Any, classes: list[str], names: list[str]) -> charts.Chart | None:
+def _map(model: Any, judged: Judged | None, table: Any, name: Callable[[int], str]) -> charts.Chart | None:
+    classes = [str(c) for c in model.classes_]
     if judged is None or not len(judged.known):
-        return plane.chart(model, None, None, None, classes, [])
+        return plane.chart(model, classes)
+
+    def tip(i: int) -> str:
+        called = judged.best[i]
+        return f"{name(i)}\n{classes[judged.y[i]]}, called {classes[called]} ({judged.proba[i, called]:.0%})"
+
     X = getattr(table, "X", None)
-    X = table.gaussian if X is None else X
-    called = [f"{classes[k]} ({judged.proba[i, k]:.0%})" for i, k in enumerate(judged.best)]
-    true = [classes[k] if k >= 0 else "unknown" for k in judged.y]
-    tips = [f"{name}\n{a}, called {b}" for name, a, b in zip(names, true, called, strict=True)]
-    return plane.chart(model, X, judged.y, judged.best != judged.y, classes, tips)
+    return plane.chart(model, classes, table.gaussian if X is None else X, judged.y, judged.best != judged.y, tip)
 
 
 def _quality(out: Page, judged: Judged, model: Any, X: Any, curve: charts.Chart | None) -> Section:
@@ -263,7 +270,7 @@ def _quality(out: Page, judged: Judged, model: Any, X: Any, curve: charts.Chart 
     return section.table(["score (larger is better)", "value", "standard error", "kind", "unit"], scores)
 
 
-def _strange(out: Page, judged: Judged, model: Any, table: Any, columns: list[Column], names: list[str]) -> Section:
+def _strange(out: Page, judged: Judged, model: Any, table: Any, columns: list[Column], name: Callable[[int], str]) -> Section:
     section = out.section("strange", "Which rows are strange?")
     complete = complete_rows(table)
     if len(complete):
@@ -278,17 +285,17 @@ def _strange(out: Page, judged: Judged, model: Any, table: Any, columns: list[Co
     heads = ["row", "log p(x)", "true class", "called", "what is odd"]
     return section.table(
         heads,
-        judged.strangest(columns, table, names),
+        judged.strangest(columns, table, name),
         "The least probable rows: errors in the data, rare cases, or a class that is missing",
     )
 
 
-def _labels(X: Any, n: int) -> list[str]:
-    """Names of rows: the index of a data frame where it has one of its own, else their numbers from 1."""
+def _labels(X: Any) -> Callable[[int], str]:
+    """Names of rows: the index of a data frame where it has one, else their numbers from 1."""
     index = getattr(X, "index", None)
-    if index is not None and not callable(index) and len(index) == n:
-        return [f"row {v}" if isinstance(v, int | np.integer) else str(v) for v in index.tolist()]
-    return [f"row {i + 1}" for i in range(n)]
+    if index is None or callable(index):
+        return lambda i: f"row {i + 1}"
+    return lambda i: f"row {index[i]}" if isinstance(index[i], int | np.integer) else str(index[i])
 
 
 def _code(model: Any, columns: list[Column], classes: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,7 +168,7 @@ class Judged:
         chart = charts.lines("How probable the rows are", x, y, series, ["log p(x) from", *(s["name"] for s in series)], rows)
         return chart | {"caption": "The ten strangest are listed below.", "wide": True}, say
 
-    def strangest(self, columns: list[Column], table: Any, labels: list[str], most: int = 10) -> list[list[Any]]:
+    def strangest(self, columns: list[Column], table: Any, name: Callable[[int], str], most: int = 10) -> list[list[Any]]:
         """The rows with least log p(x): label, log p(x), true class, class called with its probability, and what is odd."""
         out: list[list[Any]] = []
         for i in np.argsort(self.log_p, kind="stable")[:most]:
@@ -175,7 +176,7 @@ class Judged:
             true = self.classes[self.y[i]] if self.y[i] >= 0 else "–"
             out.append(
                 [
-                    labels[i],
+                    name(int(i)),
                     float(self.log_p[i]),
                     true,
                     f"{self.classes[k]} ({self.proba[i, k]:.0%})",

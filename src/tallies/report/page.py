@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tallies._version import __version__
+from tallies.storage import atomic
 
 DIGITS = 6  # significant digits of numbers in the page: more than any reader or pixel can tell
 
@@ -55,9 +55,10 @@ class Section:
             cells = "".join(f"<td{_cell_class(value, n)}>{escape(show(value))}</td>" for value, n in zip(row, numeric, strict=True))
             body.append(f"<tr data-key={int(keys[i])}>{cells}</tr>" if keys else f"<tr>{cells}</tr>")
         about = f"<caption><span>{escape(caption)}</span></caption>" if caption else ""
+        size = "box tall" if len(rows) > 20 else "box"
         attribute = f' data-rows-of="{escape(rows_of)}"' if rows_of else ""
         self.parts.append(
-            f'<div class="box" tabindex="0"><table{attribute}>{about}<thead><tr>{head}</tr></thead>'
+            f'<div class="{size}" tabindex="0"><table{attribute}>{about}<thead><tr>{head}</tr></thead>'
             f"<tbody>{''.join(body)}</tbody></table></div>"
         )
         return self
@@ -177,13 +178,8 @@ class Page:
     def write(self, path: str | Path) -> Path:
         """Write the page atomically: a reader never meets half of it."""
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
+        with atomic(path) as part:
             part.write_text(self.html(), encoding="utf-8")
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
         return path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,12 @@ def _main(within: Array, W: Array) -> Array:
 
 
 def chart(
-    model: Any, X: Array | None, codes: np.ndarray | None, wrong: np.ndarray | None, names: list[str], tips: list[str]
+    model: Any,
+    names: list[str],
+    X: Array | None = None,
+    codes: np.ndarray | None = None,
+    wrong: np.ndarray | None = None,
+    tip: Callable[[int], str] = str,
 ) -> charts.Chart | None:
     """The map; `wrong` rings the rows whose class was not the most probable one."""
     parts = gaussians(model)
@@ -104,11 +110,13 @@ def chart(
         if len(usable) > MOST:
             about += f" {MOST:,} of {len(usable):,} rows, drawn at random."
             usable = np.sort(np.random.default_rng(0).choice(usable, MOST, replace=False))
-        Z, group, labels = (X[usable] - centre) @ A, codes[usable], [tips[i] for i in usable]
+        Z, group, labels = (X[usable] - centre) @ A, codes[usable], [tip(i) for i in usable.tolist()]
         rows += [[f"row {i + 1}", names[codes[i]], *z] for i, z in zip(usable.tolist(), Z, strict=True)]
         if wrong is not None:
             rings = wrong[usable].astype(int)
             about += " Rows that were put into another class are ringed." if rings.any() else ""
+    corners = np.concatenate([np.column_stack([o["x"], o["y"]]) for o in outlines])
+    reach = np.ptp(corners, axis=0)
     shows = [
         f"{f'{s:.0%}' if s >= 0.005 else 'under 1%'} of what separates the means" if s > 0 else "variation within classes"
         for s in share
@@ -126,7 +134,7 @@ def chart(
         outlines=outlines,
         names=words if len(words) <= 40 else [],
         rings=rings,
-        equal=True,
+        equal=bool(reach.max() < 5 * reach.min()),  # one unit as long upwards as sideways, unless that leaves a thread
         select="class",
         legend=[{"name": name, "key": k} for k, name in enumerate(names)],
         caption=f"The plane that parts the class means best, in standard deviations. An ellipse holds 90% of its class.{about}",
