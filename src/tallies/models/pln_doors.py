@@ -65,7 +65,7 @@ def moments(M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> tupl
     vX = v[:, None] * X
     B = np.linalg.solve(vX.T @ X, vX.T @ M)
     Sigma = np.zeros((M.shape[1], M.shape[1]))
-    for b in blocks(*M.shape, size=1 << 20):  # R is as large as the data: never all of it at once
+    for b in blocks(len(M), M.shape[1], 1 << 20):  # R is as large as the data: never all of it at once
         R = M[b] - X[b] @ B
         Sigma += R.T @ (v[b, None] * R)
     Sigma[np.diag_indices(len(Sigma))] += v @ S2
