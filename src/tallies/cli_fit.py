@@ -125,6 +125,31 @@ def _df(value: float, least: float = 0.0) -> int | float:
     return int(value) if value > least and value >= 1 else value
 
 
+@fit_app.command("pln")
+def fit_pln(
+    data: Annotated[Path, typer.Argument(help="Counts, samples x species: csv, tsv, parquet, mtx, h5ad or biom.")],
+    out: Out,
+    covariates: Annotated[Path | None, typer.Option(help="Table of covariates, one row a sample.")] = None,
+    formula: Annotated[str | None, typer.Option(help='Of the covariates, such as "~ 1 + site"; default: all of them.')] = None,
+    offsets: Annotated[str | None, typer.Option(help="logsum, tss, css, rle, gmpr, tmm, wrench, or a table of logarithms.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Components of PLN-PCA; default: a full covariance.")] = None,
+    method: Annotated[Literal["variational", "importance"], typer.Option(help="How to fit.")] = "variational",
+    covariance: Annotated[Literal["full", "diagonal", "spherical"], typer.Option(help="Which covariance.")] = "full",
+    seed: Seed = 0,
+    scheduler: Scheduler = None,
+    threads: Threads = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Counts of many species in many samples: the Poisson log-normal model, or PLN-PCA with --rank."""
+    from tallies import PLN
+
+    model = PLN(rank=rank, method=method, covariance=covariance, random_state=seed)
+    settings = {"covariates": None if covariates is None else str(covariates), "formula": formula, "offsets": offsets}
+    _fit("pln", model, data, settings, out, scheduler, threads, force, as_json, quiet)
+
+
 def _fit(
     name: str,
     model: Any,

@@ -314,3 +314,19 @@ def test_left_to_right_and_gibbs_agree_with_enumeration():
         thetas.append(theta)
     error = np.std(thetas, axis=0) / 10
     assert (np.abs(np.mean(thetas, axis=0) - mean) < 5.5 * error).all()
+
+
+def test_fewer_threads_than_asked_for_do_the_same_work(four_blocks, monkeypatch):
+    rng, K, V, D = np.random.default_rng(5), 8, 40, 50
+    X, base = sp.csr_array(rng.poisson(0.7, size=(D, V))), sp.csr_array((V, K), dtype=np.int64)
+    shard = lay_out(X, K, base, rng, [slice(0, D)])[0]
+    found = []
+    for refuse in (False, True):
+        if refuse:
+            monkeypatch.setattr(
+                "threading.Thread.start", lambda self: (_ for _ in ()).throw(RuntimeError("can't start new thread"))
+            )
+        latents = sampler.empty(shard, K, base)
+        sampler.sweeps(shard, latents, np.full(K, 0.1), 0.01, 7, n_sweeps=3, threads=3)
+        found.append(latents.z)
+    np.testing.assert_array_equal(*found)

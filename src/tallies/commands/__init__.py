@@ -10,6 +10,7 @@ FAMILIES = {
     "GDA": "tallies.commands.classifiers",
     "LDA": "tallies.commands.topics",
     "NaiveBayes": "tallies.commands.classifiers",
+    "PLN": "tallies.commands.counts",
 }
 
 

@@ -61,7 +61,7 @@ def stemmer(language: bool | str) -> Callable[[str], str] | None:
     if not language:
         return None
     try:
-        import snowballstemmer  # type: ignore[import-untyped]
+        import snowballstemmer
     except ImportError as error:
         raise MissingExtra("snowballstemmer", "text", "Stemming") from error
     try:

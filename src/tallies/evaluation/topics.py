@@ -6,8 +6,8 @@ common order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,9 @@ from scipy.special import logsumexp
 from tallies.backends import over_rows
 from tallies.evaluation.score import Score
 from tallies.kernels import topics as kernels
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Chain = tuple[np.ndarray, np.ndarray]
 BLOCK = 64  # documents of one task: a few milliseconds of work
@@ -113,6 +116,16 @@ def per_token(values: np.ndarray, n: np.ndarray) -> Score:
     mean, D = values.sum() / n.sum(), len(values)
     stderr = float(np.sqrt(np.sum((values - mean * n) ** 2) * D / (D - 1)) / n.sum()) if D > 1 else None
     return Score(float(mean), "estimate", stderr, "nats/token")
+
+
+def compare_topics(models: Mapping[Any, Any], X: Any, measure: Literal["umass", "npmi", "c_v"] = "npmi") -> pd.DataFrame:
+    """Topic models side by side on held-out documents, best score first: score, standard error, perplexity, mean coherence."""
+    from tallies.evaluation.score import compare
+
+    table = compare(models, X)
+    table["perplexity"] = np.exp(-table["value"])
+    table["coherence"] = [float(np.mean(models[name].coherence(X, measure))) for name in table.index]
+    return table
 
 
 def windows(texts: Iterable[Sequence[str]], place: dict[str, int], width: int | None) -> sp.csr_array:

@@ -5,4 +5,5 @@ MODELS = {
     "GDA": "tallies.models.gda",
     "LDA": "tallies.models.lda",
     "NaiveBayes": "tallies.models.naive_bayes",
+    "PLN": "tallies.models.pln",
 }

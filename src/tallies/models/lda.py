@@ -44,15 +44,15 @@ from tallies.models.topics import Topics
 Array = np.ndarray
 LEARN_FROM, LEARN_EVERY = 20, 10  # sweeps at which alpha and beta are estimated, until burn_in
 GROWTH = 5  # the growing start begins with 1/2**5 of the documents
-FEWEST = 32  # documents at its beginning; with fewer it begins later
+FEWEST = 64  # documents at its beginning; with fewer it begins later
 WINDOW = 20  # sweeps whose mean log likelihood is compared with that of the WINDOW before, to tell a plateau
 
 
 class Survey(NamedTuple):
     """Added over shards."""
 
-    n_tokens: int
     lengths: Array  # (L+1,)  documents of each length
+    words: Array  # (V,)  tokens of each column, to know the data again
 
 
 class Params(NamedTuple):
@@ -132,8 +132,13 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
             raise ValueError(f"documents can be added to one chain, got n_chains={self.n_chains}; refit with all documents")
         counts, before, alpha = self._counts(X, reset=False), self.document_counts_, self.params_.alpha
         self._base, self._start, self._first = self.params_.n_wk, "enter", alpha
+        lengths = self.params_.lengths
         self._sample(self._lay_out(counts), **run)
         self.document_counts_ = sp.vstack([before, self.document_counts_], format="csr")
+        total = np.zeros(max(len(lengths), len(self.params_.lengths)), dtype=np.int64)
+        for part in (lengths, self.params_.lengths):
+            total[: len(part)] += part
+        self.params_ = self.chains_[0] = self.params_._replace(lengths=total)
         return self
 
     def _shards(self, X: Any, y: Any = None) -> list[Tokens]:
@@ -145,7 +150,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
 
     def _lay_out(self, counts: sp.csr_array) -> list[Tokens]:
         self._chain, self._drawn = 0, -1
-        rng = engine.stream(self._seed(), 0, 2**31)  # a place no shard has
+        rng = engine.stream(0, 0, 0)  # one shuffle for all seeds: a resumed fit must find its tokens where they were
         rows = counts.shape[0]
         size = self.shard_rows or -(-rows // min(self.shards, rows))
         cuts = [slice(a, min(a + size, rows)) for a in range(0, rows, size)]
@@ -188,17 +193,19 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
 
     def _sample(self, shards: list[Tokens], **run: Any) -> Self:
         """Run the chains and keep what they learned."""
-        self.chains_, self.histories_ = [], []
+        self.chains_, self.histories_, seeds = [], [], []
         for chain in range(self.n_chains):
             self._chain = chain
             state = self._run(shards, **_chain_paths(run, chain))
             self.chains_.append(self._finish(state, shards))
             self.histories_.append(self.history_)
+            seeds.append(self.seed_)
             if chain == 0:
                 self.document_counts_ = self._document_counts(state, shards)
             if self.n_iter_ < self.max_iter and not self.converged_:
                 break  # interrupted, or ended by a callback
-        self.params_, self.history_ = self.chains_[0], self.histories_[0]
+        self._chain = 0
+        self.params_, self.history_, self.seed_ = self.chains_[0], self.histories_[0], seeds[0]
         self.converged_ = all(engine.plateau(h.tolist(), min(WINDOW, max(len(h) // 4, 5))) for h in self.histories_)
         if not self.converged_ and self.n_iter_ >= self.max_iter >= 2 * WINDOW:
             warnings.warn(
@@ -225,16 +232,13 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
     # verbs
 
     def survey(self, shard: Tokens) -> Survey:
-        return Survey(len(shard.words), np.bincount(shard.cuts[-1] - shard.cuts[0], minlength=shard.longest + 1))
+        lengths = np.bincount(shard.cuts[-1] - shard.cuts[0], minlength=shard.longest + 1)
+        return Survey(lengths, np.bincount(shard.words, minlength=len(shard.rank))[shard.rank])
 
     def init(self, survey: Survey, rng: np.random.Generator) -> Params:
         K, base = self.n_topics, self._base
-        if self._first is not None:
-            alpha = self._first
-        else:
-            alpha = (
-                np.full(K, 0.1) if isinstance(self.alpha, str) else np.broadcast_to(np.asarray(self.alpha, dtype=float), K).copy()
-            )
+        given = self._first if self._first is not None else 0.1 if isinstance(self.alpha, str) else self.alpha
+        alpha = np.array(np.broadcast_to(np.asarray(given, dtype=float), K))
         beta = 0.01 if isinstance(self.beta, str) else float(self.beta)
         n_k = np.asarray(base.sum(axis=0), dtype=np.int64).ravel()
         return Params(0, alpha, beta, survey.lengths, n_k, base, None, np.zeros(K), 0)
@@ -299,7 +303,8 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
         return 0.5**left, 2**left
 
     def _learns(self, t: int) -> bool:
-        return LEARN_FROM <= t <= self.burn_in and t % LEARN_EVERY == 0 and (isinstance(self.alpha, str) or self.beta == "auto")
+        learns = self._start != "enter" and (isinstance(self.alpha, str) or self.beta == "auto")
+        return learns and LEARN_FROM <= t <= self.burn_in and t % LEARN_EVERY == 0
 
     def _keeps(self, t: int) -> bool:
         return t > self.burn_in and (t - self.burn_in) % self.thin == 0

@@ -95,12 +95,23 @@ def sweeps(
         lda.rotate(
             shard.words, latents.z, shard.cuts, shard.blocks, stops, latents.topics, shard.topics_at, latents.n_topics,
             latents.lists, shard.at, latents.size, latents.n_k, private, weights, beta, V * beta, shard.shift,
-            f, without, inverse, np.zeros(K, np.int32), sums, touched, np.uint64(seed), n_sweeps, threads, signals,
+            f, without, inverse, np.zeros(K, np.int32), sums, touched, np.uint64(seed), n_sweeps, crew, signals,
         )  # fmt: skip
 
-    others = [threading.Thread(target=work, name=f"tallies-lda-{i}") for i in range(1, threads)]
-    for thread in others:
-        thread.start()
+    def wait_and_work() -> None:
+        gate.wait()
+        work()
+
+    gate, others = threading.Event(), []
+    for _ in range(1, threads):
+        thread = threading.Thread(target=wait_and_work, name="tallies-lda")
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads to be had: fewer do the same work
+            break
+        others.append(thread)
+    crew = 1 + len(others)  # all who will meet; known before anyone begins
+    gate.set()
     work()
     for thread in others:
         thread.join()

@@ -32,6 +32,8 @@ class Topics:
     histories_: list[Array]
     document_counts_: sp.csr_array
     n_features_in_: int
+    n_iter_: int
+    burn_in: int
 
     @property
     def topics_(self) -> Array:
@@ -174,7 +176,7 @@ class Topics:
     def diagnostics(self) -> dict[str, float]:
         """R-hat and effective sample size of the log likelihood after burn-in; R-hat above 1.05 asks for more sweeps."""
         check_is_fitted(self)
-        late = [h[len(h) * 2 // 3 :] for h in self.histories_]
+        late = [h[-(self.n_iter_ - self.burn_in) :] if self.n_iter_ > self.burn_in else h[len(h) // 2 :] for h in self.histories_]
         return {"r_hat": diagnostics.r_hat(late), "effective_size": diagnostics.effective_size(late)}
 
     # new data, tables, text
