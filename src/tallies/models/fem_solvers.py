@@ -149,7 +149,7 @@ def _direction(g: Array, S: Array, S_image: Any, Y: Array, rho: Array, metric: M
         alpha[i] = rho[i] * dots(images[i], q, starts)
         q -= spread(alpha[i], starts) * Y[i]
     z, z_image = apply(metric, q, starts, own)
-    if used:  # the latest step tells the true scale of the curvature
+    if used and metric.kind != "kernel":  # the latest step tells the true scale of the curvature
         last = used[-1]
         w, w_image = apply(metric, Y[last], starts, own)
         bent = dots(w if w_image is None else w_image, Y[last], starts)

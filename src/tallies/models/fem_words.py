@@ -1,0 +1,50 @@
+"""FEM's weights by name: tables of effects, and the strongest of them."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tallies.data.categories import Categories
+from tallies.maths import Array
+from tallies.models.fem_terms import Terms
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+AND = " & "
+
+
+def feature_names(terms: Terms, categories: Categories) -> list[str]:
+    """"odor=n & ring=p" for every feature, in order."""
+    names = [[f"{name}={state}" for state in labels] for name, labels in zip(categories.names, categories.labels, strict=True)]
+    return [AND.join(states) for group in terms.all() for states in product(*(names[v] for v in group))]
+
+
+def effects_table(b: Array, terms: Terms, V: Array, categories: Categories, outputs: list[str]) -> pd.DataFrame:
+    """One row a feature, one column an output state; the first row is the bias."""
+    import pandas as pd
+
+    return pd.DataFrame(np.vstack([b, V]), index=["(bias)", *feature_names(terms, categories)], columns=outputs)
+
+
+def strengths(terms: Terms, V: Array) -> Array:
+    """(T,)  Frobenius norm of the weights of each term."""
+    return np.sqrt(np.add.reduceat(np.square(V).sum(axis=1), terms.offset[:-1]))
+
+
+def strongest(b: Array, terms: Terms, V: Array, categories: Categories, outputs: list[str], top: int) -> pd.DataFrame:
+    """The terms of largest norm, with the largest weight of each spelled out."""
+    import pandas as pd
+
+    size = strengths(terms, V)
+    rows = []
+    for t in np.argsort(-size, kind="stable")[:top]:
+        group, block = terms.of(int(t)), V[terms.offset[t] : terms.offset[t + 1]]
+        f, k = np.unravel_index(int(np.argmax(np.abs(block))), block.shape)
+        states = np.unravel_index(int(f), terms.shape(int(t)))
+        where = AND.join(f"{categories.names[v]}={categories.labels[v][int(s)]}" for v, s in zip(group, states, strict=True))
+        rows.append((AND.join(categories.names[v] for v in group), len(group), float(size[t]), f"{where} -> {outputs[k]}", float(block[f, k])))
+    return pd.DataFrame(rows, columns=["term", "degree", "strength", "strongest", "weight"])
