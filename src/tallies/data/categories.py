@@ -154,3 +154,19 @@ def unique_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         key = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
     _, first, twin = np.unique(key, return_index=True, return_inverse=True)
     return first, twin.ravel()
+
+
+def column_caveats(categories: Categories, rows: int) -> list[str]:
+    """Columns that can teach nothing: with one state, or with a state for nearly every row."""
+    named = list(zip(categories.names, categories.sizes.tolist(), strict=True))
+    single = [name for name, size in named if size == 1]
+    crowded = [f"{name!r} ({size:,})" for name, size in named if size > max(20, rows / 2)]
+    found = []
+    if single:
+        found.append(f"columns {single[:5]} have one state only, which says nothing; their weights are zero")
+    if crowded:
+        found.append(
+            f"columns {', '.join(crowded[:5])} have a state for nearly every one of {rows:,} rows, so that new rows will hold states never seen; "
+            "cut numbers into intervals with bins=5, or drop what is a name"
+        )
+    return found

@@ -29,7 +29,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tallies import engine
 from tallies.backends import over_rows
-from tallies.data.categories import Categories, read_categories, unique_rows
+from tallies.data.categories import Categories, column_caveats, read_categories, unique_rows
 from tallies.data.labels import encode_labels, label_codes
 from tallies.errors import DataError
 from tallies.evaluation.score import Score, mean_score
@@ -37,11 +37,11 @@ from tallies.kernels import fem as kernels
 from tallies.maths import Array
 from tallies.models.fem_base import Conditional, Params, Survey, Tally
 from tallies.models.fem_choose import Path, Rows, degree_path, fold_numbers, ridge_path, set_up
-from tallies.models.fem_kernel import dual_scores, dual_zero_sum
+from tallies.models.fem_kernel import dual_effect, dual_scores, dual_zero_sum
 from tallies.models.fem_screen import grow, screen_pairs
 from tallies.models.fem_solvers import Metric, Search
 from tallies.models.fem_terms import Terms, check_degree, features, groups_of, make_terms, zero_sum
-from tallies.models.fem_words import effects_table, strongest
+from tallies.models.fem_words import effects_table, find_states, series, strongest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,7 +107,7 @@ class FEM(ClassifierMixin, Conditional):
             raise ValueError("FEM requires y to be passed, but the target y is None; give one label a row")
         _check(self)
         codes, self.categories_ = read_categories(self, X, None, missing=self.missing, bins=self.bins)
-        l = len(codes)
+        self.n_rows_ = l = len(codes)
         self.classes_, labels = encode_labels(y, l, missing=False)
         M = len(self.classes_)
         if M < 2:
@@ -235,6 +235,24 @@ class FEM(ClassifierMixin, Conditional):
         """The strongest terms: size of all their weights in zero-sum gauge (Frobenius), and the largest single weight, by name."""
         return strongest(*self._zero_sum(), self.categories_, [str(c) for c in self.classes_], top)
 
+    def effect(self, **states: Any) -> pd.Series:
+        """The weights of one combination of states, in zero-sum gauge: what it adds to all its parts. For any degree and solver.
+
+        >>> import tallies
+        >>> X, y = [["a", "x"], ["a", "z"], ["b", "x"], ["b", "z"]] * 5, ["no", "yes", "yes", "no"] * 5
+        >>> tallies.FEM(degree=2, ridge=0.1).fit(X, y).effect(x0="a", x1="x").round(1).to_dict()
+        {'no': 1.3, 'yes': -1.3}
+        """
+        check_is_fitted(self)
+        group, at = find_states(self.categories_, states)
+        if self.rows_ is not None:
+            values = dual_effect(self.rows_, self.params_.W, self.categories_.sizes, self.degree_, group, at)
+        else:
+            _, terms, V = self._zero_sum()
+            found = [t for t, other in enumerate(terms.all()) if other == group]
+            values = V[terms.offset[found[0]] + np.ravel_multi_index(at, terms.shape(found[0]))] if found else np.zeros(len(self.classes_))
+        return series(values, [str(c) for c in self.classes_])
+
     def standard_errors(self, X: Any, y: Any, n_boot: int = 50, random_state: Any = 0) -> pd.DataFrame:
         """Bootstrap standard errors of `weights_`: the same model on rows drawn with replacement, all draws fitted at once."""
         check_is_fitted(self)
@@ -268,7 +286,7 @@ class FEM(ClassifierMixin, Conditional):
         return [head] if top is None else [head, "strongest: " + "; ".join(f"{row.strongest} {row.weight:+.2f}" for row in top.itertuples())]
 
     def _caveats(self) -> list[str]:
-        return state_caveats(self.categories_, self.n_rows_) if hasattr(self, "n_rows_") else []
+        return column_caveats(self.categories_, self.n_rows_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

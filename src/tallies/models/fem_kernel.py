@@ -9,7 +9,7 @@ import numpy as np
 from tallies.errors import DataError
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
-from tallies.models.fem_terms import Terms, closure, feature_total, features, groups_of, make_terms, symmetric
+from tallies.models.fem_terms import Terms, feature_total, features, groups_of, make_terms, symmetric
 
 LARGEST = 1 << 30  # bytes of named weights that are made at once
 
@@ -50,6 +50,17 @@ def dual_zero_sum(rows: np.ndarray, a: Array, sizes: np.ndarray, degrees: tuple[
     return b, terms, V
 
 
+def dual_effect(rows: np.ndarray, a: Array, sizes: np.ndarray, degrees: tuple[int, ...], group: tuple[int, ...], states: tuple[int, ...]) -> Array:
+    """(M,)  V_A at one combination of states, eq. 5, from the rows alone."""
+    if len(group) > max(degrees):
+        return np.zeros(a.shape[1])
+    agree = np.ones(len(rows))
+    for j, state in zip(group, states, strict=True):
+        agree *= np.where(rows[:, j] < 0, 0.0, (rows[:, j] == state) - 1.0 / sizes[j])
+    scale = common_factors(np.array([group]), np.array([len(group)]), sizes, degrees)[0]
+    return scale * (agree @ (a - a.mean(axis=1, keepdims=True)))
+
+
 def common_factors(variables: np.ndarray, degree: np.ndarray, sizes: np.ndarray, degrees: tuple[int, ...]) -> Array:
     """c_A of eq. 5: variables are taken out of the symmetric polynomials one at a time."""
     K = max(degrees)
@@ -62,6 +73,3 @@ def common_factors(variables: np.ndarray, degree: np.ndarray, sizes: np.ndarray,
             less[:, k] = e[inside][:, k] - value * less[:, k - 1]
         e[inside] = less
     return np.array([sum(e[t, k - degree[t]] for k in degrees if k >= degree[t]) for t in range(len(degree))])
-
-
-__all__ = ["closure", "dual_scores", "dual_zero_sum"]

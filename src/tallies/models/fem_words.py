@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallies.data.categories import Categories
+from tallies.data.categories import Categories, label
+from tallies.errors import DataError
 from tallies.maths import Array
 from tallies.models.fem_terms import Terms
 
@@ -48,3 +49,25 @@ def strongest(b: Array, terms: Terms, V: Array, categories: Categories, outputs:
         where = AND.join(f"{categories.names[v]}={categories.labels[v][int(s)]}" for v, s in zip(group, states, strict=True))
         rows.append((AND.join(categories.names[v] for v in group), len(group), float(size[t]), f"{where} -> {outputs[k]}", float(block[f, k])))
     return pd.DataFrame(rows, columns=["term", "degree", "strength", "strongest", "weight"])
+
+
+def series(values: Array, outputs: list[str]) -> pd.Series:
+    import pandas as pd
+
+    return pd.Series(values, index=outputs)
+
+
+def find_states(categories: Categories, states: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Positions of the variables named, in order, and the codes of their states."""
+    found = {}
+    for name, state in states.items():
+        if name not in categories.names:
+            raise DataError(f"there is no variable {name!r}; the model has {categories.names[:20]}")
+        j = categories.names.index(name)
+        if label(state) not in categories.labels[j]:
+            raise DataError(f"{name!r} has no state {state!r}; its states are {categories.labels[j][:20]}")
+        found[j] = categories.labels[j].index(label(state))
+    if not found:
+        raise ValueError("name at least one variable with its state, as in effect(odor='n')")
+    group = tuple(sorted(found))
+    return group, tuple(found[j] for j in group)
