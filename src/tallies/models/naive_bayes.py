@@ -24,7 +24,7 @@ from tallies.data.table import refuse_infinite, table_rows
 from tallies.engine import add
 from tallies.errors import DataError
 from tallies.kernels import moments as kernels
-from tallies.maths import Array
+from tallies.maths import Array, dot0
 from tallies.models.classifier import Classifier, Shard, class_weights, spread
 from tallies.models.families import (
     Categorical,
@@ -61,7 +61,7 @@ class Tally(NamedTuple):
 class Params(NamedTuple):
     n: Array  # (K,)  n_k
     log_prior: Array  # (K,)  log pi_k
-    centre: Array | None  # (K, .)  surveyed means of the gaussian columns
+    centre: Any  # (K, .)  surveyed means of the gaussian columns, or None
     gaussian: GaussianParams | None
     categorical: CategoricalParams | None
     poisson: PoissonParams | None
@@ -98,7 +98,7 @@ class NaiveBayes(Classifier):
         families = getattr(self, "_given", self.families)  # a later batch keeps the families of the first
         table, layout = read_table(self, X, families, None if reset else self.layout_)
         if reset:
-            self.layout_ = layout
+            self.layout_: Layout = layout
         return table
 
     def _brief(self, batch: Self) -> None:
@@ -162,7 +162,7 @@ class NaiveBayes(Classifier):
         """log likelihood, and where EM runs the log prior that smoothing stands for: EM climbs their sum."""
         if tally is not None and not after.complete:
             return tally.objective + sum(family.penalty(p, self.smoothing) for family, p in _present(before))
-        labels = float(np.sum(after.n * after.log_prior, where=after.n > 0))
+        labels = dot0(after.n, after.log_prior)
         return labels + sum(family.log_likelihood(p) for family, p in _present(after))
 
     def _start(self) -> np.ndarray:
@@ -178,6 +178,7 @@ class NaiveBayes(Classifier):
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         return dict(zip(names, self.layout_.families, strict=True))
 
+    @np.errstate(invalid="ignore")  # infinities are looked for below, and refused in words
     def _log_joint(self, table: Table, params: Params, relative: bool = False) -> Array:
         J = np.tile(params.log_prior, (table_rows(table), 1))
         blocks = {Gaussian: table.gaussian, Categorical: table.codes, Poisson: table.poisson, Multinomial: table.counts}
@@ -246,7 +247,7 @@ class NaiveBayes(Classifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.families in ("auto", "multinomial")
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
