@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from tallies import engine
 from tallies.backends import over_rows
@@ -35,7 +35,7 @@ from tallies.errors import DataError
 from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
-from tallies.models.fem_base import Conditional, Params, Survey, Tally
+from tallies.models.fem_base import Conditional, Params, Shard, Survey, Tally, check_weight
 from tallies.models.fem_choose import Path, Rows, degree_path, fold_numbers, ridge_path, set_up
 from tallies.models.fem_kernel import dual_effect, dual_scores, dual_zero_sum
 from tallies.models.fem_screen import grow, screen_pairs
@@ -89,17 +89,19 @@ class FEM(ClassifierMixin, Conditional):
         callback: Callable[..., Any] | None = None,
     ) -> Self:
         """Fit to rows X of categories with labels y."""
+        self._run(self._shards(X, y, sample_weight), progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
+        self._close()
+        return self
+
+    def _shards(self, X: Any, y: Any, sample_weight: Any = None) -> list[Shard]:
+        """Read the data and decide what is left to decide: degree, ridge, solver."""
         rows = self._read(X, y, sample_weight)
-        terms, path = self._choose(rows)
+        terms, self.path_ = self._choose(rows)
         starts = np.array([0, len(self.classes_)])
         self._setup, ids = set_up(self, rows, self.degree_, terms, starts, self.ridge_, self.solver)
         self.solver_ = self._setup.solver
-        self.path_ = path
         self.rows_ = rows.codes if self.solver_ == "kernel" else None
-        shards = self._cut(ids, rows.Y, rows.Y.sum(axis=1, keepdims=True))
-        self._run(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
-        self._close()
-        return self
+        return self._cut(ids, rows.Y, rows.Y.sum(axis=1, keepdims=True))
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Rows:
         """The door: codes, classes, weights and folds of the distinct rows."""
@@ -112,9 +114,7 @@ class FEM(ClassifierMixin, Conditional):
         M = len(self.classes_)
         if M < 2:
             raise DataError(f"y must hold at least two classes, but all rows are of one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart")
-        weight = np.ones(l) if sample_weight is None else _check_sample_weight(sample_weight, np.empty((l, 1)), dtype=np.float64)
-        if (weight < 0).any() or not weight.any():
-            raise DataError(f"sample_weight must not be negative and not all zero, got a smallest of {weight.min()} and a sum of {weight.sum()}")
+        weight = check_weight(sample_weight, l)
         used = weight > 0
         if not used.all():
             codes, labels, weight = codes[used], labels[used], weight[used]

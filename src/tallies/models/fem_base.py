@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import _check_sample_weight
 
 from tallies import engine
 from tallies.backends import _blas, place
@@ -218,3 +219,13 @@ class Conditional(Estimator):
     @staticmethod
     def _place(shards: list[Shard]) -> Any:
         return place(shards)
+
+
+def check_weight(sample_weight: Any, l: int) -> Array:
+    """(l,)  row weights, ones where none are given."""
+    weight = np.ones(l) if sample_weight is None else _check_sample_weight(sample_weight, np.empty((l, 1)), dtype=np.float64)
+    if (weight < 0).any():
+        raise DataError(f"sample_weight must not be negative, got {weight.min()}; leave rows out with a weight of 0")
+    if not weight.any():
+        raise DataError("sample_weight is zero for every row, so there is nothing to fit; give some row a positive weight")
+    return weight

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from tallies import engine
 from tallies.backends import over_rows
@@ -31,8 +31,8 @@ from tallies.errors import DataError
 from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
-from tallies.models.fem_base import Conditional, Params, Setup, Survey, Tally
-from tallies.models.fem_choose import BUDGET, DECADES, PATH_SWEEPS, PATH_TOL, _best, gathered, plan
+from tallies.models.fem_base import Conditional, Params, Setup, Shard, Survey, Tally, check_weight
+from tallies.models.fem_choose import DECADES, PATH_SWEEPS, PATH_TOL, _best, gathered, plan
 from tallies.models.fem_solvers import Metric, Search
 from tallies.models.fem_terms import Terms, check_degree, features, groups_of, make_terms, zero_sum
 from tallies.models.fem_words import effects_table, strongest
@@ -79,31 +79,32 @@ class FEMNetwork(Conditional):
         callback: Callable[..., Any] | None = None,
     ) -> Self:
         """Fit to a table X (lag 0), or to a series X whose rows follow one another (lag 1)."""
+        self._run(self._shards(X, sample_weight), progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
+        self._close()
+        return self
+
+    def _shards(self, X: Any, sample_weight: Any = None) -> list[Shard]:
+        """Read the data and decide what is left to decide: solver, ridge."""
         _check(self)
         codes, self.categories_ = read_categories(self, X, None, missing=self.missing, bins=self.bins)
-        l, n = codes.shape
-        self.n_rows_ = l
+        self.n_rows_, n = codes.shape
         if n < 2 and not self.lag:
             raise DataError(f"a network needs at least two variables, but X has {n} feature(s); add columns, or use lag=1 for one series")
-        if l < 2 + self.lag:
-            raise DataError(f"a network needs at least {2 + self.lag} rows, but X has {l} sample(s)")
+        if len(codes) < 2 + self.lag:
+            raise DataError(f"a network needs at least {2 + self.lag} rows, but X has {len(codes)} sample(s)")
         self.degree_ = check_degree(self.degree, n if self.lag else n - 1)
-        weight = np.ones(l) if sample_weight is None else _check_sample_weight(sample_weight, np.empty((l, 1)), dtype=np.float64)
-        if (weight < 0).any() or not weight.any():
-            raise DataError(f"sample_weight must not be negative and not all zero, got a smallest of {weight.min()} and a sum of {weight.sum()}")
+        weight = check_weight(sample_weight, len(codes))
         if self.reweight is not None:
             weight = weight * sequence_weights(codes, self.reweight)
         self.frequencies_ = [np.bincount(c[c >= 0], weight[c >= 0], m) / weight[c >= 0].sum() for c, m in zip(codes.T, self.categories_.sizes, strict=True)]
         self.effective_rows_ = float(weight.sum())
         past, now, weight = (codes[:-1], codes[1:], weight[1:]) if self.lag else (codes, codes, weight)
         ids, Y, W = features(self._terms(), past), np.ascontiguousarray(now), self._weights(now, weight)
-        self._setup = self._plan(l)
+        self._setup = self._plan(len(ids))
         self.ridge_, self.path_ = self._choose(ids, Y, W) if self.ridge == "auto" else (float(self.ridge), {"ridge": [], "log_loss": []})
-        self._setup = self._setup._replace(ridge=self.ridge_)
+        self._setup = self._plan(len(ids))._replace(ridge=self.ridge_)
         self.solver_ = self._setup.solver
-        self._run(self._cut(ids, Y, W), progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
-        self._close()
-        return self
+        return self._cut(ids, Y, W)
 
     def _terms(self) -> Terms:
         sizes = self.categories_.sizes
@@ -136,11 +137,10 @@ class FEMNetwork(Conditional):
         block = np.arange(l) * 20 // l if self.lag else np.random.default_rng(self._seed() % 2**32).permutation(l)
         out = block % 5 == 4  # a series is held out in stretches: neighbours are alike
         setup = self._setup if self._setup.solver == "lbfgs" else self._setup._replace(solver="lbfgs", metric="diagonal")
-        backend = self._place(self._cut(ids[~out], Y[~out], weight[~out]))
         self._setup = setup
+        backend = self._place(self._cut(ids[~out], Y[~out], weight[~out]))
         surveyed = engine.survey(self, backend)
         held, W, losses = np.broadcast_to(weight[out], (int(out.sum()), Y.shape[1])), np.zeros_like(surveyed.counted), {}
-        keep = self._setup
 
         def attempt(ridge: float) -> None:
             nonlocal W
@@ -159,7 +159,6 @@ class FEMNetwork(Conditional):
         centre = _best(losses)
         for factor in (10**0.5, 10**-0.5):
             attempt(centre * factor)
-        self._setup = self._plan(l) if keep.solver != self._setup.solver else keep
         tried = sorted(losses.items(), reverse=True)
         return _best(losses), {"ridge": [a for a, _ in tried], "log_loss": [b for _, b in tried]}
 
@@ -343,4 +342,4 @@ def _check(model: FEMNetwork) -> None:
         raise ValueError(f"reweight must be None or a share of equal cells above 0 and up to 1, got {model.reweight!r}")
 
 
-__all__ = ["BUDGET", "FEMNetwork", "Metric", "Params", "Search", "Survey", "Tally"]
+__all__ = ["FEMNetwork", "Metric", "Params", "Search", "Survey", "Tally"]
