@@ -41,7 +41,7 @@ from tallies.models.fem_kernel import dual_effect, dual_scores, dual_zero_sum
 from tallies.models.fem_screen import grow, screen_pairs
 from tallies.models.fem_solvers import Metric, Search
 from tallies.models.fem_terms import Terms, check_degree, features, groups_of, make_terms, zero_sum
-from tallies.models.fem_words import effects_table, find_states, series, strongest
+from tallies.models.fem_words import asked_degrees, effects_table, find_states, series, strongest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -231,9 +231,13 @@ class FEM(ClassifierMixin, Conditional):
         """
         return effects_table(*self._zero_sum(), self.categories_, [str(c) for c in self.classes_])
 
-    def interactions(self, top: int = 20) -> pd.DataFrame:
-        """The strongest terms: size of all their weights in zero-sum gauge (Frobenius), and the largest single weight, by name."""
-        return strongest(*self._zero_sum(), self.categories_, [str(c) for c in self.classes_], top)
+    def interactions(self, top: int = 20, degree: Any = None) -> pd.DataFrame:
+        """The strongest terms of two and more variables, or of the given degree (1: effects of single variables).
+
+        Strength is the size of all weights of a term in zero-sum gauge (Frobenius norm); its largest single weight is named.
+        """
+        outputs = [str(c) for c in self.classes_]
+        return strongest(*self._zero_sum(), self.categories_, outputs, top, asked_degrees(degree, max(self.degree_)))
 
     def effect(self, **states: Any) -> pd.Series:
         """The weights of one combination of states, in zero-sum gauge: what it adds to all its parts. For any degree and solver.
@@ -282,7 +286,7 @@ class FEM(ClassifierMixin, Conditional):
 
     def _facts(self) -> list[str]:
         head = f"degrees {', '.join(map(str, self.degree_))}; ridge {self.ridge_:.3g}; solver {self.solver_}"
-        top = self.interactions(5) if self.rows_ is None or len(self.degree_) < 3 else None
+        top = self.interactions(5, range(1, 99)) if self.rows_ is None or len(self.degree_) < 3 else None
         return [head] if top is None else [head, "strongest: " + "; ".join(f"{row.strongest} {row.weight:+.2f}" for row in top.itertuples())]
 
     def _caveats(self) -> list[str]:

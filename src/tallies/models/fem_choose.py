@@ -24,7 +24,8 @@ BUDGET = 2 << 30  # bytes that one fit may hold: features, weights and the histo
 PATH_TOL = 1e-5  # a ridge is judged by held-out log loss: more digits of its optimum decide nothing
 PATH_SWEEPS = 300  # of one ridge, for the same reason
 DECADES = (2, 1, 0, -1, -2, -3, -4)  # log10 ridge, from strong to weak; extended upwards where the strongest is best
-FLAT = 1e-3  # relative gain of held-out log loss below which a higher degree is not worth its terms
+FLAT = 1e-3  # share of the held-out log loss, and ...
+SMALL = 2e-4  # ... nats a row that a higher degree must gain to be worth its terms
 
 
 class Rows(NamedTuple):
@@ -153,7 +154,7 @@ def degree_path(model: Conditional, rows: Rows, solver: str, ridge: Any, highest
             if K == 1:
                 raise
             break
-        if found[K].loss < found[best].loss * (1 - FLAT):
+        if found[K].loss < found[best].loss * (1 - FLAT) - SMALL:
             best = K
         if K >= 3 and best < K:
             break

@@ -35,7 +35,7 @@ from tallies.models.fem_base import Conditional, Params, Setup, Shard, Survey, T
 from tallies.models.fem_choose import DECADES, PATH_SWEEPS, PATH_TOL, _best, gathered, plan
 from tallies.models.fem_solvers import Metric, Search
 from tallies.models.fem_terms import Terms, check_degree, features, groups_of, make_terms, zero_sum
-from tallies.models.fem_words import effects_table, strongest
+from tallies.models.fem_words import asked_degrees, effects_table, strongest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -299,9 +299,9 @@ class FEMNetwork(Conditional):
 
         return top_pairs(self.scores(kind, apc), self.couplings_, self._starts(), self.categories_, top, bool(self.lag))
 
-    def interactions(self, top: int = 20) -> pd.DataFrame:
+    def interactions(self, top: int = 20, degree: Any = None) -> pd.DataFrame:
         """The strongest terms over all outputs, as in FEM."""
-        return strongest(*self._zero_sum(), self.categories_, self._outputs(), top)
+        return strongest(*self._zero_sum(), self.categories_, self._outputs(), top, asked_degrees(degree, max(self.degree_)))
 
     def _facts(self) -> list[str]:
         head = f"{len(self.categories_.names)} variables; degrees {', '.join(map(str, self.degree_))}; ridge {self.ridge_:.3g}; lag {self.lag}; solver {self.solver_}"

@@ -36,19 +36,25 @@ def strengths(terms: Terms, V: Array) -> Array:
     return np.sqrt(np.add.reduceat(np.square(V).sum(axis=1), terms.offset[:-1]))
 
 
-def strongest(b: Array, terms: Terms, V: Array, categories: Categories, outputs: list[str], top: int) -> pd.DataFrame:
-    """The terms of largest norm, with the largest weight of each spelled out."""
+def strongest(b: Array, terms: Terms, V: Array, categories: Categories, outputs: list[str], top: int, degrees: Any) -> pd.DataFrame:
+    """The terms of largest norm among these degrees, with the largest weight of each spelled out."""
     import pandas as pd
 
-    size = strengths(terms, V)
-    rows = []
-    for t in np.argsort(-size, kind="stable")[:top]:
+    size, rows = strengths(terms, V), []
+    order = np.argsort(-size, kind="stable")
+    for t in order[np.isin(terms.degree()[order], list(degrees))][:top]:
         group, block = terms.of(int(t)), V[terms.offset[t] : terms.offset[t + 1]]
         f, k = np.unravel_index(int(np.argmax(np.abs(block))), block.shape)
         states = np.unravel_index(int(f), terms.shape(int(t)))
         where = AND.join(f"{categories.names[v]}={categories.labels[v][int(s)]}" for v, s in zip(group, states, strict=True))
-        rows.append((AND.join(categories.names[v] for v in group), len(group), float(size[t]), f"{where} -> {outputs[k]}", float(block[f, k])))
+        name = AND.join(categories.names[v] for v in group)
+        rows.append((name, len(group), float(size[t]), f"{where} -> {outputs[k]}", float(block[f, k])))
     return pd.DataFrame(rows, columns=["term", "degree", "strength", "strongest", "weight"])
+
+
+def asked_degrees(degree: Any, highest: int) -> list[int]:
+    """None: interactions proper, of two and more variables, where the model has any."""
+    return list(range(min(2, highest), highest + 1)) if degree is None else [int(degree)] if np.ndim(degree) == 0 else [int(k) for k in degree]
 
 
 def series(values: Array, outputs: list[str]) -> pd.Series:
