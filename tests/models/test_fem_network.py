@@ -33,9 +33,9 @@ def potts(n, m, l, seed=0, scale=0.5):
     for j in range(n):
         W[starts[j] : starts[j + 1], starts[j] : starts[j + 1]] = 0.0
     terms = make_terms(np.full(n, m), groups_of(n, [1]))
-    out = np.empty((l * 5, n), dtype=np.int32)
-    kernels.advance(np.zeros(n, np.int32), W, np.zeros(n * m), terms.variables, terms.strides, terms.offset, starts, rng.random((l * 5, n)), False, out)
-    return out[4::5], zero_sum(terms, W, starts)[2]
+    out = np.empty((l * 20, n), dtype=np.int32)
+    kernels.advance(np.zeros(n, np.int32), W, np.zeros(n * m), terms.variables, terms.strides, terms.offset, starts, rng.random((l * 20, n)), False, out)
+    return out[19::20], zero_sum(terms, W, starts)[2]
 
 
 def test_each_output_is_a_fem_of_its_own():
@@ -82,8 +82,8 @@ def test_kinetic_couplings_return():
 
 
 def test_equilibrium_couplings_return():
-    X, truth = potts(20, 4, 5_000, scale=0.7)
-    model = FEMNetwork(ridge=3.0).fit(X)
+    X, truth = potts(20, 4, 5_000, scale=0.4)
+    model = FEMNetwork(ridge=10.0).fit(X)
     off = ~np.kron(np.eye(20, dtype=bool), np.ones((4, 4), dtype=bool))
     assert np.corrcoef(model.couplings_[off], truth[off])[0, 1] > 0.95
     scores = model.scores()

@@ -69,6 +69,17 @@ def softmax_rows(H, weight, starts, lse):
 def gather(ids, W, H):
     """H = sum of the weights of the features of each row."""
     M = W.shape[1]
+    if M == 2:  # two classes are common, and a loop of two costs more than its sums
+        for i in range(ids.shape[0]):
+            a, b = 0.0, 0.0
+            for c in range(ids.shape[1]):
+                f = ids[i, c]
+                if f >= 0:
+                    a += W[f, 0]
+                    b += W[f, 1]
+            H[i, 0] = a
+            H[i, 1] = b
+        return
     for i in range(ids.shape[0]):
         h = H[i]
         h[:] = 0.0
@@ -83,6 +94,15 @@ def gather(ids, W, H):
 def scatter(ids, H, G):
     """Add each row of H to the rows of G that its features name."""
     M = G.shape[1]
+    if M == 2:
+        for i in range(ids.shape[0]):
+            a, b = H[i, 0], H[i, 1]
+            for c in range(ids.shape[1]):
+                f = ids[i, c]
+                if f >= 0:
+                    G[f, 0] += a
+                    G[f, 1] += b
+        return
     for i in range(ids.shape[0]):
         h = H[i]
         for c in range(ids.shape[1]):

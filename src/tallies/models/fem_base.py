@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import ssyrk
 from sklearn.utils.validation import _check_sample_weight
 
 from tallies import engine
@@ -104,10 +105,24 @@ class Conditional(Estimator):
             kernels.scatter_states(shard.ids, shard.Y, row, s.starts, counted)
         kernels.feature_counts(shard.ids, shard.weight, counts)
         if s.metric != "diagonal":
-            gram = np.zeros((p, p))
-            kernels.gram(shard.ids, row, gram)
-            gram += np.tril(gram, -1).T
+            gram = self._gram(shard.ids, row, p)
         return Survey(counted, counts, gram, shard.weight.sum(axis=0))
+
+    def _gram(self, ids: np.ndarray, weight: Array, p: int) -> Array:
+        """G by pairs of features, or as a product of one-hot matrices where rows have many; in single precision as a metric."""
+        l, C = ids.shape
+        if self._setup.metric == "pinv" or p * p > 60 * C * C:  # a product makes some 60 to 100 sums while a loop makes one
+            gram = np.zeros((p, p))
+            kernels.gram(ids, weight, gram)
+            return gram + np.tril(gram, -1).T
+        gram = np.zeros((p, p), dtype=np.float32, order="F")
+        for a in range(0, l, 1024):
+            part = ids[a : a + 1024]
+            X = np.zeros((len(part), p + 1), dtype=np.float32)  # the last column takes features that are not there
+            np.put_along_axis(X, np.where(part >= 0, part, p).astype(np.int64), np.sqrt(weight[a : a + 1024, None]).astype(np.float32), axis=1)
+            gram = ssyrk(1.0, X[:, :p].T, beta=1.0, c=gram, lower=1, overwrite_c=1)
+        full = np.tril(gram).astype(float)
+        return full + np.tril(full, -1).T
 
     @_one_thread
     def init(self, survey: Survey, rng: np.random.Generator) -> Params:

@@ -51,15 +51,15 @@ def plan(l: int, sizes: np.ndarray, degrees: Iterable[int], columns: int, terms:
     C = len(terms.variables) if terms is not None else sum(math.comb(n, k) for k in degrees)
     sweep = 2e-9 * l * C * max(columns / 4, 1.0)  # seconds: gathering and scattering move about 2e9 numbers a second
     held = 4.0 * l * C + 8.0 * p * columns * (2 * MEMORY + 8)
-    gram = 1e-9 * l * C * C / 2 + p**3 / 3 / 2.5e10
+    gram = min(1e-9 * l * C * C / 2, 1e-11 * l * p * p) + p**3 / 3 / 2.5e10
     options = []
     if solver == "fem":
         options = [Plan("fem", "pinv", 200 * sweep + gram + 10 * p**3 / 2.5e10, held + 24.0 * p * p)]
     if solver in ("auto", "lbfgs"):
         # sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows
-        options += [Plan("lbfgs", "diagonal", 120 * sweep, held), Plan("lbfgs", "gram", 20 * sweep + gram, held + 24.0 * p * p)]
+        options += [Plan("lbfgs", "diagonal", 300 * sweep, held), Plan("lbfgs", "gram", 40 * sweep + gram + 40e-9 * p * p, held + 24.0 * p * p)]
     if solver == "kernel" or (solver == "auto" and terms is None and kernel):
-        options.append(Plan("kernel", "kernel", 5e-10 * l * l * n + l**3 / 3 / 2.5e10 + 25 * 1e-9 * l * l * columns, 28.0 * l * l))
+        options.append(Plan("kernel", "kernel", 5e-10 * l * l * n + l**3 / 3 / 2.5e10 + 100 * 2e-10 * l * l * (4 + columns), 28.0 * l * l))
     fitting = [option for option in options if option.bytes <= BUDGET]
     if not fitting:
         least = min(options, key=lambda option: option.bytes)

@@ -23,6 +23,7 @@ from tallies.maths import Array
 
 MEMORY = 8  # pairs of steps and gradient changes: more gave no fewer sweeps
 RANK_CUT = 1e-11  # eigenvalues of G below this share of the largest are rounding: counts are exact, sums good to 1e-13
+TRUST = 0.02  # with a diagonal metric the slope tells some 50 times less than is left to gain
 SLACK = 1e-13  # rounding of an objective relative to its size: a step that loses less is no loss
 START_SHARE = 1e-4  # near a perfect fit the objective tends to 0, and is measured against this share of its start
 
@@ -121,7 +122,7 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
     slope = dots(search.g if search.image is None else d_image, d if search.image is None else search.g, starts)
     # slope/2 is what a quadratic of this curvature still has to gain
     scale = np.maximum(np.abs(search.value), START_SHARE * np.abs(search.start))
-    done = search.done | (0.5 * slope <= tol * scale)
+    done = search.done | (0.5 * slope <= tol * scale * (TRUST if metric.kind == "diagonal" else 1.0))
     length = metric_length(metric) if first else 1.0
     fresh = np.where(good, length, search.step if first else step)
     moves = spread(good & ~done, starts)
@@ -148,14 +149,18 @@ def _direction(g: Array, S: Array, S_image: Any, Y: Array, rho: Array, metric: M
     for i in reversed(used):
         alpha[i] = rho[i] * dots(images[i], q, starts)
         q -= spread(alpha[i], starts) * Y[i]
-    z, z_image = apply(metric, q, starts, own)
-    if used and metric.kind != "kernel":  # the latest step tells the true scale of the curvature
-        last = used[-1]
-        w, w_image = apply(metric, Y[last], starts, own)
-        bent = dots(w if w_image is None else w_image, Y[last], starts)
-        gamma = spread(np.where((rho[last] > 0) & (bent > 0), 1 / (np.where(rho[last] > 0, rho[last], 1.0) * np.where(bent > 0, bent, 1.0)), 1.0), starts)
-        z = gamma * z
-        z_image = None if z_image is None else gamma * z_image
+    scaled = bool(used) and metric.kind != "kernel"  # in the null space of K, which no product sees, a scale would add up
+    if scaled and metric.kind == "gram":  # two solutions for the price of one: the factor is read once
+        both = apply(metric, np.hstack([q, Y[used[-1]]]), starts)[0]
+        z, w, z_image = np.ascontiguousarray(both[:, : q.shape[1]]), both[:, q.shape[1] :], None
+    else:
+        z, z_image = apply(metric, q, starts, own)
+        w = apply(metric, Y[used[-1]], starts, own)[0] if scaled else None
+    if scaled:  # the latest step tells the true scale of the curvature
+        last = rho[used[-1]]
+        bent = dots(w, Y[used[-1]], starts)
+        known = (last > 0) & (bent > 0)
+        z = z * spread(np.divide(1.0, last * bent, out=np.ones(len(bent)), where=known), starts)
     for i in used:
         beta = rho[i] * dots(Y[i], z if z_image is None else z_image, starts)
         change = spread(alpha[i] - beta, starts)
