@@ -76,6 +76,13 @@ def test_counting(case):
     w = np.ascontiguousarray(weight[:, 0])
     kernels.gram(ids, w, G)
     np.testing.assert_allclose(np.tril(G), np.tril((X.T * w) @ X))
+    kept, R = np.where(np.arange(terms.p) % 3 == 0, 1 + np.arange(terms.p) // 3, -1), np.zeros((1 + terms.p, 1 + terms.p))
+    full = ids[(ids >= 0).all(axis=1)]
+    kernels.gram_kept(full, kept, w[: len(full)], R)
+    Z = np.zeros((len(full), 1 + terms.p))
+    Z[:, 0] = 1.0
+    Z[:, kept[kept >= 0]] = one_hot(full, terms.p)[:, kept >= 0]
+    np.testing.assert_allclose(np.tril(R), np.tril((Z.T * w[: len(full)]) @ Z))
     states, starts = rng.integers(-1, 2, (40, 3)).astype(np.int32), np.array([0, 2, 4, 6])
     table = np.zeros((terms.p, 6))
     kernels.scatter_states(ids, states, w, starts, table)

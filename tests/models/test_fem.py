@@ -13,6 +13,7 @@ from tallies import FEM, engine
 from tallies.backends import place
 from tallies.datasets import TIC_TAC_TOE_LINES, tic_tac_toe
 from tallies.models import fem_solvers as solvers
+from tallies.models.fem_basis import make_basis
 from tallies.models.fem_screen import grow, pair_scores
 from tallies.models.fem_terms import closure, features, groups_of, make_terms, zero_sum
 
@@ -68,7 +69,9 @@ def test_ridge_agrees_with_scikit_learn(solver, classes):
     codes, y, _ = table(l=400, classes=classes)
     model = FEM(2, ridge=2.0, solver=solver, tol=1e-13).fit(codes, y)
     # two classes: scikit-learn penalises the difference of our two columns, W = (-w/2, w/2)
-    other = LogisticRegression(C=(1 if classes > 2 else 2) / 2.0, fit_intercept=False, tol=1e-9, max_iter=10000).fit(one_hot(codes, 2), y)
+    other = LogisticRegression(C=(1 if classes > 2 else 2) / 2.0, fit_intercept=False, tol=1e-9, max_iter=10000).fit(
+        one_hot(codes, 2), y
+    )
     np.testing.assert_allclose(model.predict_proba(codes), other.predict_proba(one_hot(codes, 2)), atol=1e-5)
     assert model.solver_ == solver
 
@@ -220,7 +223,7 @@ def test_samples_follow_the_probabilities():
 
 
 def test_refused_steps_do_not_end_the_fit():
-    codes, y, rng = table(l=80, scale=6.0)
+    codes, y, _ = table(l=80, scale=6.0)
     model = FEM(2, ridge=1e-4, solver="lbfgs", tol=1e-10)
     backend = place(model._shards(codes, y))
     states = engine.steps(model, backend)
@@ -241,3 +244,21 @@ def test_a_saved_kernel_predicts_the_same(tmp_path):
     again = tallies.load(tmp_path / "m.tallies")
     np.testing.assert_array_equal(again.predict_proba(codes), model.predict_proba(codes))
     assert again.summary() == model.summary()
+
+
+def test_the_basis_spans_the_features_and_gives_the_same_metric():
+    sizes = np.array([3, 2, 4, 1])
+    terms = make_terms(sizes, groups_of(4, [1, 2, 3]))
+    basis = make_basis(terms)
+    codes = np.indices(tuple(sizes)).reshape(4, -1).T.astype(np.int32)
+    X = np.zeros((len(codes), terms.p))
+    np.put_along_axis(X, features(terms, codes).astype(np.int64), 1.0, axis=1)
+    psi = np.zeros((len(codes), len(basis.R)))
+    psi[:, 0], kept = 1.0, basis.kept >= 0
+    psi[:, basis.kept[kept]] = X[:, kept]
+    np.testing.assert_array_equal(psi @ basis.T, X)
+    assert np.linalg.matrix_rank(X) == len(basis.R)
+    v = X.T @ np.random.default_rng(0).normal(size=(len(X), 2))
+    metric = solvers.full_metric(basis.R.T @ (psi.T @ psi) @ basis.R, 0.3, 2.0, "reduced", basis)
+    np.testing.assert_allclose(solvers.apply(metric, v, None)[0], np.linalg.solve(X.T @ X / 2 + 0.3 * np.eye(terms.p), v), atol=1e-12)
+    assert make_basis(make_terms(sizes, [(0, 1)])) is None

@@ -59,8 +59,10 @@ def test_missing_is_a_state_or_nothing():
 def test_an_unseen_state_is_the_mean_of_the_known_ones_in_scores():
     X = [["a", "x"], ["b", "z"], ["a", "z"], ["b", "x"]] * 10
     model = FEM(2, ridge=0.5).fit(X, [0, 1, 1, 1] * 10)
+
     def score(row):
         return np.subtract(*model.predict_log_proba([row])[0])
+
     assert score(["?", "x"]) == pytest.approx((score(["a", "x"]) + score(["b", "x"])) / 2)
 
 

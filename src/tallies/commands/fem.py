@@ -84,7 +84,9 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
 def _own(model: Any, frame: pd.DataFrame, path: str) -> pd.DataFrame:
     absent = [name for name in model.feature_names_in_ if name not in frame]
     if absent:
-        raise DataError(f"{path!r} lacks the columns {absent[:10]} that the model was fitted on; add them (empty cells are allowed)")
+        raise DataError(
+            f"{path!r} lacks the columns {absent[:10]} that the model was fitted on; add them (empty cells are allowed)"
+        )
     return frame[list(model.feature_names_in_)]
 
 
@@ -96,7 +98,12 @@ def score(model: Any, options: Mapping[str, Any], path: str) -> dict[str, Any]:
     X, y = classifiers._features(model, path, options, need_target=True)
     assert y is not None
     found = model._evaluate(X, y)
-    return {"accuracy": float((model.predict(X) == y.to_numpy()).mean()), "log loss": -found.value, "kind": found.kind, "stderr": found.stderr}
+    return {
+        "accuracy": float((model.predict(X) == y.to_numpy()).mean()),
+        "log loss": -found.value,
+        "kind": found.kind,
+        "stderr": found.stderr,
+    }
 
 
 def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:

@@ -1,14 +1,15 @@
 """Tables of categories at the door: any column in, codes of its states out, names kept.
 
-    column                                   states
-    strings, categories, booleans, numbers   its distinct values, in order
-    numbers, with bins=k                     k quantile intervals (fewer where values tie)
-    missing (None, NaN, NA)                  missing="state": a state of its own, named "missing"; missing="ignore": code -1
-    first met after the fit                  code -1: it contributes nothing
+column                                   states
+strings, categories, booleans, numbers   its distinct values, in order
+numbers, with bins=k                     k quantile intervals (fewer where values tie)
+missing (None, NaN, NA)                  missing="state": a state of its own, named "missing"; missing="ignore": code -1
+first met after the fit                  code -1: it contributes nothing
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -74,7 +75,9 @@ def _columns(model: Any, X: Any, reset: bool) -> tuple[list[str], list[np.ndarra
             raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")
         return [str(name) for name in frame.columns], [_values(column) for column in frame.iter_columns()]
     if sp.issparse(X):
-        raise TypeError("X is a sparse matrix, but dense data is required: a table of categories has a state in every cell; use X.toarray()")
+        raise TypeError(
+            "X is a sparse matrix, but dense data is required: a table of categories has a state in every cell; use X.toarray()"
+        )
     X = validate_data(model, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_features=1)
     if X.dtype.kind == "f" and np.isinf(X).any():
         raise DataError(f"X contains infinity in {int(np.isinf(X).sum())} cells; expected states, or NaN for missing: replace them")
@@ -107,9 +110,11 @@ def _learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict
             edges = np.unique(cuts)
             states = np.arange(len(edges) + 1)
             ends = ["", *(f"{e:.4g}" for e in edges), ""]
-            labels = [f"{a}..{b}" if a and b else f"<={b}" if b else f">{a}" for a, b in zip(ends[:-1], ends[1:], strict=True)]
+            labels = [f"{a}..{b}" if a and b else f"<={b}" if b else f">{a}" for a, b in pairwise(ends)]
         elif name in bins and len(bins) < len(names):
-            raise DataError(f"bins={bins[name]} is set for column {name!r}, which holds {values[~absent][0]!r}; only numbers can be binned")
+            raise DataError(
+                f"bins={bins[name]} is set for column {name!r}, which holds {values[~absent][0]!r}; only numbers can be binned"
+            )
         else:
             states = _states(values, "categorical", name)
             labels = [label(state) for state in states.tolist()]
@@ -147,7 +152,7 @@ def unique_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for size in span:
         total *= int(size)
     if total < 1 << 62:  # rows as numbers in mixed radix: a sort of whole numbers
-        key = np.zeros(len(codes), dtype=np.int64)
+        key: np.ndarray = np.zeros(len(codes), dtype=np.int64)
         for j in range(codes.shape[1]):
             key = key * int(span[j]) + codes[:, j] + 1
     else:
@@ -166,7 +171,7 @@ def column_caveats(categories: Categories, rows: int) -> list[str]:
         found.append(f"columns {single[:5]} have one state only, which says nothing; their weights are zero")
     if crowded:
         found.append(
-            f"columns {', '.join(crowded[:5])} have a state for nearly every one of {rows:,} rows, so that new rows will hold states never seen; "
+            f"columns {', '.join(crowded[:5])} have a state for nearly every one of {rows:,} rows, so new rows hold unseen ones; "
             "cut numbers into intervals with bins=5, or drop what is a name"
         )
     return found

@@ -42,7 +42,9 @@ def read_fasta(path: str | Path) -> pd.DataFrame:
                     parts.append([])
                 elif line and not line.startswith(";"):
                     if not parts:
-                        raise DataError(f"{str(path)!r} is no FASTA file: line {number} comes before any header, which begins with '>'")
+                        raise DataError(
+                            f"{str(path)!r} is no FASTA file: line {number} comes before any header, which begins with '>'"
+                        )
                     parts[-1].append(line)
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
         raise DataError(f"{str(path)!r} cannot be read as FASTA: {error}; is it complete, and text?") from error
@@ -55,7 +57,8 @@ def read_fasta(path: str | Path) -> pd.DataFrame:
     if min(lengths) != max(lengths) or not lengths[0]:
         i = next((k for k, length in enumerate(lengths) if length != lengths[0]), 0)
         raise DataError(
-            f"an alignment has sequences of one length, but {names[0]!r} has {lengths[0]} sites and {names[i]!r} has {lengths[i]}; align them first"
+            f"an alignment has sequences of one length, but {names[0]!r} has {lengths[0]} sites and {names[i]!r} has {lengths[i]}; "
+            "align them first"
         )
     table = np.array([list(text) for text in texts], dtype=object)
     return pd.DataFrame(table, index=names, columns=[str(j + 1) for j in range(lengths[0])])

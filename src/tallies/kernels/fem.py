@@ -151,6 +151,21 @@ def gram(ids, weight, G):
 
 
 @njit(nogil=True, cache=True)
+def gram_kept(ids, kept, weight, G):
+    """`gram` of the features that have a place in `kept` (-1: none), behind a constant in place 0."""
+    have = np.zeros(ids.shape[1] + 1, np.int64)
+    for i in range(ids.shape[0]):
+        count = 1
+        for c in range(ids.shape[1]):
+            if kept[ids[i, c]] >= 0:
+                have[count] = kept[ids[i, c]]
+                count += 1
+        for c in range(count):
+            for e in range(c + 1):
+                G[have[c], have[e]] += weight[i]
+
+
+@njit(nogil=True, cache=True)
 def feature_counts(ids, weight, out):
     """Weight of the rows that have each feature, for each column of weights."""
     for i in range(ids.shape[0]):

@@ -12,7 +12,7 @@
         c_A = sum_k e_{k-|A|}(1/m_j, j not in A), e the elementary symmetric polynomials
 
 Equal rows are fitted once with their weights. A state first met after the fit contributes nothing in (5).
-References: Hoang, Song, Periwal, Jo 2019 (free energy minimisation); Boehning and Lindsay 1988; Keerthi and Lin 2005 (dual logistic).
+References: Hoang, Song, Periwal, Jo 2019 (free energy minimisation); Boehning and Lindsay 1988; Keerthi et al. 2005 (dual).
 """
 
 from __future__ import annotations
@@ -113,14 +113,17 @@ class FEM(ClassifierMixin, Conditional):
         self.classes_, labels = encode_labels(y, l, missing=False)
         M = len(self.classes_)
         if M < 2:
-            raise DataError(f"y must hold at least two classes, but all rows are of one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart")
+            raise DataError(
+                f"y must hold at least two classes, but all rows are of one class, {self.classes_.tolist()[0]!r}: "
+                "there is nothing to tell apart"
+            )
         weight = check_weight(sample_weight, l)
         used = weight > 0
         if not used.all():
             codes, labels, weight = codes[used], labels[used], weight[used]
         first, twin = unique_rows(codes)
         cell = twin * M + labels
-        Y = np.bincount(cell, weight, len(first) * M).reshape(-1, M)
+        Y: Any = np.bincount(cell, weight, len(first) * M).reshape(-1, M)
         folds = None
         if self.ridge == "auto" or self.degree == "auto":
             number = fold_numbers(labels, min(self.cv, int(np.bincount(labels).max())), self._seed() % 2**32)
@@ -154,19 +157,21 @@ class FEM(ClassifierMixin, Conditional):
 
     def _terms(self) -> Terms:
         n = len(self.categories_.names)
-        groups = groups_of(n, self.degree_) if self.pairs_ is None else grow(n, [(int(a), int(b)) for a, b in self.pairs_], self.degree_)
+        groups = (
+            groups_of(n, self.degree_) if self.pairs_ is None else grow(n, [(int(a), int(b)) for a, b in self.pairs_], self.degree_)
+        )
         return make_terms(self.categories_.sizes, groups)
 
     def _scores(self, X: Any) -> Array:
         """h of eq. 1, up to a number for each row."""
         check_is_fitted(self)
         codes, _ = read_categories(self, X, self.categories_)
-        W, H = self.params_.W, np.empty((len(codes), len(self.classes_)))
-        if self.rows_ is not None:
+        W, H, train = self.params_.W, np.empty((len(codes), len(self.classes_))), self.rows_
+        if train is not None:
             share = 1.0 / self.categories_.sizes if self.missing == "state" else np.zeros(codes.shape[1])
-            over_rows(lambda rows: dual_scores(codes[rows], self.rows_, W, self.degree_, share, H[rows]), len(codes), 64)
+            over_rows(lambda rows: dual_scores(codes[rows], train, W, self.degree_, share, H[rows]), len(codes), 64)
             return H
-        b, terms = 0.0, self._terms()
+        b, terms = np.zeros(len(self.classes_)), self._terms()
         if self.missing == "state" and (codes < 0).any():  # unseen states contribute nothing where weights sum to zero
             b, terms, W = self._zero_sum()
 
@@ -224,10 +229,10 @@ class FEM(ClassifierMixin, Conditional):
 
         >>> import tallies
         >>> tallies.FEM(ridge=1.0).fit([["a"], ["b"]] * 20, ["no", "yes"] * 20).weights_.round(2)
-                 no   yes
-        (bias)  0.0   0.0
-        x0=a    1.2  -1.2
-        x0=b   -1.2   1.2
+                  no   yes
+        (bias)  0.00  0.00
+        x0=a    1.32 -1.32
+        x0=b   -1.32  1.32
         """
         return effects_table(*self._zero_sum(), self.categories_, [str(c) for c in self.classes_])
 
@@ -245,7 +250,7 @@ class FEM(ClassifierMixin, Conditional):
         >>> import tallies
         >>> X, y = [["a", "x"], ["a", "z"], ["b", "x"], ["b", "z"]] * 5, ["no", "yes", "yes", "no"] * 5
         >>> tallies.FEM(degree=2, ridge=0.1).fit(X, y).effect(x0="a", x1="x").round(1).to_dict()
-        {'no': 1.3, 'yes': -1.3}
+        {'no': 1.7, 'yes': -1.7}
         """
         check_is_fitted(self)
         group, at = find_states(self.categories_, states)
@@ -254,7 +259,11 @@ class FEM(ClassifierMixin, Conditional):
         else:
             _, terms, V = self._zero_sum()
             found = [t for t, other in enumerate(terms.all()) if other == group]
-            values = V[terms.offset[found[0]] + np.ravel_multi_index(at, terms.shape(found[0]))] if found else np.zeros(len(self.classes_))
+            values = (
+                V[terms.offset[found[0]] + np.ravel_multi_index(at, terms.shape(found[0]))]
+                if found
+                else np.zeros(len(self.classes_))
+            )
         return series(values, [str(c) for c in self.classes_])
 
     def standard_errors(self, X: Any, y: Any, n_boot: int = 50, random_state: Any = 0) -> pd.DataFrame:
@@ -264,14 +273,21 @@ class FEM(ClassifierMixin, Conditional):
         M, rng = len(self.classes_), check_random_state(random_state)
         labels = label_codes(y, len(codes), self.classes_)
         first, twin = unique_rows(codes)
-        Y = np.stack([np.bincount(twin * M + labels, rng.multinomial(len(codes), np.full(len(codes), 1 / len(codes))), len(first) * M) for _ in range(n_boot)])
+        Y = np.stack(
+            [
+                np.bincount(twin * M + labels, rng.multinomial(len(codes), np.full(len(codes), 1 / len(codes))), len(first) * M)
+                for _ in range(n_boot)
+            ]
+        )
         Y = np.ascontiguousarray(Y.reshape(n_boot, len(first), M).transpose(1, 0, 2).reshape(len(first), n_boot * M)).astype(float)
         starts = np.arange(0, (n_boot + 1) * M, M)
         job = type(self)(**self.get_params(deep=False))
         job.categories_ = self.categories_
-        rows = Rows(np.ascontiguousarray(codes[first]), Y, None)
+        rows = Rows(np.ascontiguousarray(codes[first]), np.asarray(Y, dtype=float), None)
         terms = self._terms() if self.pairs_ is not None else None
-        job._setup, ids = set_up(job, rows, self.degree_, terms, starts, self.ridge_, "auto" if self.solver_ == "fem" else self.solver_)
+        job._setup, ids = set_up(
+            job, rows, self.degree_, terms, starts, self.ridge_, "auto" if self.solver_ == "fem" else self.solver_
+        )
         backend = self._place(job._cut(ids, Y, np.add.reduceat(Y, starts[:-1], axis=1)))
         W = job._solve(job.init(engine.survey(job, backend), np.random.default_rng(0)), backend, self.max_iter).W
         draws = []
@@ -287,7 +303,11 @@ class FEM(ClassifierMixin, Conditional):
     def _facts(self) -> list[str]:
         head = f"degrees {', '.join(map(str, self.degree_))}; ridge {self.ridge_:.3g}; solver {self.solver_}"
         top = self.interactions(5, range(1, 99)) if self.rows_ is None or len(self.degree_) < 3 else None
-        return [head] if top is None else [head, "strongest: " + "; ".join(f"{row.strongest} {row.weight:+.2f}" for row in top.itertuples())]
+        return (
+            [head]
+            if top is None
+            else [head, "strongest: " + "; ".join(f"{row.strongest} {row.weight:+.2f}" for row in top.itertuples())]
+        )
 
     def _caveats(self) -> list[str]:
         return column_caveats(self.categories_, self.n_rows_)
@@ -308,7 +328,9 @@ def _check(model: FEM) -> None:
     if model.solver == "kernel" and model.screen is not None:
         raise ValueError('the kernel has all pairs in it, so screen does not go with solver="kernel"; leave one of them out')
     if model.solver == "kernel" and model.ridge == 0:
-        raise ValueError('solver="kernel" needs a ridge above 0: without one its weights are not unique; set ridge="auto", or use "lbfgs"')
+        raise ValueError(
+            'solver="kernel" needs a ridge above 0: without one its weights are not unique; set ridge="auto", or use "lbfgs"'
+        )
 
 
 __all__ = ["FEM", "Categories", "Metric", "Params", "Search", "Survey", "Tally"]

@@ -11,7 +11,6 @@ from functools import wraps
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import ssyrk
 from sklearn.utils.validation import _check_sample_weight
 
 from tallies import engine
@@ -51,6 +50,7 @@ class Setup(NamedTuple):
     table: Any  # (n + 1,)  kernel as a function of the matches, else None
     own: Any  # features that each output must not use, else None
     tol: float
+    basis: Any = None  # fem_basis.Basis of the metric "reduced"
 
 
 class Shard(NamedTuple):
@@ -109,20 +109,15 @@ class Conditional(Estimator):
         return Survey(counted, counts, gram, shard.weight.sum(axis=0))
 
     def _gram(self, ids: np.ndarray, weight: Array, p: int) -> Array:
-        """G by pairs of features, or as a product of one-hot matrices where rows have many; in single precision as a metric."""
-        l, C = ids.shape
-        if self._setup.metric == "pinv" or p * p > 60 * C * C:  # a product makes some 60 to 100 sums while a loop makes one
-            gram = np.zeros((p, p))
+        """G, or what it is in the basis."""
+        basis = self._setup.basis
+        gram = np.zeros((p, p) if basis is None else basis.R.shape)
+        if basis is None:
             kernels.gram(ids, weight, gram)
-            return gram + np.tril(gram, -1).T
-        gram = np.zeros((p, p), dtype=np.float32, order="F")
-        for a in range(0, l, 1024):
-            part = ids[a : a + 1024]
-            X = np.zeros((len(part), p + 1), dtype=np.float32)  # the last column takes features that are not there
-            np.put_along_axis(X, np.where(part >= 0, part, p).astype(np.int64), np.sqrt(weight[a : a + 1024, None]).astype(np.float32), axis=1)
-            gram = ssyrk(1.0, X[:, :p].T, beta=1.0, c=gram, lower=1, overwrite_c=1)
-        full = np.tril(gram).astype(float)
-        return full + np.tril(full, -1).T
+        else:
+            kernels.gram_kept(ids, basis.kept, weight, gram)
+        gram += np.tril(gram, -1).T
+        return gram if basis is None else basis.R.T @ gram @ basis.R
 
     @_one_thread
     def init(self, survey: Survey, rng: np.random.Generator) -> Params:
@@ -146,7 +141,7 @@ class Conditional(Estimator):
         else:
             assert survey.gram is not None
             make = solvers.pinv_metric(survey.gram, s.ridge, s.own) if s.metric == "pinv" else None
-            metric = make or solvers.full_metric(survey.gram, s.ridge, m, s.metric)
+            metric = make or solvers.full_metric(survey.gram, s.ridge, m, s.metric, s.basis)
         if s.own is not None:
             counted = counted.copy()
             self._exclude(counted)
@@ -192,7 +187,9 @@ class Conditional(Estimator):
             search = solvers.advance(search, value, g, params.metric, s.starts, s.tol, s.own)
             done = bool(search.done.all())
         point, image = solvers.trial(search, s.starts)
-        return params._replace(W=search.x, value=search.value, trial=point if image is None else image, search=search, finished=done)
+        return params._replace(
+            W=search.x, value=search.value, trial=point if image is None else image, search=search, finished=done
+        )
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
         """Penalised log likelihood of the best point: a refused trial repeats it."""
@@ -212,7 +209,7 @@ class Conditional(Estimator):
         work = l * ids.shape[1] * int(s.starts[-1])
         parts = 1 if s.solver == "kernel" else int(np.clip(work // SHARD_WORK, 1, min(MAX_SHARDS, l)))
         if s.terms is not None and s.metric != "diagonal":  # tallies of the survey have p^2 entries
-            parts = min(parts, max(1, (1 << 26) // s.terms.p**2))
+            parts = min(parts, max(1, (1 << 26) // (s.terms.p if s.basis is None else len(s.basis.R)) ** 2))
         size = l if s.solver == "kernel" else self.shard_rows or -(-l // parts)
         return [Shard(ids[a : a + size], Y[a : a + size], weight[a : a + size]) for a in range(0, l, size)]
 
@@ -228,7 +225,9 @@ class Conditional(Estimator):
     def _close(self) -> None:
         """Keep of the params what predictions need, and check that the fit went well."""
         if not np.isfinite(self.params_.W).all():
-            raise DataError("the weights grew beyond all bounds: without a ridge a perfect fit has none; set ridge to a small number, such as 1e-3")
+            raise DataError(
+                "the weights grew beyond all bounds: without a ridge a perfect fit has none; set a small ridge, such as 1e-3"
+            )
         self.params_ = self.params_._replace(trial=None, counted=None, metric=None, search=None)
 
     @staticmethod

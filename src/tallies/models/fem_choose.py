@@ -17,6 +17,7 @@ from tallies.errors import DataError
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
 from tallies.models.fem_base import Conditional, Setup
+from tallies.models.fem_basis import make_basis
 from tallies.models.fem_solvers import MEMORY
 from tallies.models.fem_terms import Terms, feature_total, features, groups_of, make_terms
 
@@ -43,7 +44,9 @@ class Plan(NamedTuple):
     bytes: float
 
 
-def plan(l: int, sizes: np.ndarray, degrees: Iterable[int], columns: int, terms: Terms | None, solver: str, kernel: bool = True) -> Plan:
+def plan(
+    l: int, sizes: np.ndarray, degrees: Iterable[int], columns: int, terms: Terms | None, solver: str, kernel: bool = True
+) -> Plan:
     """The cheapest way to fit l rows, by counts of operations; `terms` where they are chosen (then there is no kernel)."""
     degrees = tuple(degrees)
     n = len(sizes)
@@ -51,34 +54,52 @@ def plan(l: int, sizes: np.ndarray, degrees: Iterable[int], columns: int, terms:
     C = len(terms.variables) if terms is not None else sum(math.comb(n, k) for k in degrees)
     sweep = 2e-9 * l * C * max(columns / 4, 1.0)  # seconds: gathering and scattering move about 2e9 numbers a second
     held = 4.0 * l * C + 8.0 * p * columns * (2 * MEMORY + 8)
-    gram = min(1e-9 * l * C * C / 2, 1e-11 * l * p * p) + p**3 / 3 / 2.5e10
+    gram = 1e-9 * l * C * C / 2 + p**3 / 3 / 2.5e10
+    closed = (terms is None and degrees == tuple(range(1, max(degrees) + 1))) and kernel  # spans a basis
+    r = feature_total(sizes - 1, (0, *degrees)) if closed else p
+    active = feature_total(1 - 1 / sizes, (0, *degrees)) if closed else C
+    reduced = 1e-9 * l * active**2 / 2 + 5 * r**3 / 2.5e10 + 80e-9 * r * r
     options = []
     if solver == "fem":
         options = [Plan("fem", "pinv", 200 * sweep + gram + 10 * p**3 / 2.5e10, held + 24.0 * p * p)]
     if solver in ("auto", "lbfgs"):
         # sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows
-        options += [Plan("lbfgs", "diagonal", 300 * sweep, held), Plan("lbfgs", "gram", 40 * sweep + gram + 40e-9 * p * p, held + 24.0 * p * p)]
+        options += [
+            Plan("lbfgs", "diagonal", 300 * sweep, held),
+            Plan("lbfgs", "gram", 40 * sweep + gram + 40e-9 * p * p, held + 24.0 * p * p),
+        ]
+        if closed:
+            options.append(Plan("lbfgs", "reduced", 40 * sweep + reduced, held + 40.0 * r * r))
     if solver == "kernel" or (solver == "auto" and terms is None and kernel):
-        options.append(Plan("kernel", "kernel", 5e-10 * l * l * n + l**3 / 3 / 2.5e10 + 100 * 2e-10 * l * l * (4 + columns), 28.0 * l * l))
+        options.append(
+            Plan("kernel", "kernel", 5e-10 * l * l * n + l**3 / 3 / 2.5e10 + 100 * 2e-10 * l * l * (4 + columns), 28.0 * l * l)
+        )
     fitting = [option for option in options if option.bytes <= BUDGET]
     if not fitting:
         least = min(options, key=lambda option: option.bytes)
         raise DataError(
-            f"degree {max(degrees)} of {n} variables has {p:,.0f} features, and the {least.solver!r} solver would need {least.bytes / 2**30:,.1f} GiB "
-            f"for {l:,} distinct rows (limit {BUDGET / 2**30:.0f}); lower degree, keep the strongest pairs with screen=..., or bin columns with many states"
+            f"degree {max(degrees)} of {n} variables has {p:,.0f} features, and the {least.solver!r} solver would need "
+            f"{least.bytes / 2**30:,.1f} GiB for {l:,} distinct rows (limit {BUDGET / 2**30:.0f}); lower degree, keep the strongest "
+            "pairs with screen=..., or bin columns with many states"
         )
     return min(fitting, key=lambda option: option.seconds)
 
 
-def set_up(model: Conditional, rows: Rows, degrees: tuple[int, ...], terms: Terms | None, starts: np.ndarray, ridge: float, solver: str) -> tuple[Setup, np.ndarray]:
+def set_up(
+    model: Conditional, rows: Rows, degrees: tuple[int, ...], terms: Terms | None, starts: np.ndarray, ridge: float, solver: str
+) -> tuple[Setup, np.ndarray]:
     """The setup of a fit to these rows, and the ids that its shards hold."""
-    sizes = model.categories_.sizes  # type: ignore[attr-defined]
+    sizes = model.categories_.sizes
     chosen = plan(len(rows.codes), sizes, degrees, int(starts[-1]), terms, solver)
-    tol: float = model.tol  # type: ignore[attr-defined]
+    tol: float = model.tol
     if chosen.solver == "kernel":
         return Setup("kernel", "kernel", None, starts, ridge, match_table(rows.codes.shape[1], degrees), None, tol), rows.codes
     terms = terms or make_terms(sizes, groups_of(len(sizes), degrees))
-    return Setup(chosen.solver, chosen.metric, terms, starts, ridge, None, None, tol), features(terms, rows.codes)
+    ids, basis, metric = features(terms, rows.codes), None, chosen.metric
+    if metric == "reduced":
+        basis = make_basis(terms) if ids.min(initial=0) >= 0 else None
+        metric = "gram" if basis is None else metric
+    return Setup(chosen.solver, metric, terms, starts, ridge, None, None, tol, basis), ids
 
 
 def match_table(n: int, degrees: Iterable[int]) -> Array:
@@ -92,7 +113,9 @@ class Path(NamedTuple):
     tried: list[tuple[float, float]]  # ridge, loss
 
 
-def ridge_path(model: Conditional, rows: Rows, degrees: tuple[int, ...], terms: Terms | None, solver: str, given: Any = None) -> Path:
+def ridge_path(
+    model: Conditional, rows: Rows, degrees: tuple[int, ...], terms: Terms | None, solver: str, given: Any = None
+) -> Path:
     """Held-out log loss along the ridge, strong to weak with warm starts, then between the best and its neighbours."""
     k, M = len(rows.folds), rows.Y.shape[1]
     starts = np.arange(0, (k + 1) * M, M)
@@ -101,7 +124,7 @@ def ridge_path(model: Conditional, rows: Rows, degrees: tuple[int, ...], terms: 
     weight = np.add.reduceat(train, starts[:-1], axis=1)
     model._setup = setup._replace(tol=PATH_TOL)
     backend = model._place(model._cut(ids, train, weight))
-    surveyed = engine.survey(model, backend)  # type: ignore[arg-type]
+    surveyed = engine.survey(model, backend)
     held = rows.folds.transpose(1, 0, 2).reshape(len(ids), k * M)
     losses: dict[float, float] = {}
     W, image = np.zeros_like(surveyed.counted), None

@@ -30,7 +30,9 @@ def dual_zero_sum(rows: np.ndarray, a: Array, sizes: np.ndarray, degrees: tuple[
     n, K, M = len(sizes), max(degrees), a.shape[1]
     total = feature_total(sizes, range(1, K + 1))
     if total * M * 8 > LARGEST:
-        raise DataError(f"degree {K} of {n} variables has {total:,.0f} named weights for each class: too many to list; ask for one with effect(...)")
+        raise DataError(
+            f"degree {K} of {n} variables has {total:,.0f} weights for each class: too many to list; ask for one with effect(...)"
+        )
     a = a - a.mean(axis=1, keepdims=True)
     terms = make_terms(sizes, groups_of(n, range(1, K + 1)))
     V = np.zeros((terms.p, M))
@@ -50,7 +52,9 @@ def dual_zero_sum(rows: np.ndarray, a: Array, sizes: np.ndarray, degrees: tuple[
     return b, terms, V
 
 
-def dual_effect(rows: np.ndarray, a: Array, sizes: np.ndarray, degrees: tuple[int, ...], group: tuple[int, ...], states: tuple[int, ...]) -> Array:
+def dual_effect(
+    rows: np.ndarray, a: Array, sizes: np.ndarray, degrees: tuple[int, ...], group: tuple[int, ...], states: tuple[int, ...]
+) -> Array:
     """(M,)  V_A at one combination of states, eq. 5, from the rows alone."""
     if len(group) > max(degrees):
         return np.zeros(a.shape[1])

@@ -89,19 +89,26 @@ class FEMNetwork(Conditional):
         codes, self.categories_ = read_categories(self, X, None, missing=self.missing, bins=self.bins)
         self.n_rows_, n = codes.shape
         if n < 2 and not self.lag:
-            raise DataError(f"a network needs at least two variables, but X has {n} feature(s); add columns, or use lag=1 for one series")
+            raise DataError(
+                f"a network needs at least two variables, but X has {n} feature(s); add columns, or use lag=1 for one series"
+            )
         if len(codes) < 2 + self.lag:
             raise DataError(f"a network needs at least {2 + self.lag} rows, but X has {len(codes)} sample(s)")
         self.degree_ = check_degree(self.degree, n if self.lag else n - 1)
         weight = check_weight(sample_weight, len(codes))
         if self.reweight is not None:
             weight = weight * sequence_weights(codes, self.reweight)
-        self.frequencies_ = [np.bincount(c[c >= 0], weight[c >= 0], m) / weight[c >= 0].sum() for c, m in zip(codes.T, self.categories_.sizes, strict=True)]
+        self.frequencies_ = [
+            np.bincount(c[c >= 0], weight[c >= 0], m) / weight[c >= 0].sum()
+            for c, m in zip(codes.T, self.categories_.sizes, strict=True)
+        ]
         self.effective_rows_ = float(weight.sum())
         past, now, weight = (codes[:-1], codes[1:], weight[1:]) if self.lag else (codes, codes, weight)
         ids, Y, W = features(self._terms(), past), np.ascontiguousarray(now), self._weights(now, weight)
         self._setup = self._plan(len(ids))
-        self.ridge_, self.path_ = self._choose(ids, Y, W) if self.ridge == "auto" else (float(self.ridge), {"ridge": [], "log_loss": []})
+        self.ridge_, self.path_ = (
+            self._choose(ids, Y, W) if self.ridge == "auto" else (float(self.ridge), {"ridge": [], "log_loss": []})
+        )
         self._setup = self._plan(len(ids))._replace(ridge=self.ridge_)
         self.solver_ = self._setup.solver
         return self._cut(ids, Y, W)
@@ -231,7 +238,18 @@ class FEMNetwork(Conditional):
         terms, out = self._terms(), np.empty((n_steps, len(state)), dtype=np.int32)
         M = self.params_.W.shape[1]
         uniform = rng.random_sample((n_steps, len(state)))
-        kernels.advance(state, self.params_.W, np.zeros(M), terms.variables, terms.strides, terms.offset, self._starts(), uniform, bool(self.lag), out)
+        kernels.advance(
+            state,
+            self.params_.W,
+            np.zeros(M),
+            terms.variables,
+            terms.strides,
+            terms.offset,
+            self._starts(),
+            uniform,
+            bool(self.lag),
+            out,
+        )
         return self._decode(out)
 
     def _start(self, start: Any) -> np.ndarray:
@@ -244,7 +262,10 @@ class FEMNetwork(Conditional):
         codes = self._read(row)[0]
         if (codes < 0).any():
             j = int(np.flatnonzero(codes < 0)[0])
-            raise DataError(f"start has the state {list(start)[j]!r} for {self.categories_.names[j]!r}, which the fit has not seen; known: {self.categories_.labels[j][:20]}")
+            raise DataError(
+                f"start has the state {list(start)[j]!r} for {self.categories_.names[j]!r}, which the fit has not seen; "
+                f"known: {self.categories_.labels[j][:20]}"
+            )
         return codes
 
     def sample(self, n: int = 1, random_state: Any = None, burn_in: int = 200, thin: int = 10) -> Any:
@@ -274,8 +295,8 @@ class FEMNetwork(Conditional):
 
     @property
     def couplings_(self) -> Array:
-        """(M, M)  pairwise couplings in zero-sum gauge, blocks of states by variable; symmetric at lag 0 (eq. 3), row -> column at lag 1."""
-        b, terms, V = self._zero_sum()
+        """(M, M)  pairwise couplings in zero-sum gauge, blocks by variable; symmetric at lag 0 (eq. 3), row -> column at lag 1."""
+        _, terms, V = self._zero_sum()
         pairs = V[: int(self._starts()[-1])] if 1 in terms.degree() else np.zeros((V.shape[1], V.shape[1]))
         return pairs.copy() if self.lag else (pairs + pairs.T) / 2
 
@@ -285,7 +306,11 @@ class FEMNetwork(Conditional):
         return effects_table(*self._zero_sum(), self.categories_, self._outputs())
 
     def _outputs(self) -> list[str]:
-        return [f"{name}={state}" for name, labels in zip(self.categories_.names, self.categories_.labels, strict=True) for state in labels]
+        return [
+            f"{name}={state}"
+            for name, labels in zip(self.categories_.names, self.categories_.labels, strict=True)
+            for state in labels
+        ]
 
     def scores(self, kind: Literal["frobenius", "direct_information"] = "frobenius", apc: bool = True) -> Array:
         """(n, n)  how strongly each pair is coupled (eq. 4, 5); rows act on columns at lag 1."""
@@ -293,7 +318,9 @@ class FEMNetwork(Conditional):
 
         return coupling_scores(self.couplings_, self._starts(), self.frequencies_, kind, apc, bool(self.lag))
 
-    def top_couplings(self, top: int = 20, kind: Literal["frobenius", "direct_information"] = "frobenius", apc: bool = True) -> pd.DataFrame:
+    def top_couplings(
+        self, top: int = 20, kind: Literal["frobenius", "direct_information"] = "frobenius", apc: bool = True
+    ) -> pd.DataFrame:
         """The most strongly coupled pairs by name, with their largest single coupling."""
         from tallies.models.fem_scores import top_pairs
 
@@ -304,10 +331,16 @@ class FEMNetwork(Conditional):
         return strongest(*self._zero_sum(), self.categories_, self._outputs(), top, asked_degrees(degree, max(self.degree_)))
 
     def _facts(self) -> list[str]:
-        head = f"{len(self.categories_.names)} variables; degrees {', '.join(map(str, self.degree_))}; ridge {self.ridge_:.3g}; lag {self.lag}; solver {self.solver_}"
+        degrees = ", ".join(map(str, self.degree_))
+        n = len(self.categories_.names)
+        head = f"{n} variables; degrees {degrees}; ridge {self.ridge_:.3g}; lag {self.lag}; solver {self.solver_}"
         arrow = " -> " if self.lag else " - "
         top = self.top_couplings(5) if len(self.categories_.names) > 1 else None
-        return [head] if top is None else [head, "strongest: " + "; ".join(f"{row.a}{arrow}{row.b} {row.score:.2f}" for row in top.itertuples())]
+        return (
+            [head]
+            if top is None
+            else [head, "strongest: " + "; ".join(f"{row.a}{arrow}{row.b} {row.score:.2f}" for row in top.itertuples())]
+        )
 
     def _caveats(self) -> list[str]:
         return column_caveats(self.categories_, self.n_rows_)

@@ -99,7 +99,7 @@ def _main_effects(codes: np.ndarray, Y: Array, sizes: np.ndarray, ridge: float) 
 
 
 def grow(n: int, pairs: list[tuple[int, int]], degrees: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The groups to fit when only these pairs are kept: of three or more variables, those whose pairs are all kept but one at most."""
+    """The groups to fit when these pairs are kept: of three or more variables, those whose pairs are all kept but one at most."""
     kept = {tuple(sorted(pair)) for pair in pairs}
     groups: list[tuple[int, ...]] = [(j,) for j in range(n)] if 1 in degrees else []
     level = sorted(kept)

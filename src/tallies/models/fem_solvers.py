@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh, solve
+from scipy.linalg import cho_factor, cho_solve, eigh, solve, solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from tallies.maths import Array
@@ -31,8 +31,10 @@ START_SHARE = 1e-4  # near a perfect fit the objective tends to 0, and is measur
 class Metric(NamedTuple):
     """An approximate inverse Hessian, in the form that its kind is applied in."""
 
-    kind: str  # "diagonal" | "gram" | "exclusive" (gram, outputs without their own features) | "kernel" | "pinv"
-    matrix: Any  # (q,) inverse diagonal | (q, q) Cholesky factor, inverse or pseudo-inverse; a list of them for outputs of their own
+    kind: str  # "diagonal" | "gram" | "reduced" (in a basis) | "exclusive" (outputs without their own features) | "kernel" | "pinv"
+    matrix: (
+        Any  # (q,) inverse diagonal | (q, q) Cholesky factor, inverse or pseudo-inverse; a list of them for outputs of their own
+    )
     ridge: float
     states: float  # m of eq. 3
 
@@ -56,7 +58,7 @@ class Search(NamedTuple):
     done: np.ndarray  # (n_out,)  bool
 
 
-def spread(values: Array, starts: np.ndarray) -> Array:
+def spread(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """One number an output -> one number a column."""
     return np.repeat(values, np.diff(starts))
 
@@ -131,7 +133,15 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
     if d_image is not None:
         d_image = np.where(moves, d_image, np.where(holds, search.d_image, 0.0))
     return search._replace(
-        d=d, d_image=d_image, slope=np.where(good, slope, search.slope), step=np.where(done, 0.0, fresh), S=S, S_image=S_image, Y=Y, rho=rho, done=done
+        d=d,
+        d_image=d_image,
+        slope=np.where(good, slope, search.slope),
+        step=np.where(done, 0.0, fresh),
+        S=S,
+        S_image=S_image,
+        Y=Y,
+        rho=rho,
+        done=done,
     )
 
 
@@ -140,7 +150,9 @@ def metric_length(metric: Metric) -> float:
     return metric.states if metric.kind == "diagonal" else 1.0
 
 
-def _direction(g: Array, S: Array, S_image: Any, Y: Array, rho: Array, metric: Metric, starts: np.ndarray, own: Any) -> tuple[Array, Any]:
+def _direction(
+    g: Array, S: Array, S_image: Any, Y: Array, rho: Array, metric: Metric, starts: np.ndarray, own: Any
+) -> tuple[Array, Any]:
     """The two loops of L-BFGS, every output by itself, and the image of the result."""
     q = g.copy()
     images = S if S_image is None else S_image
@@ -150,12 +162,12 @@ def _direction(g: Array, S: Array, S_image: Any, Y: Array, rho: Array, metric: M
         alpha[i] = rho[i] * dots(images[i], q, starts)
         q -= spread(alpha[i], starts) * Y[i]
     scaled = bool(used) and metric.kind != "kernel"  # in the null space of K, which no product sees, a scale would add up
-    if scaled and metric.kind == "gram":  # two solutions for the price of one: the factor is read once
+    if scaled and metric.kind in ("gram", "reduced"):  # two solutions for the price of one: the factor is read once
         both = apply(metric, np.hstack([q, Y[used[-1]]]), starts)[0]
         z, w, z_image = np.ascontiguousarray(both[:, : q.shape[1]]), both[:, q.shape[1] :], None
     else:
         z, z_image = apply(metric, q, starts, own)
-        w = apply(metric, Y[used[-1]], starts, own)[0] if scaled else None
+        w = apply(metric, Y[used[-1]], starts, own)[0] if scaled else q
     if scaled:  # the latest step tells the true scale of the curvature
         last = rho[used[-1]]
         bent = dots(w, Y[used[-1]], starts)
@@ -176,6 +188,10 @@ def apply(metric: Metric, v: Array, starts: np.ndarray, own: Any = None) -> tupl
         return metric.matrix[:, None] * v, None
     if metric.kind == "gram":
         return cho_solve((metric.matrix, True), v, check_finite=False), None
+    if metric.kind == "reduced":
+        L, R, T = metric.matrix
+        z = cho_solve((L, True), solve_triangular(R, T @ v, lower=True, check_finite=False), check_finite=False)
+        return T.T @ solve_triangular(R, z, lower=True, trans=1, check_finite=False), None
     if metric.kind == "kernel":
         z = cho_solve((metric.matrix, True), v, check_finite=False)
         return z, metric.states * (v - metric.ridge * z)
@@ -198,21 +214,28 @@ def apply(metric: Metric, v: Array, starts: np.ndarray, own: Any = None) -> tupl
 
 def diagonal_metric(counts: Array, ridge: float, states: float, active: int) -> Metric:
     """Inverse diagonal of (3); `states` then holds the length of the first step, one over the features of a row."""
-    return Metric("diagonal", 1.0 / np.maximum(counts / states + ridge, 1e-8 * max(counts.max(initial=0.0), 1e-300)), ridge, 1.0 / max(active, 1))
+    return Metric(
+        "diagonal",
+        1.0 / np.maximum(counts / states + ridge, 1e-8 * max(counts.max(initial=0.0), 1e-300)),
+        ridge,
+        1.0 / max(active, 1),
+    )
 
 
-def full_metric(G: Array, ridge: float, states: float, kind: str) -> Metric:
+def full_metric(G: Array, ridge: float, states: float, kind: str, basis: Any = None) -> Metric:
     """The Cholesky factor of (3), or its inverse for "exclusive"; G is a Gram matrix, of features or (kind "kernel") of rows.
 
     Without a ridge G is singular, and its null space, where no gradient points, gets a millionth of the mean diagonal.
     """
     A = G / states
-    floor = 0.0 if kind == "kernel" else 1e-6 * float(np.trace(A)) / max(len(A), 1)
+    floor = 0.0 if kind == "kernel" else (1e-9 if kind == "reduced" else 1e-6) * float(np.trace(A)) / max(len(A), 1)
     A[np.diag_indices_from(A)] += max(ridge, floor)
     L, _ = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
     if kind == "exclusive":
         B, _ = dpotri(L, lower=1)
         L = np.tril(B) + np.tril(B, -1).T
+    if kind == "reduced":
+        return Metric(kind, (L, basis.R, basis.T), ridge, states)
     return Metric(kind, L, ridge, states)
 
 

@@ -85,7 +85,9 @@ def check_degree(degree: Any, n: int) -> tuple[int, ...]:
     if not degrees or degrees[0] < 1 or not whole:
         raise ValueError(f'degree must be a whole number from 1 on, a set of them, or "auto"; got {degree!r}')
     if degrees[-1] > n:
-        raise DataError(f"degree {degrees[-1]} needs {degrees[-1]} different variables, but there are {n}; lower degree to {n} or less")
+        raise DataError(
+            f"degree {degrees[-1]} needs {degrees[-1]} different variables, but there are {n}; lower degree to {n} or less"
+        )
     return tuple(range(1, degrees[-1] + 1)) if isinstance(degree, int | np.integer) else tuple(degrees)
 
 

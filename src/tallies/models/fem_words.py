@@ -19,7 +19,7 @@ AND = " & "
 
 
 def feature_names(terms: Terms, categories: Categories) -> list[str]:
-    """"odor=n & ring=p" for every feature, in order."""
+    """ "odor=n & ring=p" for every feature, in order."""
     names = [[f"{name}={state}" for state in labels] for name, labels in zip(categories.names, categories.labels, strict=True)]
     return [AND.join(states) for group in terms.all() for states in product(*(names[v] for v in group))]
 
@@ -54,7 +54,13 @@ def strongest(b: Array, terms: Terms, V: Array, categories: Categories, outputs:
 
 def asked_degrees(degree: Any, highest: int) -> list[int]:
     """None: interactions proper, of two and more variables, where the model has any."""
-    return list(range(min(2, highest), highest + 1)) if degree is None else [int(degree)] if np.ndim(degree) == 0 else [int(k) for k in degree]
+    return (
+        list(range(min(2, highest), highest + 1))
+        if degree is None
+        else [int(degree)]
+        if np.ndim(degree) == 0
+        else [int(k) for k in degree]
+    )
 
 
 def series(values: Array, outputs: list[str]) -> pd.Series:
