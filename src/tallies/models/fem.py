@@ -195,7 +195,8 @@ class FEM(ClassifierMixin, Conditional):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        best = self._scores(X).argmax(axis=1)
+        return self.classes_[best]
 
     def sample(self, X: Any, random_state: Any = None) -> np.ndarray:
         """An output drawn for each row of X; FEM says nothing about how X itself comes about.
