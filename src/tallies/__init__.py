@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tallies.data.counts import read_counts
     from tallies.estimator import load
     from tallies.evaluation.score import Score, compare, evaluate
+    from tallies.models.fem import FEM
+    from tallies.models.fem_network import FEMNetwork
     from tallies.models.gda import GDA
     from tallies.models.lda import LDA
     from tallies.models.naive_bayes import NaiveBayes
@@ -30,10 +32,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "FEM",
     "GDA",
     "LDA",
     "PLN",
     "Corpus",
+    "FEMNetwork",
     "NaiveBayes",
     "Score",
     "__version__",
