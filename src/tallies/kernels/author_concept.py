@@ -1,0 +1,175 @@
+"""Loops of the author-concept model: scores of all concepts for a sentence, fused with prior, evidence and the best k.
+
+Every kernel walks over sentences that are ordered by document. The prior of document d is `share[d] * base[g]` plus a few
+sparse entries (its authors' own concepts), so it is laid out once a document and read once a concept.
+"""
+
+import numpy as np
+from numba import njit
+
+FAR = 37.0  # exp(-37) < 1e-16: further terms do not change a float64 sum
+
+
+@njit(nogil=True, cache=True)
+def set_prior(d, share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value, extra, log_prior):
+    """log_prior[g] = log(share[d] base[g] + sum of the rows of d, weighted); `extra` is all zeros before and after."""
+    shift = np.log(share[d]) if share[d] > 0.0 else -np.inf
+    for g in range(len(base)):
+        log_prior[g] = log_base[g] + shift
+    for j in range(row_ptr[d], row_ptr[d + 1]):
+        for i in range(psi_ptr[rows[j]], psi_ptr[rows[j] + 1]):
+            extra[psi_index[i]] += row_weight[j] * psi_value[i]
+    for j in range(row_ptr[d], row_ptr[d + 1]):
+        for i in range(psi_ptr[rows[j]], psi_ptr[rows[j] + 1]):
+            g = psi_index[i]
+            if extra[g] > 0.0:
+                log_prior[g] = np.log(share[d] * base[g] + extra[g])
+                extra[g] = 0.0
+
+
+@njit(nogil=True, cache=True)
+def keep(g, score, k, index, value):
+    """Put (g, score) among the k best of a sentence, best first; of equal scores the one that came first stays ahead."""
+    if score <= value[k - 1]:
+        return
+    at = k - 1
+    while at > 0 and value[at - 1] < score:
+        value[at] = value[at - 1]
+        index[at] = index[at - 1]
+        at -= 1
+    value[at] = score
+    index[at] = g
+
+
+@njit(nogil=True, cache=True)
+def multinomial_scores(
+    word_ptr, words, counts, document, post_ptr, post_concept, post_gain, slope,
+    share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value,
+    old_index, old_value, own, smooth, total, index, value, prior, evidence,
+):  # fmt: skip
+    """Scores log prior + sum_w n_sw gain[w, g] + L_s slope[g] of every concept; the best k of each sentence and the evidence.
+
+    With `own` (post counts, in the order of post_gain) the sentence's part in the counts, as it was assigned by old_index and
+    old_value, is taken out of the concepts that have it: leave-one-out, with `smooth` (V,) and `total` (G,).
+    """
+    G, k = len(base), index.shape[1]
+    acc, log_prior, extra = np.zeros(G, dtype=post_gain.dtype), np.empty(G), np.zeros(G)
+    now = -1
+    for s in range(len(document)):
+        if document[s] != now:
+            now = document[s]
+            set_prior(now, share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value, extra, log_prior)
+        length = 0.0
+        acc[:] = 0
+        for j in range(word_ptr[s], word_ptr[s + 1]):
+            n = counts[j]
+            length += n
+            for i in range(post_ptr[words[j]], post_ptr[words[j] + 1]):
+                acc[post_concept[i]] += n * post_gain[i]
+        if len(own) > 0:
+            for c in range(old_index.shape[1]):
+                g, r = old_index[s, c], old_value[s, c]
+                if g < 0 or r <= 0.0:
+                    continue
+                part = 0.0
+                for j in range(word_ptr[s], word_ptr[s + 1]):
+                    n, w = counts[j], words[j]
+                    a, b = post_ptr[w], post_ptr[w + 1]
+                    while a < b:  # the concepts of a word are in rising order
+                        middle = (a + b) // 2
+                        if post_concept[middle] < g:
+                            a = middle + 1
+                        else:
+                            b = middle
+                    if a < post_ptr[w + 1] and post_concept[a] == g:
+                        part += n * np.log(max(own[a] - r * n, 0.0) / smooth[w] + 1.0)
+                acc[g] = part + length * (-np.log(max(total[g] - r * length, 1e-300)) - slope[g])
+        value[s, :] = -np.inf
+        index[s, :] = -1
+        for g in range(G):
+            score = log_prior[g] + acc[g] + length * slope[g]
+            if score > value[s, k - 1]:
+                keep(g, score, k, index[s], value[s])
+        top = value[s, 0]
+        weight = 0.0
+        if top > -np.inf:
+            for g in range(G):
+                score = log_prior[g] + acc[g] + length * slope[g] - top
+                if score > -FAR:
+                    weight += np.exp(score)
+        evidence[s] = top + np.log(weight) if weight > 0.0 else -np.inf
+        for c in range(k):
+            prior[s, c] = log_prior[index[s, c]] if index[s, c] >= 0 else -np.inf
+
+
+@njit(nogil=True, cache=True)
+def mention_scores(
+    key_ptr, keys, document, n_classes, post_ptr, post_string, post_gain, start, need, whole, owner,
+    share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value,
+    index, value, prior, string, evidence,
+):  # fmt: skip
+    """Scores of the concepts with a string of which a word occurs, log prior + log odds of the best string, and of the null.
+
+    A key below n_classes stands for a word (or its like), the others add what a closer match or a neighbourhood is worth.
+    The null concept is the last one, with log odds 0. `string` is the string that carried each of the k best.
+    """
+    G, k, K = len(base), index.shape[1], len(owner)
+    acc, met = np.zeros(K, dtype=post_gain.dtype), np.zeros(K, dtype=np.uint8)
+    best, bearer = np.full(G, -np.inf, dtype=np.float32), np.empty(G, dtype=np.int32)
+    touched, found = np.empty(K, dtype=np.int32), np.empty(G, dtype=np.int32)
+    log_prior, extra = np.empty(G), np.zeros(G)
+    now = -1
+    for s in range(len(document)):
+        if document[s] != now:
+            now = document[s]
+            set_prior(now, share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value, extra, log_prior)
+        n_touched = 0
+        for j in range(key_ptr[s], key_ptr[s + 1]):
+            key = keys[j]
+            if key < n_classes:
+                for i in range(post_ptr[key], post_ptr[key + 1]):
+                    m = post_string[i]
+                    if met[m] == 0:
+                        touched[n_touched] = m
+                        n_touched += 1
+                        acc[m] = start[m]
+                    met[m] += 1
+                    acc[m] += post_gain[i]
+            else:  # keys rise, so every string that these can touch has been touched
+                for i in range(post_ptr[key], post_ptr[key + 1]):
+                    acc[post_string[i]] += post_gain[i]
+        n_found = 0
+        for t in range(n_touched):
+            m = touched[t]
+            odds = acc[m] + whole if met[m] == need[m] else acc[m]
+            met[m] = 0
+            g = owner[m]
+            if best[g] == -np.inf:
+                found[n_found] = g
+                n_found += 1
+            if odds > best[g]:
+                best[g] = odds
+                bearer[g] = m
+        value[s, :] = -np.inf
+        index[s, :] = -1
+        string[s, :] = -1
+        keep(G - 1, log_prior[G - 1], k, index[s], value[s])
+        for t in range(n_found):
+            g = found[t]
+            score = log_prior[g] + best[g]
+            if score > value[s, k - 1]:
+                keep(g, score, k, index[s], value[s])
+        top = value[s, 0]
+        weight = np.exp(log_prior[G - 1] - top) if top > -np.inf else 0.0
+        for t in range(n_found):
+            g = found[t]
+            score = log_prior[g] + best[g] - top
+            if score > -FAR:
+                weight += np.exp(score)
+        evidence[s] = top + np.log(weight) if weight > 0.0 else -np.inf
+        for c in range(k):
+            g = index[s, c]
+            prior[s, c] = log_prior[g] if g >= 0 else -np.inf
+            string[s, c] = bearer[g] if 0 <= g < G - 1 else -1
+        for t in range(n_found):
+            best[found[t]] = -np.inf
