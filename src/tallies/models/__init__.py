@@ -3,5 +3,6 @@
 # public name -> module, so that importing Tallies imports no model and `load` knows which classes exist
 MODELS = {
     "GDA": "tallies.models.gda",
+    "LDA": "tallies.models.lda",
     "NaiveBayes": "tallies.models.naive_bayes",
 }

@@ -77,7 +77,7 @@ class Classifier(ClassifierMixin, Estimator):
 
         One pass suffices unless something is hidden; then EM runs, with `progress`, `checkpoint`, `resume` and `callback`.
         """
-        shards = self._shards(X, y, sample_weight, None)
+        shards = self._shards(X, y, sample_weight)
         if len(self.classes_) < 2:
             raise DataError(f"y must hold at least two classes, but all rows are of one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart")
         self._run(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
@@ -134,7 +134,7 @@ class Classifier(ClassifierMixin, Estimator):
         self.history_ = np.array([self.objective(None, params, params)])
         return self
 
-    def _shards(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> list[Shard]:
+    def _shards(self, X: Any, y: Any, sample_weight: Any = None, classes: Any = None) -> list[Shard]:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None; give one label a row")
         table = self._table(X, reset=True)

@@ -1,0 +1,17 @@
+"""What the command line does for each family: read the data, fit, predict, score. `tallies.cli` parses, these modules act."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+# class name of a model -> module with: predict, score, sample (each: model, options of the run, ... -> table or dict)
+FAMILIES = {
+    "GDA": "tallies.commands.classifiers",
+    "NaiveBayes": "tallies.commands.classifiers",
+}
+
+
+def family(model: Any) -> Any:
+    """The command module of a fitted model."""
+    return import_module(FAMILIES[type(model).__name__])

@@ -1,0 +1,78 @@
+"""GDA and naive Bayes on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from tallies.data.files import read_frame
+from tallies.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def read(path: str, target: str, columns: list[str] | None, need_target: bool = True) -> tuple[pd.DataFrame, pd.Series | None]:
+    """Features and target of a table; `columns` limits the features."""
+    frame = read_frame(path)
+    y = column(frame, target, "--target") if need_target or target in frame else None
+    features = frame.drop(columns=[target], errors="ignore")
+    if columns is not None:
+        features = frame[[column(frame, name, "--columns").name for name in columns]]
+    if not len(frame):
+        raise DataError(f"{path!r} has a header but no rows; there is nothing to work on")
+    return features, y
+
+
+def column(frame: pd.DataFrame, name: str, option: str) -> pd.Series:
+    if name not in frame:
+        near = get_close_matches(name, map(str, frame.columns), 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"its columns are {list(frame.columns)[:20]}"
+        raise DataError(f"{option} names the column {name!r}, which the table does not have; {hint}")
+    return frame[name]
+
+
+def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
+    """Fit a model to the table that the options name."""
+    X, y = read(options["data"], options["target"], options.get("columns"))
+    weight = None
+    if options.get("weights"):
+        weight = column(read_frame(options["data"]), options["weights"], "--weights").to_numpy()
+        X = X.drop(columns=[options["weights"]], errors="ignore")
+    return model.fit(X, y, sample_weight=weight, **run)
+
+
+def _features(model: Any, path: str, options: Mapping[str, Any], need_target: bool) -> tuple[pd.DataFrame, pd.Series | None]:
+    """The model's columns of another table, by name and in its order."""
+    X, y = read(path, options["target"], None, need_target)
+    missing = [name for name in model.feature_names_in_ if name not in X]
+    if missing:
+        raise DataError(f"{path!r} lacks the columns {missing[:10]} that the model was fitted on; add them (empty cells are allowed)")
+    return X[list(model.feature_names_in_)], y
+
+
+def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
+    """One row a row: the predicted class, the probability of each, and log p(x)."""
+    import pandas as pd
+
+    X, _ = _features(model, path, options, need_target=False)
+    shares = pd.DataFrame(model.predict_proba(X), columns=[f"p({name})" for name in model.classes_.tolist()])
+    return pd.concat([pd.Series(model.predict(X), name="prediction"), shares, pd.Series(model.log_prob(X), name="log_prob")], axis=1)
+
+
+def score(model: Any, options: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Accuracy, log loss, Brier score, confusion matrix, and the mean log p(x, y)."""
+    from tallies.evaluation.classification import classification
+
+    X, y = _features(model, path, options, need_target=True)
+    return classification(model, X, y)
+
+
+def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:
+    """New rows with their class in the target's column."""
+    import pandas as pd
+
+    X, y = model.sample(n, random_state=seed)
+    frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(X, columns=model.feature_names_in_)
+    return frame.assign(**{options["target"]: y})

@@ -1,0 +1,20 @@
+"""Fixtures that several test files share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """Two Dask worker processes on this machine."""
+    distributed = pytest.importorskip("distributed", reason="needs tallies[dask]")
+    here = os.path.dirname(__file__)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as local:
+        with distributed.Client(local) as client:
+            client.run(lambda: __import__("sys").path.insert(0, here))  # models defined in test files are importable there
+            yield client

@@ -1,0 +1,134 @@
+"""What every model must obey, as data: one line a model in CASES, and `test_contract.py` puts each through the whole contract.
+
+A case says how to make the model, how to make data for it, what of the fitted model to compare, and which promises it makes.
+To add a model, add a line (see CONTRIBUTING).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+import tallies
+
+
+class Case(NamedTuple):
+    name: str
+    make: Callable[[], Any]  # a model with its hyperparameters
+    data: Callable[[np.random.Generator, int], dict[str, Any]]  # keyword arguments of `fit`, for about n rows
+    view: Callable[[Any, dict[str, Any]], list[np.ndarray]]  # what of a fitted model must agree between two fits
+    z_scores: Callable[[Any], np.ndarray] | None = None  # of parameters refitted to the model's own samples
+    exact: bool = True  # shards and row order change the result by rounding only
+    weights: bool = True  # takes sample_weight
+
+
+def arrays(tree: Any) -> list[np.ndarray]:
+    """All arrays of nested tuples and lists, in order; numbers as arrays, sparse matrices as their parts."""
+    if isinstance(tree, tuple | list):
+        return [leaf for item in tree for leaf in arrays(item)]
+    if sp.issparse(tree):
+        return arrays([tree.data, tree.indices, tree.indptr])
+    return [] if tree is None or isinstance(tree, str) else [np.asarray(tree)]
+
+
+def take(data: dict[str, Any], rows: np.ndarray) -> dict[str, Any]:
+    """The same keyword arguments with the given rows of each."""
+    return {k: v.iloc[rows] if hasattr(v, "iloc") else v[rows] for k, v in data.items()}
+
+
+# classifiers
+
+
+def numbers(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    y = rng.integers(0, 3, n)
+    X = rng.normal(size=(n, 4)) @ rng.normal(size=(4, 4)) + rng.normal(size=(3, 4))[y] + 100.0
+    return {"X": X, "y": y}
+
+
+def gaps(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    data = numbers(rng, n)
+    X, y = data["X"].copy(), data["y"].astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y[rng.random(n) < 0.3] = np.nan
+    return {"X": X, "y": y}
+
+
+def mixed(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    y = rng.integers(0, 3, n)
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(y, 1.0 + 0.2 * y),
+            "colour": np.array(["red", "green", "blue", "white"], dtype=object)[(rng.integers(0, 4, n) * (rng.random(n) < 0.6) + y) % 4],
+            "eggs": rng.poisson(1.0 + 2 * y),
+            "wings": rng.random(n) < 0.2 + 0.3 * y,
+        }
+    )
+    frame.loc[rng.random(n) < 0.1, "size"] = np.nan
+    frame.loc[rng.random(n) < 0.1, "colour"] = None
+    return {"X": frame, "y": np.array(["a", "b", "c"])[y]}
+
+
+def mixed_unlabelled(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    data = mixed(rng, n)
+    y = data["y"].astype(object)
+    y[rng.random(n) < 0.4] = None
+    return {"X": data["X"], "y": y}
+
+
+def words(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    y = rng.integers(0, 3, n)
+    rates = rng.gamma(0.5, 1.0, (3, 30))
+    return {"X": sp.csr_array(rng.poisson(rates[y])), "y": y}
+
+
+def posterior(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    return [model.predict_proba(data["X"]), model.log_prob(data["X"])]
+
+
+def refit(model: Any, n: int = 20_000) -> tuple[Any, np.ndarray]:
+    """The same kind of model fitted to samples of the given one, and the rows of each class among them."""
+    X, y = model.sample(n, random_state=1)
+    again = type(model)(**{**model.get_params(), "semi_supervised": False}).fit(X, y)
+    return again, again.params_.n
+
+
+def gda_z(model: Any) -> np.ndarray:
+    again, n = refit(model)
+    variance = model.covariance_ if model.covariance == "diagonal" else np.diagonal(model.covariance_, axis1=-2, axis2=-1)
+    found = again.covariance_ if model.covariance == "diagonal" else np.diagonal(again.covariance_, axis1=-2, axis2=-1)
+    rows = n.sum() if model.covariance == "shared" else n[:, None]
+    means = (again.means_ - model.means_) / np.sqrt(variance / n[:, None])
+    return np.concatenate([means.ravel(), ((found - variance) / (variance * np.sqrt(2 / rows))).ravel()])
+
+
+def bayes_z(model: Any) -> np.ndarray:
+    again, n = refit(model)
+    old, new, z = model.params_, again.params_, []
+    if old.gaussian is not None:
+        z.append((new.gaussian.mean - old.gaussian.mean) / np.sqrt(old.gaussian.variance / n[:, None]))
+    if old.categorical is not None:
+        p, q = np.exp(old.categorical.log_p), np.exp(new.categorical.log_p)
+        z.append((q - p) / np.sqrt(p * (1 - p) / n))
+    if old.poisson is not None:
+        z.append((new.poisson.rate - old.poisson.rate) / np.sqrt(old.poisson.rate / n[:, None]))
+    if old.multinomial is not None:
+        p, q, total = np.exp(old.multinomial.log_p), np.exp(new.multinomial.log_p), new.multinomial.counts.sum(axis=1)
+        z.append((q - p) / np.sqrt(p / total))
+    return np.concatenate([part.ravel() for part in z])
+
+
+CASES = [
+    Case("gda shared", lambda: tallies.GDA(), numbers, posterior, gda_z),
+    Case("gda class", lambda: tallies.GDA("class"), numbers, posterior, gda_z),
+    Case("gda diagonal", lambda: tallies.GDA("diagonal"), numbers, posterior, gda_z),
+    Case("gda ledoit-wolf", lambda: tallies.GDA("class", shrinkage="auto"), numbers, posterior),
+    Case("gda with gaps", lambda: tallies.GDA(semi_supervised=True), gaps, posterior, gda_z),
+    Case("gda class with gaps", lambda: tallies.GDA("class", semi_supervised=True), gaps, posterior, gda_z),
+    Case("naive bayes mixed", lambda: tallies.NaiveBayes(), mixed, posterior, bayes_z),
+    Case("naive bayes words", lambda: tallies.NaiveBayes(), words, posterior, bayes_z),
+    Case("naive bayes unlabelled", lambda: tallies.NaiveBayes(semi_supervised=True), mixed_unlabelled, posterior, bayes_z),
+]
