@@ -143,3 +143,8 @@ def regression(covariance: Array, gaps: NDArray[np.bool_]) -> tuple[Array, Array
     W = whiten(inner[None], inner).W[0]
     slope = covariance[m[:, None], o] @ W @ W.T
     return slope, covariance[m[:, None], m] - slope @ covariance[o[:, None], m]
+
+
+def dot0(n: Array, log_p: Array) -> float:
+    """sum n log p, where what never happened counts for nothing, even if it was impossible: 0 log 0 = 0."""
+    return float(np.sum(n * np.where(n > 0, log_p, 0.0)))

@@ -18,7 +18,7 @@ from scipy.special import gammaln, xlogy
 
 from tallies.data.table import Sparse
 from tallies.kernels import bayes, moments
-from tallies.maths import FLOOR, Array, log0
+from tallies.maths import FLOOR, Array, dot0, log0
 
 LOG_FACTORIALS = gammaln(np.arange(1024) + 1.0)
 
@@ -117,7 +117,7 @@ class Categorical:
 
     @staticmethod
     def log_likelihood(p: CategoricalParams) -> float:
-        return float(np.sum(p.counts * p.log_p, where=p.counts > 0))
+        return dot0(p.counts, p.log_p)
 
     @staticmethod
     def penalty(p: CategoricalParams, smoothing: float) -> float:
@@ -223,7 +223,7 @@ class Multinomial:
 
     @staticmethod
     def log_likelihood(p: MultinomialParams) -> float:
-        return float(np.sum(p.counts * p.log_p.T, where=p.counts > 0) + p.base)
+        return dot0(p.counts, p.log_p.T) + p.base
 
     @staticmethod
     def penalty(p: MultinomialParams, smoothing: float) -> float:

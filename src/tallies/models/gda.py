@@ -30,7 +30,7 @@ from tallies.engine import add
 from tallies.errors import DataError
 from tallies.kernels import moments as kernels
 from tallies.kernels import rows
-from tallies.maths import LOG_2PI, Array, Moments, Whitening, ledoit_wolf, linear, log_density, patterns, recentre, regression, whiten
+from tallies.maths import LOG_2PI, Array, Moments, Whitening, dot0, ledoit_wolf, linear, log_density, patterns, recentre, regression, whiten
 from tallies.models.classifier import Classifier, Shard, class_weights, spread
 from tallies.models.families import Gaussian, GaussianParams, GaussianTally
 
@@ -152,7 +152,7 @@ class GDA(Classifier):
     def objective(self, tally: Tally | None, before: Params, after: Params) -> float:
         if tally is not None and not after.complete:
             return tally.objective
-        labels = float(np.sum(after.n * after.log_prior, where=after.n > 0))
+        labels = dot0(after.n, after.log_prior)
         if after.cells is not None:
             return labels + Gaussian.log_likelihood(after.cells)
         assert after.S is not None and after.root is not None

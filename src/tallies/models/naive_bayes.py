@@ -24,7 +24,7 @@ from tallies.data.table import refuse_infinite, table_rows
 from tallies.engine import add
 from tallies.errors import DataError
 from tallies.kernels import moments as kernels
-from tallies.maths import Array
+from tallies.maths import Array, dot0
 from tallies.models.classifier import Classifier, Shard, class_weights, spread
 from tallies.models.families import (
     Categorical,
@@ -162,7 +162,7 @@ class NaiveBayes(Classifier):
         """log likelihood, and where EM runs the log prior that smoothing stands for: EM climbs their sum."""
         if tally is not None and not after.complete:
             return tally.objective + sum(family.penalty(p, self.smoothing) for family, p in _present(before))
-        labels = float(np.sum(after.n * after.log_prior, where=after.n > 0))
+        labels = dot0(after.n, after.log_prior)
         return labels + sum(family.log_likelihood(p) for family, p in _present(after))
 
     def _start(self) -> np.ndarray:

@@ -1,0 +1,235 @@
+"""The loop, its stopping rules, checkpoints and interruption, on a model of three lines."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import tallies
+from tallies import engine, storage
+from tallies.backends import Threads, place, thread_count
+from tallies.errors import ConvergenceWarning, FileError
+from tallies.estimator import Estimator
+
+
+class Params(NamedTuple):
+    mean: np.ndarray
+    noise: float
+
+
+class Tally(NamedTuple):
+    objective: float
+    n: int
+    total: np.ndarray
+
+
+class Latents(NamedTuple):
+    visits: np.ndarray
+
+
+class Shard(NamedTuple):
+    X: np.ndarray
+
+
+@dataclass(eq=False, repr=False)
+class Creep(Estimator):
+    """Goes half of the way to the mean of the data at every sweep, with a little noise: has latents and randomness."""
+
+    max_iter: int = 30
+    tol: float | None = None
+    random_state: Any = 0
+    pause: float = 0.0
+
+    def _shards(self, X):
+        return [Shard(X[cut]) for cut in self._cuts(len(X), X.nbytes)]
+
+    def fit(self, X, **run):
+        state = self._run(self._shards(np.asarray(X, dtype=float)), **run)
+        self.visits_ = np.concatenate([latents.visits for latents in state.latents])
+        return self
+
+    def survey(self, shard):
+        return Tally(0.0, len(shard.X), shard.X.sum(axis=0))
+
+    def init(self, survey, rng):
+        return Params(rng.normal(size=survey.total.shape), 0.0)
+
+    def settle(self, shard, params, rng):
+        return Latents(rng.integers(0, 5, len(shard.X)))
+
+    def sweep(self, shard, latents, params, rng):
+        time.sleep(self.pause)
+        latents.visits[:] += 1  # a sweep owns its latents
+        error = shard.X - params.mean
+        return Tally(-float((error**2).sum()), len(shard.X), error.sum(axis=0) + 1e-3 * rng.normal()), latents
+
+    def update(self, params, tally, rng):
+        return Params(params.mean + 0.5 * tally.total / tally.n, float(rng.normal()))
+
+
+X = np.random.default_rng(0).normal(size=(40, 3)) + 5
+
+
+def creep(**fields: Any) -> Creep:
+    model = Creep(**fields)
+    model.shard_rows = 10
+    return model
+
+
+def test_add_keeps_order_and_structure():
+    tallies_ = [Tally(float(i), i, np.array([0.1 * i, 1e16])) for i in range(5)]
+    total = engine.add(tallies_)
+    assert isinstance(total, Tally)
+    assert total.n == 10
+    assert total.total[0] == 0.0 + 0.1 + 0.2 + 0.1 * 3 + 0.4
+    nested = engine.add([Params(None, 1.0)] * 3)
+    assert nested == Params(None, 3.0)
+    assert engine.add([sp.csr_array(np.eye(2))] * 2).toarray().tolist() == [[2, 0], [0, 2]]
+
+
+def test_streams_belong_to_their_place():
+    draws = {(t, i): engine.stream(1, t, i).random() for t in range(3) for i in range(3)}
+    assert len(set(draws.values())) == 9
+    assert engine.stream(1, 2, 0).random() == draws[2, 0]
+
+
+def test_steps_is_endless_and_fit_is_its_consumer():
+    model = creep()
+    states = list(islice(engine.steps(model, Threads(model._shards(X)), seed=0), 30))
+    fitted = creep().fit(X)
+    assert fitted.n_iter_ == 30
+    assert states[-1].objective == tuple(fitted.history_)
+    np.testing.assert_array_equal(states[-1].params.mean, fitted.params_.mean)
+
+
+def test_stops_on_relative_change_and_says_so():
+    model = creep(tol=1e-3, max_iter=100).fit(X)
+    assert model.converged_
+    assert model.n_iter_ < 100
+    with pytest.warns(ConvergenceWarning, match="max_iter=3"):
+        assert not creep(tol=1e-9, max_iter=3).fit(X).converged_
+
+
+def test_settled_and_plateau():
+    assert not engine.settled([1.0], 1e-3)
+    assert not engine.settled([float("nan"), 1.0], 1e-3)
+    assert not engine.settled([1.0, float("inf")], 1e-3)
+    assert not engine.plateau(list(range(20)), 5)
+    noise = np.random.default_rng(0).normal(size=200)
+    assert engine.plateau(list(np.concatenate([np.linspace(-50, 0, 50), 0.1 * noise])), 50)
+
+
+def test_callback_can_stop_and_sees_every_state():
+    seen: list[int] = []
+    model = creep().fit(X, callback=lambda state: seen.append(len(state.objective)) or len(seen) == 4)
+    assert seen == [1, 2, 3, 4]
+    assert model.n_iter_ == 4
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_resume_with_latents_and_noise_is_bit_for_bit(tmp_path, workers):
+    with tallies.backend("threads", workers=workers):
+        whole = creep(random_state=5).fit(X)
+        creep(random_state=5, max_iter=11).fit(X, checkpoint=tmp_path / "c")
+        rest = creep(random_state=99).fit(X, resume=tmp_path / "c")  # the seed of the first part goes on
+    np.testing.assert_array_equal(rest.history_, whole.history_)
+    np.testing.assert_array_equal(rest.params_.mean, whole.params_.mean)
+    np.testing.assert_array_equal(rest.visits_, whole.visits_)
+    assert rest.seed_ == 5
+
+
+def test_a_checkpoint_belongs_to_its_model_and_data(tmp_path):
+    creep(max_iter=2).fit(X, checkpoint=tmp_path / "c")
+    with pytest.raises(FileError, match="other data"):
+        creep().fit(X + 1, resume=tmp_path / "c")
+    with pytest.raises(FileError, match="other hyperparameters"):
+        creep(pause=0.1).fit(X, resume=tmp_path / "c")
+    with pytest.raises(FileError, match="checkpoint"):
+        tallies.load(tmp_path / "c")
+    with pytest.raises(FileError, match="is of a Creep, but this is a GDA"):
+        tallies.GDA().fit(X, np.arange(40) % 2, resume=tmp_path / "c")
+    with pytest.raises(IsADirectoryError):
+        creep().fit(X, checkpoint=tmp_path)
+    with pytest.raises(FileNotFoundError):
+        creep().fit(X, resume=tmp_path / "nothing")
+
+
+def test_a_fit_without_seed_differs_and_can_be_repeated():
+    a, b = creep(random_state=None).fit(X), creep(random_state=None).fit(X)
+    assert a.history_[-1] != b.history_[-1]
+    np.testing.assert_array_equal(creep(random_state=a.seed_).fit(X).history_, a.history_)
+    assert creep(random_state=np.random.RandomState(3)).fit(X).seed_ == creep(random_state=np.random.RandomState(3)).fit(X).seed_
+
+
+def test_where_shards_are_cut_depends_on_the_data_alone():
+    model, cuts = Creep(), []
+    for workers in (1, 4):
+        with tallies.backend("threads", workers=workers):
+            assert thread_count() == workers
+            cuts.append(list(model._cuts(1_000_000, 400_000_000)))
+            assert len(place([1, 2]).shards) == 2
+    assert cuts[0] == cuts[1]
+    assert [c.start for c in cuts[0]][1:] == [c.stop for c in cuts[0]][:-1]
+    assert cuts[0][-1].stop == 1_000_000
+
+
+def test_backend_refuses_nonsense():
+    with pytest.raises(ValueError, match="at least 1"), tallies.backend("threads", workers=0):
+        pass
+    with pytest.raises(ValueError, match="scheduler address"), tallies.backend("cluster"):
+        pass
+
+
+def test_progress_is_silent_when_not_asked(capsys):
+    creep().fit(X)
+    assert capsys.readouterr().err == ""
+    creep().fit(X, progress=True)
+    assert "Creep" in capsys.readouterr().err
+
+
+def test_interrupt_leaves_a_model_and_a_checkpoint(tmp_path):
+    code = f"""
+import sys, warnings
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+from test_engine import X, creep
+print("ready", flush=True)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    model = creep(max_iter=10_000, pause=0.002, random_state=5).fit(X, checkpoint={str(tmp_path / "c")!r})
+print(model.n_iter_, model.converged_, any("interrupted" in str(w.message) for w in caught), flush=True)
+"""
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.7)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert "Stopping after this sweep" in err
+    done, converged, warned = out.split()
+    assert (converged, warned) == ("False", "True")
+    assert 0 < int(done) < 10_000
+    more = int(done) + 5
+    rest = creep(max_iter=more, pause=0.002).fit(X, resume=tmp_path / "c")
+    whole = creep(max_iter=more, pause=0.002, random_state=5)
+    np.testing.assert_array_equal(rest.history_, whole.fit(X).history_)
+
+
+def test_checkpoints_come_every_few_sweeps(tmp_path):
+    path, found = tmp_path / "c", []
+
+    def look(state):
+        if path.exists():
+            found.append(len(storage.read(path, "checkpoint", lambda owner: [*Creep._records(), engine.State])["state"].objective))
+
+    creep(max_iter=60).fit(X, checkpoint=path, callback=look)
+    assert sorted(set(found)) == [25, 50]
