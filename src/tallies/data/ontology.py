@@ -356,8 +356,8 @@ def _reach(living: dict[str, _Term], start: str) -> set[str]:
     return seen
 
 
-def pairs(table: Any, what: str) -> Iterator[tuple[str, str]]:
-    """Pairs of texts from a list of pairs or a two-column table (pandas, polars, pyarrow)."""
+def pairs(table: Any, what: str, empty: bool = False) -> Iterator[tuple[str, str]]:
+    """Pairs of texts from a list of pairs or a two-column table (pandas, polars, pyarrow); `empty`: the second may be ''."""
     if hasattr(table, "columns") or hasattr(table, "column_names"):
         import narwhals as nw
 
@@ -369,7 +369,7 @@ def pairs(table: Any, what: str) -> Iterator[tuple[str, str]]:
         if isinstance(pair, str) or len(pair) != 2:
             raise DataError(f"expected pairs {what}, but item {i} is {pair!r}")
         left, right = _text(pair[0]), _text(pair[1])
-        if not left or not right:
+        if not left or not (right or empty):
             raise DataError(f"expected pairs {what} without gaps, but item {i} is {pair!r}; drop or fill it")
         yield left, right
 

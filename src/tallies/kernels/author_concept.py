@@ -173,3 +173,75 @@ def mention_scores(
             string[s, c] = bearer[g] if 0 <= g < G - 1 else -1
         for t in range(n_found):
             best[found[t]] = -np.inf
+
+
+@njit(nogil=True, cache=True)
+def compete(key_ptr, keys, n_classes, word_ptr, classes, index, value, string, null, strength):
+    """strength[s, c] = P(candidate c | the word for which it has most rivals): candidates that share no word do not compete.
+
+    A sentence may speak of several concepts. Each word that a candidate's string found is explained by the candidates that found
+    it, or by none of them (weight exp(null)); a candidate counts for as much as at the word where the others are strongest.
+    """
+    for s in range(index.shape[0]):
+        first, n = key_ptr[s], 0
+        while first + n < key_ptr[s + 1] and keys[first + n] < n_classes:
+            n += 1
+        mass = np.full(n, np.exp(null[s]))
+        for step in range(2):
+            for c in range(index.shape[1]):
+                m = string[s, c]
+                if m < 0:
+                    if step == 1:
+                        strength[s, c] = 0.0
+                    continue
+                weight, most = np.exp(value[s, c]), 0.0
+                for j in range(word_ptr[m], word_ptr[m + 1]):
+                    at = np.searchsorted(keys[first : first + n], classes[j])
+                    if at < n and keys[first + at] == classes[j]:
+                        if j > word_ptr[m] and classes[j] == classes[j - 1]:
+                            continue
+                        if step == 0:
+                            mass[at] += weight
+                        elif mass[at] > most:
+                            most = mass[at]
+                if step == 1:
+                    strength[s, c] = weight / most if most > 0.0 else 0.0
+
+
+@njit(nogil=True, cache=True)
+def held_out_words(word_ptr, words, counts, index, r, post_ptr, post_concept, post_count, smooth, total):
+    """Sum over held-out words of n log sum_g r_sg phi_gw: how well the assignments foretell words that they have not seen."""
+    result = 0.0
+    for s in range(len(word_ptr) - 1):
+        for j in range(word_ptr[s], word_ptr[s + 1]):
+            w, p = words[j], 0.0
+            for c in range(index.shape[1]):
+                g = index[s, c]
+                if g < 0:
+                    continue
+                a, b = post_ptr[w], post_ptr[w + 1]
+                while a < b:
+                    middle = (a + b) // 2
+                    if post_concept[middle] < g:
+                        a = middle + 1
+                    else:
+                        b = middle
+                own = post_count[a] if a < post_ptr[w + 1] and post_concept[a] == g else 0.0
+                p += r[s, c] * (own + smooth[w]) / total[g]
+            if p > 0.0:
+                result += counts[j] * np.log(p)
+    return result
+
+
+@njit(nogil=True, cache=True)
+def fingerprint(first, index):
+    """A sum of hashes of (sentence, concept): equal assignments have equal sums, however the sentences are cut into shards."""
+    total = np.uint64(0)
+    for s in range(len(index)):
+        x = np.uint64(first + s) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(index[s] + 2) * np.uint64(0xC2B2AE3D27D4EB4F)
+        x ^= x >> np.uint64(31)
+        x *= np.uint64(0xBF58476D1CE4E5B9)
+        x ^= x >> np.uint64(29)
+        x *= np.uint64(0x94D049BB133111EB)
+        total += x ^ (x >> np.uint64(32))
+    return total

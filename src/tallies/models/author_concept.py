@@ -1,0 +1,342 @@
+"""Authors, concepts, sentences: which entry of an ontology does a sentence speak of, given who wrote it?
+
+    document d -> author a                one of the authors of d, uniformly; by back-off the document itself, or all authors
+    author a -> concept g ~ psi_a         what the author writes about
+    concept g -> words of a sentence      a noisy mention of one of its strings (`mention.py`), or draws from phi_g (`word_counts.py`)
+
+    1.  r_sg = P(g | d) P(s | g) / sum_h P(h | d) P(s | h)      soft; hard: 1 for the best g, else 0; temperature T: to the power 1/T
+    2.  P(g | d) = share_d base_g + sum_r W_dr psi_rg            the mixture of `author_prior.py`
+    3.  psi from the expected sentences of each author, phi from r'X + definitions + pseudocounts
+    4.  objective = sum_s log sum_g P(g | d) P(s | g) + log priors + lambda1 F1(psi) + lambda2 F2(phi) - omega overlap(phi)
+
+A concept belongs to a sentence, not to a document. r is kept for the best `keep` concepts of a sentence, and (4) then sums over
+these: a lower bound that soft EM with split credit never lowers. Among the concepts is the null, "none of these".
+References: Rosen-Zvi, Griffiths, Steyvers, Smyth 2004 (authors); Zhai and Lafferty 2004 (background); Brown et al. 1993 (model 1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tallies.data.ontology import Ontology
+from tallies.errors import DataError
+from tallies.estimator import Estimator
+from tallies.kernels import author_concept as kernels
+from tallies.maths import Array, log0
+from tallies.models import author_prior, penalties, word_counts
+from tallies.models.author_prior import Psi, Rows
+from tallies.models.concept_door import SEED, Sentences, door
+from tallies.models.concept_use import ConceptUse
+from tallies.models.mention import Noise, Postings, Strings, postings
+from tallies.models.word_counts import Words
+
+NULL_START = 0.2  # prior of "none of these" before the first sweep; EM finds its own
+
+
+class Shard(NamedTuple):
+    sentences: Sentences  # S sentences: their keys or words, and their documents
+    rows: Rows  # of the D documents
+    label_ptr: np.ndarray  # (S+1,)  given concepts of each sentence; none: hidden
+    labels: np.ndarray
+    first: int  # sentences in the shards before this one
+
+
+class Survey(NamedTuple):
+    sentences: int
+    counts: np.ndarray  # (number of keys or words,)  sentences with a key, or occurrences of a word
+
+
+class Params(NamedTuple):
+    psi: Psi  # eq. 2
+    words: Words | Postings  # the word side
+    changed: int  # sentences whose best concept changed in the last sweep; -1 before
+    seen: NDArray[np.uint64]  # (t,)  fingerprints of the assignments of all sweeps
+    held: Array  # (t,)  log probability of held-out words, a sweep each
+
+
+class Latents(NamedTuple):
+    index: NDArray[np.int32]  # (S, keep)  best concepts of each sentence; -1: fewer
+    r: NDArray[np.float32]  # (S, keep)  their responsibilities, eq. 1
+
+
+class Tally(NamedTuple):
+    objective: float  # eq. 4 without priors and penalties
+    n_base: Array  # (G,)  expected sentences of all authors' prior
+    n_rows: sp.csr_array  # (R, G)  and of each author or document
+    n_gw: sp.csr_array | None  # (G, V)  expected words of each concept
+    changed: int
+    fingerprint: NDArray[np.uint64]  # (1,)
+    held: float
+
+
+@dataclass(eq=False, repr=False)
+class AuthorConcept(ConceptUse, Estimator):
+    """Which concept of an ontology each sentence speaks of, learned from names, synonyms, raw sentences and their authors.
+
+    >>> from tallies.data.corpus import Corpus
+    >>> concepts = Ontology(["x", "y"], ["cell death", "gene expression"], synonyms=[["apoptosis"], []])
+    >>> text = [("d1", "Apoptosis of cells was seen."), ("d1", "The gene is expressed."), ("d2", "Cell death follows.")]
+    >>> model = AuthorConcept().fit(Corpus.from_pairs(text, [("d1", "Ann"), ("d2", "Bob")]), concepts)
+    >>> ids, p = model.rank(["Expression of this gene is high"], k=1)
+    >>> ids.tolist()
+    [['y']]
+    """
+
+    words: Literal["mention", "multinomial"] = "mention"  # how a concept makes the words of a sentence
+    assign: Literal["soft", "hard"] = "soft"  # eq. 1
+    credit: Literal["split", "whole"] = "split"  # of a sentence among the authors of its document
+    preset: Literal["seed"] | None = None  # "seed": hard, whole credit, bag of definition words, pseudocount 1e-8; overrides the rest
+    temperature: float = 1.0  # of the soft assignment
+    gamma: float = 0.02  # pseudocount of every concept, for every author or (with back-off) for all of them
+    strength: Any = None  # (G,) factors on gamma, one a concept: which concepts are expected more
+    author_backoff: float | None = 5.0  # sentences at which an author's own concepts weigh as much as everybody's; None: no common prior
+    document_backoff: float | None = None  # the same of a document against its authors; None: documents have no concepts of their own
+    null: bool = True  # whether a sentence may speak of none of the concepts
+    noise: Any = None  # mention: a dict of `Noise` values that differ from the defaults
+    smoothing: float = 1.0  # multinomial: pseudocount, of all background words together, or of each word
+    background: bool = True  # multinomial: pseudocounts are spread like the words of the corpus
+    definition_weight: float = 0.1  # multinomial: weight of a definition's words beside the name's
+    anchor: float | None = None  # multinomial: how many times the definition counts beside the sentences; None: words stay fixed
+    leave_one_out: bool = True  # multinomial: a sentence's own words do not count when it is assigned
+    author_sparsity: float = 0.0  # lambda1 of F1, the norms of psi
+    word_sparsity: float = 0.0  # lambda2 of F2, the norms of phi; needs the whole table of concepts x words
+    overlap: float = 0.0  # omega: penalty on words that two concepts share; needs the whole table too
+    overlap_kind: Literal["orthogonal", "distance"] = "orthogonal"  # all pairs alike, or in proportion to their distance
+    stop: Literal["likelihood", "assignments"] = "likelihood"  # what must settle
+    held_out: float = 0.0  # multinomial: share of words held out; the fit stops when they are foretold worse than the sweep before
+    keep: int = 30  # responsibilities kept for each sentence
+    single: bool = True  # scores of the multinomial in single precision (sums are double)
+    max_iter: int = 50
+    tol: float = 5e-3  # relative change of the objective; a prior that is fitted for longer collapses on few concepts
+    random_state: Any = 0  # of the choice of held-out words
+
+    monotone: ClassVar[bool] = False  # it is, for soft, split, leave_one_out=False, temperature=1: tested
+
+    def fit(
+        self,
+        corpus: Any,
+        concepts: Ontology | None = None,
+        labels: Any = None,
+        *,
+        progress: bool | None = None,
+        checkpoint: str | Path | None = None,
+        resume: str | Path | None = None,
+        callback: Callable[..., Any] | None = None,
+    ) -> Self:
+        """Fit to the sentences of a `Corpus` (made with sentences=True, or from_pairs) and the concepts of an `Ontology`.
+
+        `labels` gives the concepts of each sentence: an id, a list of ids, or None where they are unknown.
+        """
+        shards = door(self, self._plan, corpus, concepts, labels, Shard)
+        state = self._run(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
+        self._keep_assignments(state.latents)
+        self.cycle_ = cycle_of(state.params.seen)
+        return self
+
+    @property
+    def _plan(self) -> AuthorConcept:
+        """The settings in force: this model, or the preset it names."""
+        if self.preset is None:
+            return self
+        if self.preset != "seed":
+            raise ValueError(f'preset must be None or "seed", got {self.preset!r}')
+        return dataclasses.replace(self, preset=None, **SEED)
+
+    # verbs
+
+    def survey(self, shard: Shard) -> Survey:
+        x = shard.sentences
+        weights = None if x.counts is None else x.counts
+        return Survey(len(x.document), np.bincount(x.keys, weights=weights, minlength=self.n_keys_))
+
+    def init(self, survey: Survey, rng: np.random.Generator) -> Params:
+        plan, G = self._plan, self._n_concepts()
+        m = np.ones(G) if plan.strength is None else np.append(np.asarray(plan.strength, dtype=float), [1.0] * plan.null)
+        if plan.null:
+            m[-1] = m[:-1].sum() * NULL_START / (1.0 - NULL_START)
+        psi = Psi(m / m.sum(), np.ones(self.n_rows_), sp.csr_array((self.n_rows_, G)))
+        words: Words | Postings
+        if plan.words == "mention":
+            words = postings(self.strings_, (survey.counts + 0.5) / (survey.sentences + 1.0), self._noise())
+        else:
+            smooth, counts = self._smooth(survey.counts), plan._anchored(self.definitions_)
+            words = word_counts.lay_out(counts, smooth, plan._dtype())
+            if plan._whole_table():
+                words = word_counts.lay_out_whole(word_counts.phi_of(words, G), plan._dtype())
+        return Params(psi, words, -1, np.empty(0, dtype=np.uint64), np.empty(0))
+
+    def settle(self, shard: Shard, params: Params, rng: np.random.Generator) -> Latents:
+        shape = len(shard.sentences.document), min(self._plan.keep, self._n_concepts())
+        return Latents(np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.float32))
+
+    def sweep(self, shard: Shard, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
+        plan, G = self._plan, self._n_concepts()
+        index, value, prior, _, _ = self._scores(shard.sentences, shard.rows, params, latents.index.shape[1], latents)
+        r, objective = plan._responsibilities(index, value, prior)
+        R, log_prior = _sparse(index, r, prior, G)
+        if len(shard.labels):
+            R, log_prior, objective = self._with_labels(shard, params, R, log_prior, objective, value)
+        n_base, n_rows = author_prior.credit(shard.rows, params.psi, shard.sentences.document, R, log_prior, plan.credit == "whole")
+        x = shard.sentences
+        n_gw = sp.csr_array(R.T @ x.matrix(self.n_keys_)) if plan.words == "multinomial" and plan._learns() else None
+        best = index[:, 0]
+        changed = int(np.sum(best != latents.index[:, 0]))
+        held = 0.0
+        if x.held_keys is not None:
+            assert isinstance(params.words, Words)
+            w = params.words
+            held = kernels.held_out_words(x.held_ptr, x.held_keys, x.held_counts, index, r, w.ptr, w.concept, w.count, w.smooth, w.total)
+        mark = np.array([kernels.fingerprint(shard.first, best)], dtype=np.uint64)
+        return Tally(objective, n_base, n_rows, n_gw, changed, mark, held), Latents(index, r.astype(np.float32))
+
+    def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
+        plan, G = self._plan, self._n_concepts()
+        psi = author_prior.maximise(
+            tally.n_base, tally.n_rows, params.psi, self._pseudocounts(), plan.gamma * G, plan.author_sparsity, plan.author_backoff is not None
+        )
+        words = params.words
+        if tally.n_gw is not None:
+            assert isinstance(words, Words)
+            counts = plan._anchored(self.definitions_) + tally.n_gw
+            if plan._whole_table():
+                full = counts.toarray() + self._smooth(self.word_counts_)
+                phi = penalties.maximise(full, word_counts.phi_of(words, G), plan.word_sparsity, plan.overlap, self.distances_)
+                words = word_counts.lay_out_whole(phi, plan._dtype())
+            else:
+                words = word_counts.lay_out(counts, self._smooth(self.word_counts_), plan._dtype())
+        return Params(psi, words, tally.changed, np.append(params.seen, tally.fingerprint), np.append(params.held, tally.held))
+
+    def objective(self, tally: Tally, before: Params, after: Params) -> float:
+        """Eq. 4 at the params that the sweep used."""
+        plan, G = self._plan, self._n_concepts()
+        level = plan.author_backoff is not None
+        value = tally.objective + author_prior.log_penalty(before.psi, self._pseudocounts(), plan.gamma * G, plan.author_sparsity, level)
+        if tally.n_gw is not None and isinstance(before.words, Words) and G * self.n_keys_ <= TABLE:
+            phi = word_counts.phi_of(before.words, G)
+            value += float(np.sum((plan._anchored(self.definitions_).toarray() + self._smooth(self.word_counts_)) * np.log(phi)))
+            value += penalties.log_penalty(phi, plan.word_sparsity, plan.overlap, self.distances_)
+        return value
+
+    def done(self, params: Params) -> bool:
+        plan, held = self._plan, params.held
+        if len(params.seen) < 2:
+            return False
+        if plan.held_out and held[-1] < held[-2]:
+            return True
+        if plan.assign == "hard" and cycle_of(params.seen):
+            return True
+        return params.changed == 0 and (plan.stop == "assignments" or (plan.assign == "hard" and plan.credit == "whole"))
+
+    def _converged(self, state: Any) -> bool:
+        return self.done(state.params) if self._plan.stop == "assignments" else super()._converged(state)
+
+    # pieces of the verbs
+
+    def _scores(self, x: Sentences, rows: Rows, params: Params, keep: int, latents: Latents | None = None) -> tuple[np.ndarray, ...]:
+        """index, log joint, log prior, string (S, keep) and evidence (S,) of sentences."""
+        S, psi, words = len(x.document), params.psi, params.words
+        index, value, prior = np.empty((S, keep), dtype=np.int32), np.empty((S, keep)), np.empty((S, keep))
+        string, evidence = np.full((S, keep), -1, dtype=np.int32), np.empty(S)
+        side = (author_prior.effective_share(rows, psi), psi.base, log0(psi.base), rows.ptr, rows.row, rows.weight)
+        side = (*side, psi.own.indptr.astype(np.int64), psi.own.indices.astype(np.int64), psi.own.data)
+        if isinstance(words, Postings):
+            k: Strings = self.strings_
+            whole = np.float32(self._noise().whole)
+            made = (k.n_classes, words.ptr, words.string, words.gain, words.start, k.need, whole, k.owner)
+            kernels.mention_scores(x.ptr, x.keys, x.document, *made, *side, index, value, prior, string, evidence)
+            return index, value, prior, string, evidence
+        loo = latents is not None and self._plan.leave_one_out and self._plan._learns() and len(words.count) > 0 and len(params.seen) > 0
+        old = latents if latents is not None else Latents(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
+        own = words.count if loo else np.empty(0)
+        made = (x.ptr, x.keys, x.counts, x.document, words.ptr, words.concept, words.gain, words.slope)
+        kernels.multinomial_scores(*made, *side, old.index, old.r, own, words.smooth, words.total, index, value, prior, evidence)
+        # the term of the sentence alone, sum_w n log e_w (eq. 2 of word_counts)
+        alone = np.bincount(np.repeat(np.arange(S), np.diff(x.ptr)), weights=x.counts * np.log(words.smooth)[x.keys], minlength=S)
+        return index, value + alone[:, None], prior, string, evidence + alone
+
+    def _responsibilities(self, index: np.ndarray, value: Array, prior: Array) -> tuple[Array, float]:
+        """r of the kept concepts (eq. 1) and the log likelihood over them."""
+        top = value[:, :1]
+        if self.assign == "hard":
+            r = np.zeros_like(value)
+            r[:, 0] = index[:, 0] >= 0
+            return r, float(value[index[:, 0] >= 0, 0].sum())
+        r = np.exp((value - top) / self.temperature)
+        r /= r.sum(axis=1, keepdims=True)
+        return r, float((top[:, 0] + np.log(np.exp(value - top).sum(axis=1))).sum())
+
+    def _with_labels(
+        self, shard: Shard, params: Params, R: sp.csr_array, log_prior: Array, objective: float, value: Array
+    ) -> tuple[sp.csr_array, Array, float]:
+        """Sentences with given concepts: equal parts of each, whatever the words say; they enter the objective by their prior."""
+        n = np.diff(shard.label_ptr)
+        given = n > 0
+        d = np.repeat(shard.sentences.document, n)
+        W = author_prior.matrix(shard.rows, len(params.psi.constant)) @ params.psi.own
+        p = author_prior.effective_share(shard.rows, params.psi)[d] * params.psi.base[shard.labels] + np.asarray(W[d, shard.labels]).ravel()
+        S, G = R.shape
+        place = sp.csr_array((np.arange(1, R.nnz + 1), R.indices, R.indptr), shape=R.shape)
+        kept = np.repeat(~given, np.diff(R.indptr))
+        rows = np.concatenate([np.repeat(np.arange(S), np.diff(place.indptr))[kept], np.repeat(np.arange(S), n)])
+        columns = np.concatenate([R.indices[kept], shard.labels])
+        order = np.argsort(rows, kind="stable")
+        data = np.concatenate([R.data[kept], np.repeat(1.0 / np.maximum(n, 1), n)])[order]
+        logs = np.concatenate([log_prior[kept], np.log(p)])[order]
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=S))])
+        top = value[given]
+        mine = float(np.sum(np.logaddexp.reduce(top, axis=1))) if self._plan.assign == "soft" else float(top[:, 0].sum())
+        objective += float(np.sum(np.log(p) / np.repeat(np.maximum(n, 1), n))) - mine
+        return sp.csr_array((data, columns[order], ptr), shape=(S, G)), logs, objective
+
+    def _n_concepts(self) -> int:
+        return len(self.concept_ids_) + self._plan.null
+
+    def _noise(self) -> Noise:
+        return Noise(**(self._plan.noise or {}))
+
+    def _learns(self) -> bool:
+        return self.anchor is not None
+
+    def _whole_table(self) -> bool:
+        return bool(self.word_sparsity or self.overlap)
+
+    def _dtype(self) -> Any:
+        return np.float32 if self.single else np.float64
+
+    def _anchored(self, definitions: sp.csr_array) -> sp.csr_array:
+        return definitions if self.anchor is None else definitions * self.anchor
+
+    def _smooth(self, counts: Array) -> Array:
+        """e_w (eq. 1 of word_counts)."""
+        plan = self._plan
+        share = (counts + 0.5) / (counts + 0.5).sum() if plan.background else np.ones(len(counts))
+        return plan.smoothing * share * (1.0 if plan.anchor is None else plan.anchor)
+
+    def _pseudocounts(self) -> Array:
+        plan, G = self._plan, self._n_concepts()
+        m = np.ones(G) if plan.strength is None else np.append(np.asarray(plan.strength, dtype=float), [1.0] * plan.null)
+        return plan.gamma * m
+
+
+TABLE = 20_000_000  # cells of concepts x words that may be laid out whole: 160 MB
+
+
+def cycle_of(seen: np.ndarray) -> int:
+    """Sweeps after which hard assignments came back to where they had been; 0: they did not."""
+    before = np.flatnonzero(seen[:-1] == seen[-1]) if len(seen) else []
+    return len(seen) - 1 - int(before[-1]) if len(before) and len(seen) - 1 - before[-1] > 1 else 0
+
+
+def _sparse(index: np.ndarray, r: Array, prior: Array, G: int) -> tuple[sp.csr_array, Array]:
+    """r as CSR (S, G) and the log prior of its entries."""
+    kept = (index >= 0) & (r > 0)
+    ptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    return sp.csr_array((r[kept], index[kept], ptr), shape=(len(index), G)), prior[kept]

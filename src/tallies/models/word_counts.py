@@ -1,0 +1,88 @@
+"""The multinomial word side of the author-concept model: a concept is a law over words, from its definition and its sentences.
+
+    1.  phi_gw = (c_gw + e_w) / (N_g + E),    c = anchor * definitions + expected counts,   e = anchor * smoothing * m
+    2.  log P(s | g) = sum_w n_sw log((c_gw + e_w) / e_w) - L_s log(N_g + E) + sum_w n_sw log e_w
+
+(2) is sparse x sparse plus rank one plus a term of the sentence alone: nothing of size G x V is ever built. m is flat, or the
+frequency of each word in the corpus (background): then a concept without any words of its own is the background itself, and
+that is the null concept. The penalties F2 and overlap (in `penalties.py`) need the whole table, so they are for small ontologies.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from tallies.data.ontology import Ontology
+from tallies.data.text import tokenize
+from tallies.maths import Array
+
+
+class Words(NamedTuple):
+    """phi, laid out word by word for the kernel."""
+
+    ptr: np.ndarray  # (V+1,)
+    concept: np.ndarray  # (.,) int32, rising within a word
+    gain: np.ndarray  # (.,)  log((c + e) / e), or log phi where the table is whole
+    count: np.ndarray  # (.,)  c_gw; empty where the table is whole
+    slope: Array  # (G,)  -log(N_g + E); 0 where the table is whole
+    total: Array  # (G,)  N_g + E
+    smooth: Array  # (V,)  e_w; 1 where the table is whole
+
+
+def definition_counts(ontology: Ontology, vocabulary: Any, weight: float, synonyms: float = 0.0) -> sp.csr_array:
+    """(G, V) words of the names, and of the definitions at `weight`; a concept without a name has its definition at full weight.
+
+    Words are looked up as they are, or by their stem where the corpus was stemmed.
+    """
+    from tallies.models.mention import stem
+
+    place = {w: v for v, w in enumerate(vocabulary)}
+
+    def found(text: str) -> list[int]:
+        places = ((place.get(t), t) for t in tokenize(text))
+        return [v for v in (place.get(stem(t)) if p is None else p for p, t in places) if v is not None]
+
+    i, j, x = [], [], []
+    for g in range(len(ontology)):
+        name = found(ontology.names[g])
+        parts = [(name, 1.0), (found(ontology.definitions[g]) if weight or not name else [], weight if name else 1.0)]
+        parts += [(found(s), synonyms) for s in ontology.synonyms[g]] if synonyms else []
+        for places, w in parts:
+            i += [g] * len(places)
+            j += places
+            x += [w] * len(places)
+    return sp.csr_array((np.array(x, dtype=float), (np.array(i, dtype=np.int64), np.array(j, dtype=np.int64))), shape=(len(ontology), len(place)))
+
+
+def lay_out(counts: sp.csr_array, smooth: Array, dtype: Any) -> Words:
+    """Words from c (G, V) and e (V,), eq. 1."""
+    c = sp.csr_array(counts.T)
+    c.sum_duplicates()
+    c.sort_indices()
+    e = np.repeat(smooth, np.diff(c.indptr))
+    total = np.asarray(counts.sum(axis=1)).ravel() + smooth.sum()
+    return Words(c.indptr.astype(np.int64), c.indices.astype(np.int32), np.log1p(c.data / e).astype(dtype), c.data, -np.log(total), total, smooth)
+
+
+def lay_out_whole(phi: Array, dtype: Any) -> Words:
+    """Words from a whole table phi (G, V)."""
+    G, V = phi.shape
+    concept = np.tile(np.arange(G, dtype=np.int32), V)
+    ptr = np.arange(V + 1, dtype=np.int64) * G
+    return Words(ptr, concept, np.log(phi).T.ravel().astype(dtype), np.empty(0), np.zeros(G), np.ones(G), np.ones(V))
+
+
+def phi_of(words: Words, G: int) -> Array:
+    """The whole table (G, V): for small ontologies, samples and tests."""
+    V = len(words.smooth)
+    table = sp.csr_array((words.gain.astype(float), words.concept, words.ptr), shape=(V, G)).toarray().T
+    return np.exp(table + np.log(words.smooth) + words.slope[:, None])
+
+
+def row_of(words: Words, g: int) -> tuple[np.ndarray, Array]:
+    """Words that concept g has of its own, and their log odds against a concept without any."""
+    at = np.flatnonzero(words.concept == g)
+    return np.searchsorted(words.ptr, at, side="right") - 1, words.gain[at].astype(float)
