@@ -100,6 +100,7 @@ class AuthorConcept(ConceptUse, Estimator):
     author_backoff: float | None = 5.0  # sentences at which an author's own concepts weigh as much as everybody's; None: no common prior
     document_backoff: float | None = None  # the same of a document against its authors; None: documents have no concepts of their own
     null: bool = True  # whether a sentence may speak of none of the concepts
+    ontology_smoothing: float = 0.2  # share of a concept's prior lent to its parents when sentences are ranked
     noise: Any = None  # mention: a dict of `Noise` values that differ from the defaults
     smoothing: float = 1.0  # multinomial: pseudocount, of all background words together, or of each word
     background: bool = True  # multinomial: pseudocounts are spread like the words of the corpus
@@ -229,7 +230,7 @@ class AuthorConcept(ConceptUse, Estimator):
         plan, held = self._plan, params.held
         if len(params.seen) < 2:
             return False
-        if plan.held_out and held[-1] < held[-2]:
+        if plan.held_out and held[-1] < held[-2] - 1e-9 * abs(held[-2]):  # beyond rounding
             return True
         if plan.assign == "hard" and cycle_of(params.seen):
             return True

@@ -29,6 +29,7 @@ SEED: dict[str, Any] = {
     "author_backoff": None,
     "document_backoff": None,
     "null": False,
+    "ontology_smoothing": 0.0,
     "smoothing": 1e-8,
     "background": False,
     "definition_weight": 1.0,
@@ -114,6 +115,8 @@ def check_settings(plan: Any) -> None:
         value = getattr(plan, name)
         if value is not None and not value >= 0:
             raise ValueError(f"{name} must not be negative, got {value!r}")
+    if not 0 <= plan.ontology_smoothing <= 1:
+        raise ValueError(f"ontology_smoothing must be a share from 0 to 1, got {plan.ontology_smoothing!r}")
     if plan.keep < 1:
         raise ValueError(f"keep must be at least 1, got {plan.keep!r}")
     if not 0 <= plan.held_out < 1:
@@ -137,9 +140,9 @@ def sentences_of(corpus: Any) -> tuple[list[str], np.ndarray, Sequence[Any], lis
         raise DataError("expected a Corpus or a list of sentences, got one string; put it into a list")
     if not isinstance(corpus, Corpus):
         texts = list(corpus)
-        strange = next((t for t in texts if not isinstance(t, str)), None)
-        if strange is not None or not texts:
-            raise DataError(f"expected a Corpus or a list of sentences, got {'nothing' if not texts else f'an item {strange!r}'}")
+        strange = [t for t in texts if not isinstance(t, str)]
+        if strange or not texts:
+            raise DataError(f"expected a Corpus or a list of sentences, got {f'an item {strange[0]!r}' if texts else 'nothing'}")
         return texts, np.arange(len(texts)), range(len(texts)), [[] for _ in texts]
     if corpus.sentences is None or corpus.sentence_document is None:
         raise DataError("this Corpus has no sentences; make it with sentences=True, or with Corpus.from_pairs")
@@ -198,13 +201,14 @@ def _words_side(
         model.n_keys_ = len(model.strings_.keys)
         return Sentences(*mention.encode(texts, key_places(model)), None, document)
     counts = corpus if isinstance(corpus, Corpus) else Corpus.from_texts(texts, sentences=True)
-    X = sp.csr_array(counts.sentence_counts, dtype=float)
+    X = sp.csr_array(counts.sentence_counts, dtype=float, copy=True)  # the corpus stays as it is
+    X.sum_duplicates()
     model.vocabulary_ = np.asarray(counts.vocabulary, dtype=object)
     model.n_keys_ = X.shape[1]
     held: tuple[Any, ...] = ()
     if plan.held_out:
         rng = np.random.default_rng(model._seed())
-        out = sp.csr_array((rng.binomial(X.data.astype(np.int64), plan.held_out).astype(float), X.indices, X.indptr), shape=X.shape)
+        out = sp.csr_array((rng.binomial(X.data.astype(np.int64), plan.held_out).astype(float), X.indices.copy(), X.indptr.copy()), shape=X.shape)
         X = sp.csr_array(X - out)
         out.eliminate_zeros()
         X.eliminate_zeros()

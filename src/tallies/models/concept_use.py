@@ -55,13 +55,29 @@ class ConceptUse:
         rows = author_prior.rows_of(each, np.ones(len(each)), self.author_weight_, None, len(place))
         return encode(self, self._plan, texts, runs.astype(np.int64)), rows, list(texts)
 
-    def _score_all(self, x: Sentences, rows: Any, keep: int) -> tuple[np.ndarray, ...]:
+    def _ranking(self) -> Any:
+        """The params that rank: a part of each concept's common prior is lent to its parents, for a text that often speaks of
+        the parts of a thing will also speak of the thing. EM itself does not know of this; it changes no fit."""
+        t, psi = self._plan.ontology_smoothing, self.params_.psi
+        if not t:
+            return self.params_
+        cached = self.__dict__.get("_lent")
+        if cached is None or cached[0] is not psi:
+            lent = psi.base.copy()
+            for g, above in enumerate(self.concept_parents_):
+                if above:
+                    lent[g] -= t * psi.base[g]
+                    lent[above] += t * psi.base[g] / len(above)
+            self.__dict__["_lent"] = cached = (psi, psi._replace(base=lent))
+        return self.params_._replace(psi=cached[1])
+
+    def _score_all(self, x: Sentences, rows: Any, keep: int, params: Any) -> tuple[np.ndarray, ...]:
         """As `_scores`, block by block on all threads."""
         S = len(x.document)
         out: list[Any] = [np.empty((S, keep), np.int32), np.empty((S, keep)), np.empty((S, keep)), np.empty((S, keep), np.int32), np.empty(S)]
 
         def task(block: slice) -> None:
-            for whole, part in zip(out, self._scores(x.cut(block.start, block.stop, 0), rows, self.params_, keep), strict=True):
+            for whole, part in zip(out, self._scores(x.cut(block.start, block.stop, 0), rows, params, keep), strict=True):
                 whole[block] = part
 
         over_rows(task, S, max(BLOCK, S // 64))
@@ -72,21 +88,24 @@ class ConceptUse:
         x, rows, _ = self._ready(sentences, authors)
         G, null = len(self.concept_ids_), self._plan.null
         wide = min(max(keep, CANDIDATES) + null, G + null)
-        index, value, _, string, evidence = self._score_all(x, rows, wide)
+        params = self._ranking()
+        index, value, _, string, evidence = self._score_all(x, rows, wide, params)
         p = np.exp(value - evidence[:, None])
         none = np.where(index == G, p, 0.0).sum(axis=1) if null else np.zeros(len(p))
         p[index == G] = 0.0
         order = -p
         if self._plan.words == "mention":
             k, strength = self.strings_, np.zeros_like(p)
-            prior = author_prior.effective_share(rows, self.params_.psi)[x.document] * self.params_.psi.base[G]
+            prior = author_prior.effective_share(rows, params.psi)[x.document] * params.psi.base[G]
             kernels.compete(x.ptr, x.keys, k.n_classes, k.word_ptr, np.ascontiguousarray(k.words[:, 0]), index, value, string, log0(prior), strength)
             order = -strength
         order = np.where((index == G) | (index < 0), np.inf, order)
         best = np.argsort(order, axis=1, kind="stable")[:, :keep]
         take = lambda a: np.take_along_axis(a, best, axis=1)  # noqa: E731
         index, p, string, gone = take(index), take(p), take(string), np.isinf(take(order))
-        return np.where(gone, -1, index), np.where(gone, 0.0, p), string, none
+        lack = ((0, 0), (0, keep - index.shape[1]))  # an ontology of fewer concepts than asked for
+        index, p, string = np.where(gone, -1, index), np.where(gone, 0.0, p), np.where(gone, -1, string)
+        return np.pad(index, lack, constant_values=-1), np.pad(p, lack), np.pad(string, lack, constant_values=-1), none
 
     def rank(self, sentences: Any, authors: Any = None, k: int = 10) -> tuple[np.ndarray, Array]:
         """Ids (S, k) and probabilities (S, k) of the best concepts of each sentence; None and 0 where there are fewer.
@@ -129,7 +148,7 @@ class ConceptUse:
 
         g = self._place(concept)
         x, rows, _ = self._ready([sentence], None if authors is None else [clean_names(authors)])
-        psi = self.params_.psi
+        psi = self._ranking().psi
         p = author_prior.effective_share(rows, psi)[0] * psi.base + np.asarray((author_prior.matrix(rows, len(psi.constant)) @ psi.own).todense())[0]
         parts = [("prior", float(np.log(p[g]) - (np.log(p[-1]) if self._plan.null else 0.0)))]
         if self._plan.words == "mention":
@@ -232,7 +251,7 @@ class ConceptUse:
     def log_prob(self, sentences: Any, authors: Any = None) -> Array:
         """log P(words of each sentence | authors); with mentions, its log odds against sentences in general."""
         x, rows, _ = self._ready(sentences, authors)
-        return self._score_all(x, rows, 1)[4]
+        return self._score_all(x, rows, 1, self.params_)[4]
 
     def document_log_likelihood(self, corpus: Any) -> Array:
         """log sum_g P(g | d) prod_s P(s | g) of each document, as if all its sentences spoke of one concept (eq. 8 of the note)."""
@@ -286,4 +305,4 @@ class ConceptUse:
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()  # type: ignore[misc]
-        return {k: v for k, v in state.items() if k not in ("_places", "_lineage")}
+        return {k: v for k, v in state.items() if k not in ("_places", "_lineage", "_lent")}
