@@ -1,5 +1,7 @@
 """Each kernel against a plain NumPy twin on small random cases."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,7 +16,7 @@ def prior_side(rng, D=4, G=7, R=5):
     own = sp.random_array((R, G), density=0.4, rng=rng, format="csr")
     psi = Psi(rng.dirichlet(np.ones(G)), rng.random(R), own)
     ptr = np.concatenate([[0], np.cumsum(rng.integers(1, 4, D))])
-    row = np.concatenate([rng.choice(R, b - a, replace=False) for a, b in zip(ptr[:-1], ptr[1:], strict=True)])
+    row = np.concatenate([rng.choice(R, b - a, replace=False) for a, b in pairwise(ptr)])
     rows = Rows(rng.random(D) * 0.5, ptr, row, rng.random(len(row)))
     W = sp.csr_array((rows.weight, row, ptr), shape=(D, R)).toarray()
     dense = rows.share[:, None] * psi.base + W @ (psi.constant[:, None] * psi.base + own.toarray())
@@ -71,7 +73,7 @@ def test_leave_one_out_takes_a_sentence_out_of_the_counts_it_is_in():
     old = np.tile(np.arange(G, dtype=np.int32), (S, 1)), r
     made = (words.ptr, words.concept, words.gain, words.slope)
     kernels.multinomial_scores(
-        X.indptr, X.indices, X.data, document, *made, *side, *old, words.count, smooth, words.total, index, value, prior, evidence
+        X.indptr, X.indices, X.data, document, *made, *side, *old, words.counts, smooth, words.total, index, value, prior, evidence
     )
     for s in range(S):
         x = X.toarray()[s]
@@ -162,7 +164,9 @@ def test_held_out_words_are_foretold_by_the_mixture():
     words = lay_out(counts, smooth, np.float64)
     r = rng.dirichlet(np.ones(G), S)
     index = np.tile(np.arange(G, dtype=np.int32), (S, 1))
-    found = kernels.held_out_words(H.indptr, H.indices, H.data, index, r, words.ptr, words.concept, words.count, smooth, words.total)
+    found = kernels.held_out_words(
+        H.indptr, H.indices, H.data, index, r, words.ptr, words.concept, words.counts, smooth, words.total
+    )
     assert found == pytest.approx(float(np.sum(H.toarray() * np.log(r @ phi_of(words, G)))), rel=1e-12)
 
 

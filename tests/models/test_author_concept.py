@@ -15,6 +15,7 @@ from tallies.models import author_prior, penalties, word_counts
 from tallies.models.author_concept import AuthorConcept, cycle_of
 from tallies.models.mention import Noise, learn_words
 
+TEXT = "cell death gene expression growth apoptosis of mice liver was seen cells genes expressed"
 WORDS = np.array(sorted(f"w{chr(97 + i)}{chr(97 + j)}" for i in range(6) for j in range(5)))
 
 
@@ -34,7 +35,9 @@ def simulated(rng, documents=30, sentences=8, G=5, A=6, length=6, concentration=
     # every word in some sentence, so that the vocabulary is all of WORDS
     pairs.append(("d0", " ".join(WORDS)))
     definitions = [" ".join(rng.choice(WORDS, size=12 + g, p=phi[g])) for g in range(G)]  # of unequal length: no ties
-    ontology = Ontology([f"g{g}" for g in range(G)], [""] * G, definitions, parents=[[], *([f"g{(g - 1) // 2}"] for g in range(1, G))])
+    ontology = Ontology(
+        [f"g{g}" for g in range(G)], [""] * G, definitions, parents=[[], *([f"g{(g - 1) // 2}"] for g in range(1, G))]
+    )
     corpus = Corpus.from_pairs(pairs, who)
     return corpus, ontology, psi, phi, np.array(truth)
 
@@ -77,7 +80,7 @@ def test_the_seed_preset_is_the_dense_transcription(seed):
     for t, (best, *_) in enumerate(dense[:-1]):  # a fingerprint for every sweep; the assignments themselves of the last
         assert model.params_.seen[t] == kernels.fingerprint(0, best)
     assert (model.assignments_ == np.array(ontology.ids)[dense[-2][0]]).all()
-    best, value, lp_Gw, PGD = dense[-1]
+    _, _, lp_Gw, PGD = dense[-1]
     np.testing.assert_allclose(np.log(word_counts.phi_of(model.params_.words, len(ontology))), lp_Gw, rtol=1e-10)
     LPSG = lp_Gw @ corpus.sentence_counts.toarray().T
     expected = np.logaddexp.reduce(LPSG.T + np.log(PGD)[corpus.sentence_document], axis=1)
@@ -86,7 +89,16 @@ def test_the_seed_preset_is_the_dense_transcription(seed):
     np.testing.assert_allclose(model.document_log_likelihood(corpus), np.logaddexp.reduce(total, axis=1), rtol=1e-10)
 
 
-EXACT = {"words": "multinomial", "anchor": 1.0, "smoothing": 0.05, "background": False, "null": False, "leave_one_out": False, "single": False, "ontology_smoothing": 0.0}
+EXACT = {
+    "words": "multinomial",
+    "anchor": 1.0,
+    "smoothing": 0.05,
+    "background": False,
+    "null": False,
+    "leave_one_out": False,
+    "single": False,
+    "ontology_smoothing": 0.0,
+}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +131,7 @@ def test_soft_em_with_split_credit_never_lowers_the_penalised_objective(options)
 def test_mention_em_never_lowers_its_objective():
     concepts = Ontology(["x", "y", "z"], ["cell death", "gene expression", "growth"], synonyms=[["apoptosis"], ["expression"], []])
     rng = np.random.default_rng(0)
-    words = np.array("cell death gene expression growth apoptosis of mice liver was seen cells genes expressed".split())
+    words = np.array(TEXT.split())
     pairs = [(f"d{i // 6}", " ".join(rng.choice(words, 5))) for i in range(120)]
     corpus = Corpus.from_pairs(pairs, [(f"d{i}", f"a{i % 4}") for i in range(20)])
     model = AuthorConcept(tol=None, max_iter=100, document_backoff=3.0).fit(corpus, concepts)
@@ -130,7 +142,9 @@ def test_the_posterior_is_that_of_enumeration():
     corpus, ontology, *_ = simulated(np.random.default_rng(1), documents=8)
     model = AuthorConcept(**EXACT).fit(corpus, ontology)
     phi, psi = word_counts.phi_of(model.params_.words, 5), model.params_.psi
-    ids, p = model.rank([f"{WORDS[0]} {WORDS[3]} {WORDS[3]}", "unknown words only"], authors=[["author 1", "author 2"], ["nobody"]], k=5)
+    ids, p = model.rank(
+        [f"{WORDS[0]} {WORDS[3]} {WORDS[3]}", "unknown words only"], authors=[["author 1", "author 2"], ["nobody"]], k=5
+    )
     place = {a: i for i, a in enumerate(model.authors_)}
     prior = np.zeros(5)
     for a in ("author 1", "author 2"):
@@ -146,12 +160,24 @@ def test_the_posterior_is_that_of_enumeration():
 
 def test_mention_log_odds_are_those_of_the_equations():
     concepts = Ontology(["x", "y"], ["programmed cell death", "P-body"], synonyms=[["apoptosis", "cell suicide"], []])
-    texts = ["Programmed deaths of a cell were seen", "apoptotic cells", "body weight", "cell cycle", "P-bodies in cells", "nothing at all"]
+    texts = [
+        "Programmed deaths of a cell were seen",
+        "apoptotic cells",
+        "body weight",
+        "cell cycle",
+        "P-bodies in cells",
+        "nothing at all",
+    ]
     model = AuthorConcept(tol=None, max_iter=1, ontology_smoothing=0.0).fit(texts, concepts)
     S, n = len(texts), Noise()
-    b = lambda count: (count + 0.5) / (S + 1)  # noqa: E731
-    h = lambda surface, stem, prefix: max(-np.log(b(surface)), np.log(n.stem) - np.log(b(stem)), np.log(n.prefix) - np.log(b(prefix)))  # noqa: E731
-    # sentence 0 has programmed, death and cell, of which only "programmed"/"death" are no neighbours of "cell" in the string's order
+
+    def b(count):
+        return (count + 0.5) / (S + 1)
+
+    def h(surface, stem, prefix):
+        return max(-np.log(b(surface)), np.log(n.stem) - np.log(b(stem)), np.log(n.prefix) - np.log(b(prefix)))
+
+    # sentence 0 has all three words, in an order in which none are neighbours as in the string
     found = h(1, 1, 1) + h(4, 4, 4) + h(1, 1, 1) + n.whole
     parts = model.explain(texts[0], "x").set_index("what").log_odds
     assert parts.drop("prior").sum() == pytest.approx(found, rel=1e-6)
@@ -171,9 +197,13 @@ def test_mention_log_odds_are_those_of_the_equations():
 def test_authors_and_words_are_recovered_and_split_credit_is_better_than_whole():
     errors = {"split": [], "whole": []}
     for seed in range(3):
-        corpus, ontology, psi, phi, truth = simulated(np.random.default_rng(seed), documents=250, sentences=12, length=10, concentration=0.2)
+        corpus, ontology, psi, phi, _ = simulated(
+            np.random.default_rng(seed), documents=250, sentences=12, length=10, concentration=0.2
+        )
         for credit in errors:
-            model = AuthorConcept(**{**EXACT, "author_backoff": None, "gamma": 1e-3, "credit": credit, "tol": 1e-7, "max_iter": 300})
+            model = AuthorConcept(
+                **{**EXACT, "author_backoff": None, "gamma": 1e-3, "credit": credit, "tol": 1e-7, "max_iter": 300}
+            )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model.fit(corpus, ontology)
@@ -187,7 +217,11 @@ def test_authors_and_words_are_recovered_and_split_credit_is_better_than_whole()
 
 def test_shards_and_order_of_documents_do_not_matter(monkeypatch):
     corpus, ontology, *_ = simulated(np.random.default_rng(2))
-    for options in ({**EXACT, "document_backoff": 3.0}, {**EXACT, "assign": "hard"}, {"words": "multinomial", "anchor": 5.0, "held_out": 0.2, "single": False}):
+    for options in (
+        {**EXACT, "document_backoff": 3.0},
+        {**EXACT, "assign": "hard"},
+        {"words": "multinomial", "anchor": 5.0, "held_out": 0.2, "single": False},
+    ):
         fits = []
         for rows in (10_000, 25):
             monkeypatch.setattr(AuthorConcept, "shard_rows", rows)
@@ -237,7 +271,7 @@ def test_labels_fix_the_prior_and_teach_words():
     loudest = max(t for _, w, t in learned if w in filler)
     assert min(t for _, w, t in learned if w not in filler) > loudest + 1.0
     model = AuthorConcept().fit(texts, concepts, labels=labels)
-    ids, p = model.rank(["the probe hybridizes", "a postnatal day"], k=1)
+    ids, _ = model.rank(["the probe hybridizes", "a postnatal day"], k=1)
     assert ids.ravel().tolist() == ["y", "x"]
     assert AuthorConcept().fit(texts, concepts).rank(["the probe hybridizes"], k=1)[1][0, 0] == 0
     with pytest.warns(DataWarning, match="not in the ontology"):
@@ -346,7 +380,7 @@ def test_odd_but_usable_input():
     corpus = Corpus.from_pairs(texts, [("d1", "Ann "), ("d1", "Ann"), ("d3", "Bob")])
     model = AuthorConcept().fit(corpus, GOOD)
     assert model.authors_.tolist() == ["Ann", "Bob"]
-    ids, p = model.rank(["", "!!", "cell death"], authors=[[], ["", None], ["unknown"]], k=3)
+    ids, _ = model.rank(["", "!!", "cell death"], authors=[[], ["", None], ["unknown"]], k=3)
     assert ids[:2].tolist() == [[None] * 3] * 2
     assert ids[2, 0] == "x"
     assert author_prior.rows_of([[]], np.ones(1), None, None, 0).share.tolist() == [1.0]

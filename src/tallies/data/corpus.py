@@ -110,7 +110,8 @@ class Corpus:
     ) -> Corpus:
         """From pairs (document, sentence) and (document, author), as lists or two-column tables; sentences are taken as they are.
 
-        >>> corpus = Corpus.from_pairs([("d1", "Cells die."), ("d1", "Cells grow."), ("d2", "Genes act.")], [("d1", "Ann"), ("d1", "Bob")])
+        >>> sentences = [("d1", "Cells die."), ("d1", "Cells grow."), ("d2", "Genes act.")]
+        >>> corpus = Corpus.from_pairs(sentences, [("d1", "Ann"), ("d1", "Bob")])
         >>> corpus.sentences, corpus.authors
         (['Cells die.', 'Cells grow.', 'Genes act.'], [('Ann', 'Bob'), ()])
         """
@@ -144,7 +145,11 @@ class Corpus:
         ids: list[str] = []
         authors: list[tuple[str, ...]] = []
         kept: list[str] = []
-        rows, home, flat = array("q", [0]), array("q"), array("i")  # ends of sentences (or documents) in `flat`, their documents, words
+        rows, home, flat = (
+            array("q", [0]),
+            array("q"),
+            array("i"),
+        )  # ends of sentences (or documents) in `flat`, their documents, words
         for d, document in enumerate(stream):
             ids.append(document.id)
             authors.append(document.authors)
@@ -164,7 +169,9 @@ class Corpus:
         if not ids:
             raise DataError("expected at least one text, got none; check the path or the collection")
         S, V = len(home), len(place)
-        pieces = sp.csr_array((np.ones(len(flat), dtype=np.int64), np.frombuffer(flat, dtype=np.int32).copy(), np.array(rows)), shape=(S, V))
+        pieces = sp.csr_array(
+            (np.ones(len(flat), dtype=np.int64), np.frombuffer(flat, dtype=np.int32).copy(), np.array(rows)), shape=(S, V)
+        )
         pieces.sum_duplicates()
         doc = np.array(home, dtype=np.int64)
         counts = pieces

@@ -56,7 +56,9 @@ class Ontology:
         if set(sizes.values()) != {n}:
             raise DataError(f"an ontology needs one entry per id in every list; there are {n} ids, but {sizes}")
         if n == 0:
-            raise DataError("an ontology needs at least one concept, but none was given" + "".join(f"; {p}" for p in self.problems[:3]))
+            raise DataError(
+                "an ontology needs at least one concept, but none was given" + "".join(f"; {p}" for p in self.problems[:3])
+            )
         if len(self._places) < n:
             twice = sorted({c for c in self.ids if self.ids.count(c) > 1})[:5] if n < 5000 else "several"
             raise DataError(f"ids of concepts must differ, but {twice} occur more than once; merge or rename them")
@@ -129,7 +131,10 @@ class Ontology:
         problems = [f"row {i + 1}: no id; left out" for i, c in enumerate(ids) if not c]
         keep = [i for i, c in enumerate(ids) if c]
         name, definition, synonyms, parents = (column(c) for c in COLUMNS[1:])
-        terms = [_Term(ids[i], i + 1, _text(name[i]), _text(definition[i]), [(s, "") for s in _items(synonyms[i])], _items(parents[i])) for i in keep]
+        terms = [
+            _Term(ids[i], i + 1, _text(name[i]), _text(definition[i]), [(s, "") for s in _items(synonyms[i])], _items(parents[i]))
+            for i in keep
+        ]
         return _assemble(terms, problems)
 
     @classmethod
@@ -192,7 +197,7 @@ class Ontology:
         return sp.csr_array((np.ones(ptr[-1]), np.concatenate(rows), ptr), shape=(len(self), len(self)))
 
     def distances(self) -> np.ndarray:
-        """(G, G) steps between concepts along parent links, either way; concepts that no path joins are one step beyond the farthest."""
+        """(G, G) steps between concepts along parent links, either way; where no path joins them, one more than the farthest."""
         from scipy.sparse.csgraph import shortest_path
 
         steps = shortest_path(self.links, directed=False, unweighted=True)
@@ -200,7 +205,9 @@ class Ontology:
         return np.where(reached, steps, steps[reached].max() + 1)
 
     def __repr__(self) -> str:
-        return f"Ontology({len(self):,} concepts, {sum(map(len, self.synonyms)):,} synonyms, {len(self.obsolete):,} obsolete left out)"
+        return (
+            f"Ontology({len(self):,} concepts, {sum(map(len, self.synonyms)):,} synonyms, {len(self.obsolete):,} obsolete left out)"
+        )
 
 
 class _Term:
@@ -228,7 +235,8 @@ def _parse_obo(text: str) -> Ontology:
 
 def _stanzas(text: str) -> Iterator[tuple[int, list[tuple[int, str]]]]:
     """The [Term] stanzas as (line, [(line, text)]); headers, [Typedef] and [Instance] are passed over."""
-    start, body, wanted = 0, [], False
+    start, wanted = 0, False
+    body: list[tuple[int, str]] = []
     for number, raw in enumerate(text.split("\n"), 1):
         row = raw.strip()
         if row.startswith("["):
@@ -284,13 +292,16 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True, e
             continue
         if term.id in living:
             first = living[term.id]
-            problems.append(f"line {term.line}: id {term.id} was defined at line {first.line}; its synonyms and parents were joined to the first")
+            problems.append(f"line {term.line}: id {term.id} was defined at line {first.line}; the second was joined to the first")
             first.synonyms += [(term.name, ""), *term.synonyms] if term.name != first.name else term.synonyms
             first.parents += term.parents
             continue
         living[term.id] = term
         if named and not term.name:
-            problems.append(f"line {term.line}: {term.id} has no name; " + ("its first synonym is used" if term.synonyms else "it can only be found by its definition"))
+            problems.append(
+                f"line {term.line}: {term.id} has no name; "
+                + ("its first synonym is used" if term.synonyms else "it can only be found by its definition")
+            )
             term.name = term.synonyms[0][0] if term.synonyms else ""
     alternatives = {a: t.id for t in living.values() for a in t.alternatives if a not in living}
     gone = [t for t in terms if t.obsolete and t.id not in living]
@@ -307,13 +318,19 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True, e
         t.parents = list(dict.fromkeys(alternatives.get(p, p) for p in t.parents))
         strange = [p for p in t.parents if p not in living]
         if strange:
-            problems.append(f"line {t.line}: {t.id} names parents that are not here: {', '.join(strange[:3])}; the links were dropped")
+            problems.append(
+                f"line {t.line}: {t.id} names parents that are not here: {', '.join(strange[:3])}; the links were dropped"
+            )
             t.parents = [p for p in t.parents if p in living]
     if not living and empty_ok:
-        raise FileError("expected an OBO file with [Term] stanzas, but found no usable term" + "".join(f"; {p}" for p in problems[:3]))
+        raise FileError(
+            "expected an OBO file with [Term] stanzas, but found no usable term" + "".join(f"; {p}" for p in problems[:3])
+        )
     problems += _cycles(living)
     if problems:
-        warnings.warn(f"{len(problems)} problems while reading the ontology, such as: {problems[0]}; see .problems", DataWarning, stacklevel=4)
+        warnings.warn(
+            f"{len(problems)} problems while reading the ontology, such as: {problems[0]}; see .problems", DataWarning, stacklevel=4
+        )
     values = list(living.values())
     return Ontology(
         list(living),
@@ -330,7 +347,7 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True, e
 
 def _cycles(living: dict[str, _Term]) -> list[str]:
     """Report concepts that are their own ancestors; the links stay, and walks along them end where they began."""
-    below = {c: 0 for c in living}  # children not yet removed
+    below = dict.fromkeys(living, 0)  # children not yet removed
     for t in living.values():
         for p in t.parents:
             below[p] += 1

@@ -2,9 +2,9 @@
 
     document d -> author a                one of the authors of d, uniformly; by back-off the document itself, or all authors
     author a -> concept g ~ psi_a         what the author writes about
-    concept g -> words of a sentence      a noisy mention of one of its strings (`mention.py`), or draws from phi_g (`word_counts.py`)
+    concept g -> words of a sentence      a noisy mention of one of its strings (`mention`), or draws from phi_g (`word_counts`)
 
-    1.  r_sg = P(g | d) P(s | g) / sum_h P(h | d) P(s | h)      soft; hard: 1 for the best g, else 0; temperature T: to the power 1/T
+    1.  r_sg = P(g | d) P(s | g) / sum_h P(h | d) P(s | h)      soft, to the power 1/T; hard: 1 for the best g, else 0
     2.  P(g | d) = share_d base_g + sum_r W_dr psi_rg            the mixture of `author_prior.py`
     3.  psi from the expected sentences of each author, phi from r'X + definitions + pseudocounts
     4.  objective = sum_s log sum_g P(g | d) P(s | g) + log priors + lambda1 F1(psi) + lambda2 F2(phi) - omega overlap(phi)
@@ -27,15 +27,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tallies.data.ontology import Ontology
-from tallies.errors import DataError
 from tallies.estimator import Estimator
 from tallies.kernels import author_concept as kernels
-from tallies.maths import Array, log0
+from tallies.maths import Array
 from tallies.models import author_prior, penalties, word_counts
 from tallies.models.author_prior import Psi, Rows
 from tallies.models.concept_door import SEED, Sentences, door
+from tallies.models.concept_scores import TABLE, ConceptScores, as_sparse
 from tallies.models.concept_use import ConceptUse
-from tallies.models.mention import Noise, Postings, Strings, postings
+from tallies.models.mention import Postings, Strings, postings
 from tallies.models.word_counts import Words
 
 NULL_START = 0.2  # prior of "none of these" before the first sweep; EM finds its own
@@ -63,7 +63,7 @@ class Params(NamedTuple):
 
 
 class Latents(NamedTuple):
-    index: NDArray[np.int32]  # (S, keep)  best concepts of each sentence; -1: fewer
+    best: NDArray[np.int32]  # (S, keep)  best concepts of each sentence; -1: fewer
     r: NDArray[np.float32]  # (S, keep)  their responsibilities, eq. 1
 
 
@@ -78,7 +78,7 @@ class Tally(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class AuthorConcept(ConceptUse, Estimator):
+class AuthorConcept(ConceptUse, ConceptScores, Estimator):
     """Which concept of an ontology each sentence speaks of, learned from names, synonyms, raw sentences and their authors.
 
     >>> from tallies.data.corpus import Corpus
@@ -93,14 +93,21 @@ class AuthorConcept(ConceptUse, Estimator):
     words: Literal["mention", "multinomial"] = "mention"  # how a concept makes the words of a sentence
     assign: Literal["soft", "hard"] = "soft"  # eq. 1
     credit: Literal["split", "whole"] = "split"  # of a sentence among the authors of its document
-    preset: Literal["seed"] | None = None  # "seed": hard, whole credit, bag of definition words, pseudocount 1e-8; overrides the rest
+    preset: Literal["seed"] | None = (
+        None  # "seed": hard, whole credit, bag of definition words, pseudocount 1e-8; overrides the rest
+    )
     temperature: float = 1.0  # of the soft assignment
     gamma: float = 0.02  # pseudocount of every concept, for every author or (with back-off) for all of them
     strength: Any = None  # (G,) factors on gamma, one a concept: which concepts are expected more
-    author_backoff: float | None = 5.0  # sentences at which an author's own concepts weigh as much as everybody's; None: no common prior
-    document_backoff: float | None = None  # the same of a document against its authors; None: documents have no concepts of their own
+    author_backoff: float | None = (
+        5.0  # sentences at which an author's own concepts weigh as much as everybody's; None: no common prior
+    )
+    document_backoff: float | None = (
+        None  # the same of a document against its authors; None: documents have no concepts of their own
+    )
     null: bool = True  # whether a sentence may speak of none of the concepts
-    ontology_smoothing: float = 0.2  # share of a concept's prior lent to its parents when sentences are ranked
+    ontology_smoothing: float = 0.3  # share of a concept's prior lent to its parents when sentences are ranked
+    several: bool = True  # mention: a sentence may speak of several concepts, so that only those that share words compete for ranks
     noise: Any = None  # mention: a dict of `Noise` values that differ from the defaults
     smoothing: float = 1.0  # multinomial: pseudocount, of all background words together, or of each word
     background: bool = True  # multinomial: pseudocounts are spread like the words of the corpus
@@ -142,6 +149,10 @@ class AuthorConcept(ConceptUse, Estimator):
         self.cycle_ = cycle_of(state.params.seen)
         return self
 
+    @classmethod
+    def _records(cls) -> list[type]:
+        return [*super()._records(), Strings]  # strings_ is the only record that no other one holds
+
     @property
     def _plan(self) -> AuthorConcept:
         """The settings in force: this model, or the preset it names."""
@@ -180,28 +191,36 @@ class AuthorConcept(ConceptUse, Estimator):
 
     def sweep(self, shard: Shard, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
         plan, G = self._plan, self._n_concepts()
-        index, value, prior, _, _ = self._scores(shard.sentences, shard.rows, params, latents.index.shape[1], latents)
+        index, value, prior, _, _ = self._scores(shard.sentences, shard.rows, params, latents.best.shape[1], latents)
         r, objective = plan._responsibilities(index, value, prior)
-        R, log_prior = _sparse(index, r, prior, G)
+        R, log_prior = as_sparse(index, r, prior, G)
         if len(shard.labels):
             R, log_prior, objective = self._with_labels(shard, params, R, log_prior, objective, value)
         n_base, n_rows = author_prior.credit(shard.rows, params.psi, shard.sentences.document, R, log_prior, plan.credit == "whole")
         x = shard.sentences
         n_gw = sp.csr_array(R.T @ x.matrix(self.n_keys_)) if plan.words == "multinomial" and plan._learns() else None
         best = index[:, 0]
-        changed = int(np.sum(best != latents.index[:, 0]))
+        changed = int(np.sum(best != latents.best[:, 0]))
         held = 0.0
         if x.held_keys is not None:
             assert isinstance(params.words, Words)
             w = params.words
-            held = kernels.held_out_words(x.held_ptr, x.held_keys, x.held_counts, index, r, w.ptr, w.concept, w.count, w.smooth, w.total)
+            held = kernels.held_out_words(
+                x.held_ptr, x.held_keys, x.held_counts, index, r, w.ptr, w.concept, w.counts, w.smooth, w.total
+            )
         mark = np.array([kernels.fingerprint(shard.first, best)], dtype=np.uint64)
         return Tally(objective, n_base, n_rows, n_gw, changed, mark, held), Latents(index, r.astype(np.float32))
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
         plan, G = self._plan, self._n_concepts()
         psi = author_prior.maximise(
-            tally.n_base, tally.n_rows, params.psi, self._pseudocounts(), plan.gamma * G, plan.author_sparsity, plan.author_backoff is not None
+            tally.n_base,
+            tally.n_rows,
+            params.psi,
+            self._pseudocounts(),
+            plan.gamma * G,
+            plan.author_sparsity,
+            plan.author_backoff is not None,
         )
         words = params.words
         if tally.n_gw is not None:
@@ -219,7 +238,9 @@ class AuthorConcept(ConceptUse, Estimator):
         """Eq. 4 at the params that the sweep used."""
         plan, G = self._plan, self._n_concepts()
         level = plan.author_backoff is not None
-        value = tally.objective + author_prior.log_penalty(before.psi, self._pseudocounts(), plan.gamma * G, plan.author_sparsity, level)
+        value = tally.objective + author_prior.log_penalty(
+            before.psi, self._pseudocounts(), plan.gamma * G, plan.author_sparsity, level
+        )
         if tally.n_gw is not None and isinstance(before.words, Words) and G * self.n_keys_ <= TABLE:
             phi = word_counts.phi_of(before.words, G)
             value += float(np.sum((plan._anchored(self.definitions_).toarray() + self._smooth(self.word_counts_)) * np.log(phi)))
@@ -239,105 +260,9 @@ class AuthorConcept(ConceptUse, Estimator):
     def _converged(self, state: Any) -> bool:
         return self.done(state.params) if self._plan.stop == "assignments" else super()._converged(state)
 
-    # pieces of the verbs
-
-    def _scores(self, x: Sentences, rows: Rows, params: Params, keep: int, latents: Latents | None = None) -> tuple[np.ndarray, ...]:
-        """index, log joint, log prior, string (S, keep) and evidence (S,) of sentences."""
-        S, psi, words = len(x.document), params.psi, params.words
-        index, value, prior = np.empty((S, keep), dtype=np.int32), np.empty((S, keep)), np.empty((S, keep))
-        string, evidence = np.full((S, keep), -1, dtype=np.int32), np.empty(S)
-        side = (author_prior.effective_share(rows, psi), psi.base, log0(psi.base), rows.ptr, rows.row, rows.weight)
-        side = (*side, psi.own.indptr.astype(np.int64), psi.own.indices.astype(np.int64), psi.own.data)
-        if isinstance(words, Postings):
-            k: Strings = self.strings_
-            whole = np.float32(self._noise().whole)
-            made = (k.n_classes, words.ptr, words.string, words.gain, words.start, k.need, whole, k.owner)
-            kernels.mention_scores(x.ptr, x.keys, x.document, *made, *side, index, value, prior, string, evidence)
-            return index, value, prior, string, evidence
-        loo = latents is not None and self._plan.leave_one_out and self._plan._learns() and len(words.count) > 0 and len(params.seen) > 0
-        old = latents if latents is not None else Latents(np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
-        own = words.count if loo else np.empty(0)
-        made = (x.ptr, x.keys, x.counts, x.document, words.ptr, words.concept, words.gain, words.slope)
-        kernels.multinomial_scores(*made, *side, old.index, old.r, own, words.smooth, words.total, index, value, prior, evidence)
-        # the term of the sentence alone, sum_w n log e_w (eq. 2 of word_counts)
-        alone = np.bincount(np.repeat(np.arange(S), np.diff(x.ptr)), weights=x.counts * np.log(words.smooth)[x.keys], minlength=S)
-        return index, value + alone[:, None], prior, string, evidence + alone
-
-    def _responsibilities(self, index: np.ndarray, value: Array, prior: Array) -> tuple[Array, float]:
-        """r of the kept concepts (eq. 1) and the log likelihood over them."""
-        top = value[:, :1]
-        if self.assign == "hard":
-            r = np.zeros_like(value)
-            r[:, 0] = index[:, 0] >= 0
-            return r, float(value[index[:, 0] >= 0, 0].sum())
-        r = np.exp((value - top) / self.temperature)
-        r /= r.sum(axis=1, keepdims=True)
-        return r, float((top[:, 0] + np.log(np.exp(value - top).sum(axis=1))).sum())
-
-    def _with_labels(
-        self, shard: Shard, params: Params, R: sp.csr_array, log_prior: Array, objective: float, value: Array
-    ) -> tuple[sp.csr_array, Array, float]:
-        """Sentences with given concepts: equal parts of each, whatever the words say; they enter the objective by their prior."""
-        n = np.diff(shard.label_ptr)
-        given = n > 0
-        d = np.repeat(shard.sentences.document, n)
-        W = author_prior.matrix(shard.rows, len(params.psi.constant)) @ params.psi.own
-        p = author_prior.effective_share(shard.rows, params.psi)[d] * params.psi.base[shard.labels] + np.asarray(W[d, shard.labels]).ravel()
-        S, G = R.shape
-        place = sp.csr_array((np.arange(1, R.nnz + 1), R.indices, R.indptr), shape=R.shape)
-        kept = np.repeat(~given, np.diff(R.indptr))
-        rows = np.concatenate([np.repeat(np.arange(S), np.diff(place.indptr))[kept], np.repeat(np.arange(S), n)])
-        columns = np.concatenate([R.indices[kept], shard.labels])
-        order = np.argsort(rows, kind="stable")
-        data = np.concatenate([R.data[kept], np.repeat(1.0 / np.maximum(n, 1), n)])[order]
-        logs = np.concatenate([log_prior[kept], np.log(p)])[order]
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=S))])
-        top = value[given]
-        mine = float(np.sum(np.logaddexp.reduce(top, axis=1))) if self._plan.assign == "soft" else float(top[:, 0].sum())
-        objective += float(np.sum(np.log(p) / np.repeat(np.maximum(n, 1), n))) - mine
-        return sp.csr_array((data, columns[order], ptr), shape=(S, G)), logs, objective
-
-    def _n_concepts(self) -> int:
-        return len(self.concept_ids_) + self._plan.null
-
-    def _noise(self) -> Noise:
-        return Noise(**(self._plan.noise or {}))
-
-    def _learns(self) -> bool:
-        return self.anchor is not None
-
-    def _whole_table(self) -> bool:
-        return bool(self.word_sparsity or self.overlap)
-
-    def _dtype(self) -> Any:
-        return np.float32 if self.single else np.float64
-
-    def _anchored(self, definitions: sp.csr_array) -> sp.csr_array:
-        return definitions if self.anchor is None else definitions * self.anchor
-
-    def _smooth(self, counts: Array) -> Array:
-        """e_w (eq. 1 of word_counts)."""
-        plan = self._plan
-        share = (counts + 0.5) / (counts + 0.5).sum() if plan.background else np.ones(len(counts))
-        return plan.smoothing * share * (1.0 if plan.anchor is None else plan.anchor)
-
-    def _pseudocounts(self) -> Array:
-        plan, G = self._plan, self._n_concepts()
-        m = np.ones(G) if plan.strength is None else np.append(np.asarray(plan.strength, dtype=float), [1.0] * plan.null)
-        return plan.gamma * m
-
-
-TABLE = 20_000_000  # cells of concepts x words that may be laid out whole: 160 MB
-
 
 def cycle_of(seen: np.ndarray) -> int:
     """Sweeps after which hard assignments came back to where they had been; 0: they did not."""
-    before = np.flatnonzero(seen[:-1] == seen[-1]) if len(seen) else []
-    return len(seen) - 1 - int(before[-1]) if len(before) and len(seen) - 1 - before[-1] > 1 else 0
-
-
-def _sparse(index: np.ndarray, r: Array, prior: Array, G: int) -> tuple[sp.csr_array, Array]:
-    """r as CSR (S, G) and the log prior of its entries."""
-    kept = (index >= 0) & (r > 0)
-    ptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-    return sp.csr_array((r[kept], index[kept], ptr), shape=(len(index), G)), prior[kept]
+    before = np.flatnonzero(seen[:-1] == seen[-1:])
+    period = len(seen) - 1 - int(before[-1]) if len(before) else 0
+    return period if period > 1 else 0

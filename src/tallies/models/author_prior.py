@@ -36,7 +36,9 @@ class Psi(NamedTuple):
     own: sp.csr_array  # (R, G)  the rest of each row
 
 
-def rows_of(authors: Sequence[Sequence[int]], sizes: np.ndarray, weight_author: Array | None, strength: float | None, first: int) -> Rows:
+def rows_of(
+    authors: Sequence[Sequence[int]], sizes: np.ndarray, weight_author: Array | None, strength: float | None, first: int
+) -> Rows:
     """Weights of documents with the given author numbers (-1: unknown) and numbers of sentences.
 
     `weight_author` (A,) is the part of an author that is the author's own, None for all of it; with `strength` documents have rows
@@ -75,7 +77,9 @@ def matrix(rows: Rows, n_rows: int) -> sp.csr_array:
     return sp.csr_array((rows.weight, rows.row, rows.ptr), shape=(len(rows.share), n_rows))
 
 
-def credit(rows: Rows, psi: Psi, document: np.ndarray, r: sp.csr_array, log_prior: Array, whole: bool) -> tuple[Array, sp.csr_array]:
+def credit(
+    rows: Rows, psi: Psi, document: np.ndarray, r: sp.csr_array, log_prior: Array, whole: bool
+) -> tuple[Array, sp.csr_array]:
     """Expected sentences of `base` and of every row (eq. 2 or 3); `log_prior` is log P(g | d) of each stored entry of r."""
     S, D, R = r.shape[0], len(rows.share), len(psi.constant)
     gather = sp.csr_array((np.ones(S), (document, np.arange(S))), shape=(D, S))
@@ -87,7 +91,9 @@ def credit(rows: Rows, psi: Psi, document: np.ndarray, r: sp.csr_array, log_prio
     scaled = gather @ sp.csr_array((r.data * np.exp(-log_prior), r.indices, r.indptr), shape=r.shape)
     base = psi.base * (rows.share @ scaled)
     M = sp.csr_array(W.T @ scaled)
-    flat = sp.csr_array((M.data * np.repeat(psi.constant, np.diff(M.indptr)) * psi.base[M.indices], M.indices, M.indptr), shape=M.shape)
+    flat = sp.csr_array(
+        (M.data * np.repeat(psi.constant, np.diff(M.indptr)) * psi.base[M.indices], M.indices, M.indptr), shape=M.shape
+    )
     return base, sp.csr_array(M.multiply(psi.own)) + flat
 
 

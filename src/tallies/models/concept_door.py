@@ -66,7 +66,9 @@ class Sentences(NamedTuple):
             return [None if ptr is None else ptr[a : b + 1] - ptr[a], *(None if x is None else x[ptr[a] : ptr[b]] for x in arrays)]
 
         ptr, keys, counts = part(self.ptr, self.keys, self.counts)
-        return Sentences(ptr, keys, counts, self.document[a:b] - first_document, *part(self.held_ptr, self.held_keys, self.held_counts))
+        return Sentences(
+            ptr, keys, counts, self.document[a:b] - first_document, *part(self.held_ptr, self.held_keys, self.held_counts)
+        )
 
 
 def door(model: Any, plan: Any, corpus: Any, concepts: Any, labels: Any, make: Callable[..., Any]) -> list[Any]:
@@ -96,7 +98,9 @@ def door(model: Any, plan: Any, corpus: Any, concepts: Any, labels: Any, make: C
     for a, b in _cuts(document, getattr(model, "shard_rows", None)):
         d0, d1 = document[a], document[b - 1] + 1
         at = rows.ptr[d0]
-        mine = author_prior.Rows(rows.share[d0:d1], rows.ptr[d0 : d1 + 1] - at, rows.row[at : rows.ptr[d1]], rows.weight[at : rows.ptr[d1]])
+        mine = author_prior.Rows(
+            rows.share[d0:d1], rows.ptr[d0 : d1 + 1] - at, rows.row[at : rows.ptr[d1]], rows.weight[at : rows.ptr[d1]]
+        )
         shards.append(make(x.cut(a, b, d0), mine, label_ptr[a : b + 1] - label_ptr[a], flat[label_ptr[a] : label_ptr[b]], a))
     return shards
 
@@ -111,7 +115,16 @@ def check_settings(plan: Any) -> None:
     for name in ("temperature", "smoothing"):
         if not getattr(plan, name) > 0:
             raise ValueError(f"{name} must be positive, got {getattr(plan, name)!r}")
-    for name in ("gamma", "definition_weight", "author_sparsity", "word_sparsity", "overlap", "author_backoff", "document_backoff", "anchor"):
+    for name in (
+        "gamma",
+        "definition_weight",
+        "author_sparsity",
+        "word_sparsity",
+        "overlap",
+        "author_backoff",
+        "document_backoff",
+        "anchor",
+    ):
         value = getattr(plan, name)
         if value is not None and not value >= 0:
             raise ValueError(f"{name} must not be negative, got {value!r}")
@@ -128,13 +141,15 @@ def check_settings(plan: Any) -> None:
         if not plan.null:
             raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')
     elif (plan.word_sparsity or plan.overlap) and (plan.anchor is None or plan.null or plan.held_out):
-        raise ValueError("word_sparsity and overlap shape words that are learned: set anchor=1.0 (or more), null=False and held_out=0")
+        raise ValueError(
+            "word_sparsity and overlap shape words that are learned: set anchor=1.0 (or more), null=False and held_out=0"
+        )
     unknown = sorted(set(plan.noise or {}) - set(Noise._fields))
     if unknown:
         raise ValueError(f"noise knows {', '.join(Noise._fields)}, got {', '.join(unknown)}")
 
 
-def sentences_of(corpus: Any) -> tuple[list[str], np.ndarray, Sequence[Any], list[list[str]]]:
+def sentences_of(corpus: Any) -> tuple[list[str], np.ndarray, Any, list[list[str]]]:
     """Texts of the sentences, the document of each (rising), ids and authors of the documents."""
     if isinstance(corpus, str):
         raise DataError("expected a Corpus or a list of sentences, got one string; put it into a list")
@@ -168,11 +183,15 @@ def label_lists(labels: Any, n: int, concepts: Ontology) -> list[list[int]]:
         return [[] for _ in range(n)]
     several = list(labels)
     if len(several) != n:
-        raise DataError(f"labels must have one entry a sentence, there are {n} sentences and {len(several)} labels; use None for unknown")
+        raise DataError(
+            f"labels must have one entry a sentence, there are {n} sentences and {len(several)} labels; use None for unknown"
+        )
     lists = [[] if v is None or v != v else [v] if isinstance(v, str) else list(v) for v in several]
     unknown = sorted({c for v in lists for c in v if concepts.resolve(c) is None})
     if unknown:
-        warnings.warn(f"{len(unknown)} labels are not in the ontology, such as {unknown[:3]}; they were left out", DataWarning, stacklevel=4)
+        warnings.warn(
+            f"{len(unknown)} labels are not in the ontology, such as {unknown[:3]}; they were left out", DataWarning, stacklevel=4
+        )
     return [list(dict.fromkeys(concepts.index(c) for c in v if concepts.resolve(c) is not None)) for v in lists]
 
 
@@ -208,7 +227,9 @@ def _words_side(
     held: tuple[Any, ...] = ()
     if plan.held_out:
         rng = np.random.default_rng(model._seed())
-        out = sp.csr_array((rng.binomial(X.data.astype(np.int64), plan.held_out).astype(float), X.indices.copy(), X.indptr.copy()), shape=X.shape)
+        out = sp.csr_array(
+            (rng.binomial(X.data.astype(np.int64), plan.held_out).astype(float), X.indices.copy(), X.indptr.copy()), shape=X.shape
+        )
         X = sp.csr_array(X - out)
         out.eliminate_zeros()
         X.eliminate_zeros()
@@ -221,7 +242,8 @@ def _words_side(
     model.definitions_, model.word_counts_ = definitions, np.asarray(X.sum(axis=0)).ravel()
     model.distances_ = concepts.distances() if plan.overlap and plan.overlap_kind == "distance" else None
     if (plan.word_sparsity or plan.overlap) and definitions.shape[0] * X.shape[1] > 20_000_000:
-        raise DataError(f"word_sparsity and overlap need all {definitions.shape[0]:,} x {X.shape[1]:,} words of concepts at once; use a smaller ontology")
+        size = f"{definitions.shape[0]:,} concepts x {X.shape[1]:,} words"
+        raise DataError(f"word_sparsity and overlap need the whole table of {size} at once; use a smaller ontology")
     return Sentences(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, document, *held)
 
 
@@ -238,7 +260,10 @@ def encode(model: Any, plan: Any, texts: Sequence[str], document: np.ndarray) ->
     if plan.words == "mention":
         return Sentences(*mention.encode(texts, key_places(model)), None, document)
     place = {w: v for v, w in enumerate(model.vocabulary_)}
-    rows = [[place[w] if w in place else place[mention.stem(w)] for w in tokenize(t) if w in place or mention.stem(w) in place] for t in texts]
+    rows = [
+        [place[w] if w in place else place[mention.stem(w)] for w in tokenize(t) if w in place or mention.stem(w) in place]
+        for t in texts
+    ]
     ptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
     flat = np.array([v for r in rows for v in r], dtype=np.int32)
     X = sp.csr_array((np.ones(len(flat)), flat, ptr), shape=(len(texts), len(place)))

@@ -29,8 +29,9 @@ BLOCK = 512  # sentences scored at a time by a thread
 class ConceptUse:
     """Mixed into AuthorConcept, which has the fitted attributes that these methods read."""
 
-    def __getattr__(self, name: str) -> Any:  # the model's attributes, for the type checker; plain failure at run time
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # the attributes of the model
 
     # ranking
 
@@ -74,7 +75,13 @@ class ConceptUse:
     def _score_all(self, x: Sentences, rows: Any, keep: int, params: Any) -> tuple[np.ndarray, ...]:
         """As `_scores`, block by block on all threads."""
         S = len(x.document)
-        out: list[Any] = [np.empty((S, keep), np.int32), np.empty((S, keep)), np.empty((S, keep)), np.empty((S, keep), np.int32), np.empty(S)]
+        out: list[Any] = [
+            np.empty((S, keep), np.int32),
+            np.empty((S, keep)),
+            np.empty((S, keep)),
+            np.empty((S, keep), np.int32),
+            np.empty(S),
+        ]
 
         def task(block: slice) -> None:
             for whole, part in zip(out, self._scores(x.cut(block.start, block.stop, 0), rows, params, keep), strict=True):
@@ -94,10 +101,21 @@ class ConceptUse:
         none = np.where(index == G, p, 0.0).sum(axis=1) if null else np.zeros(len(p))
         p[index == G] = 0.0
         order = -p
-        if self._plan.words == "mention":
+        if self._plan.words == "mention" and self._plan.several:
             k, strength = self.strings_, np.zeros_like(p)
             prior = author_prior.effective_share(rows, params.psi)[x.document] * params.psi.base[G]
-            kernels.compete(x.ptr, x.keys, k.n_classes, k.word_ptr, np.ascontiguousarray(k.words[:, 0]), index, value, string, log0(prior), strength)
+            kernels.compete(
+                x.ptr,
+                x.keys,
+                k.n_classes,
+                k.word_ptr,
+                np.ascontiguousarray(k.words[:, 0]),
+                index,
+                value,
+                string,
+                log0(prior),
+                strength,
+            )
             order = -strength
         order = np.where((index == G) | (index < 0), np.inf, order)
         best = np.argsort(order, axis=1, kind="stable")[:, :keep]
@@ -117,7 +135,7 @@ class ConceptUse:
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         index, p, _, _ = self._posterior(sentences, authors, k)
-        names = np.append(self.concept_ids_, None)
+        names = np.append(self.concept_ids_, [None])
         return names[index], p
 
     def annotate(self, sentences: Any, authors: Any = None, k: int = 5) -> pd.DataFrame:
@@ -149,7 +167,10 @@ class ConceptUse:
         g = self._place(concept)
         x, rows, _ = self._ready([sentence], None if authors is None else [clean_names(authors)])
         psi = self._ranking().psi
-        p = author_prior.effective_share(rows, psi)[0] * psi.base + np.asarray((author_prior.matrix(rows, len(psi.constant)) @ psi.own).todense())[0]
+        p = (
+            author_prior.effective_share(rows, psi)[0] * psi.base
+            + np.asarray((author_prior.matrix(rows, len(psi.constant)) @ psi.own).todense())[0]
+        )
         parts = [("prior", float(np.log(p[g]) - (np.log(p[-1]) if self._plan.null else 0.0)))]
         if self._plan.words == "mention":
             parts += mention.explain(self.strings_, self.params_.words, self._noise(), set(x.keys.tolist()), g)
@@ -157,9 +178,10 @@ class ConceptUse:
             w = self.params_.words
             own, gain = word_counts.row_of(w, g)
             found = dict(zip(own.tolist(), gain.tolist(), strict=True))
-            parts += [(self.vocabulary_[v], n * found.get(v, 0.0)) for v, n in zip(x.keys.tolist(), x.counts.tolist(), strict=True)]  # type: ignore[union-attr]
+            counts: Any = x.counts
+            parts += [(self.vocabulary_[v], n * found.get(v, 0.0)) for v, n in zip(x.keys.tolist(), counts.tolist(), strict=True)]
             reference = w.slope[-1] if self._plan.null else -np.log(w.smooth.sum())
-            parts += [("length", float(x.counts.sum() * (w.slope[g] - reference)))]  # type: ignore[union-attr]
+            parts += [("length", float(counts.sum() * (w.slope[g] - reference)))]
         return pd.DataFrame(parts, columns=["what", "log_odds"])
 
     # profiles
@@ -206,7 +228,10 @@ class ConceptUse:
             words, gain = word_counts.row_of(self.params_.words, g)
             best = np.argsort(-gain)[:n]
             return pd.DataFrame({"word": self.vocabulary_[words[best]], "log_odds": gain[best]})
-        full = [(self._string(m), mention.full_odds(self.strings_, self.params_.words, self._noise(), m)) for m in np.flatnonzero(self.strings_.owner == g)]
+        full = [
+            (self._string(m), mention.full_odds(self.strings_, self.params_.words, self._noise(), m))
+            for m in np.flatnonzero(self.strings_.owner == g).tolist()
+        ]
         return pd.DataFrame(sorted(full, key=lambda pair: -pair[1])[:n], columns=["word", "log_odds"])
 
     @property
@@ -221,7 +246,9 @@ class ConceptUse:
         G = len(self.concept_ids_)
         if self._plan.words == "multinomial":
             w = self.params_.words
-            return sp.csr_array(sp.csr_array((w.gain.astype(float), w.concept, w.ptr), shape=(len(w.smooth), G + self._plan.null)).T[:G])
+            return sp.csr_array(
+                sp.csr_array((w.gain.astype(float), w.concept, w.ptr), shape=(len(w.smooth), G + self._plan.null)).T[:G]
+            )
         k, w = self.strings_, self.params_.words
         owner = sp.csr_array((np.ones(len(k.owner)), (k.owner, np.arange(len(k.owner)))), shape=(G, len(k.owner)))
         return sp.csr_array(owner @ sp.csr_array((w.gain.astype(float), w.string, w.ptr), shape=(len(k.keys), len(k.owner))).T)
@@ -234,7 +261,7 @@ class ConceptUse:
         self.assignments_ = np.append(self.concept_ids_, [None, None])[index[:, 0]]
 
     def roll_up(self, values: Any) -> Array:
-        """Values of concepts (G,) or (n, G) summed over everything below each concept: a sentence on a part counts for the whole."""
+        """Values of concepts (G,) or (n, G) summed over all below each concept: a sentence on a part counts for the whole."""
         if "_lineage" not in self.__dict__:
             G, rows = len(self.concept_ids_), []
             for g in range(G):
@@ -263,13 +290,15 @@ class ConceptUse:
 
     def _evaluate(self, sentences: Any, authors: Any = None) -> Score:
         """Mean log probability of sentences: exact for the multinomial; mentions have log odds, which are not normalised."""
-        kind, unit = ("exact", "nats/sentence") if self._plan.words == "multinomial" else ("estimate", "nats/sentence over background")
+        kind, unit = (
+            ("exact", "nats/sentence") if self._plan.words == "multinomial" else ("estimate", "nats/sentence over background")
+        )
         return mean_score(self.log_prob(sentences, authors), kind, unit)  # type: ignore[arg-type]
 
     def sample(self, n: int = 1, authors: Any = None, length: int = 15, random_state: Any = None) -> tuple[Corpus, np.ndarray]:
         """n new sentences of `length` words, each its own document, with the ids they speak of (None: of nothing).
 
-        With mentions a sentence is a string of its concept amid words drawn by their rates, since (1) of `mention` is no law of words.
+        With mentions a sentence is a string of its concept amid words drawn by their rates: (1) of `mention` is no law of words.
         """
         check_is_fitted(self)
         if n < 1:
@@ -277,17 +306,24 @@ class ConceptUse:
         rng = check_random_state(random_state)
         _, rows, _ = self._ready(["x"], None if authors is None else [clean_names(authors)])
         psi = self.params_.psi
-        p = author_prior.effective_share(rows, psi)[0] * psi.base + np.asarray((author_prior.matrix(rows, len(psi.constant)) @ psi.own).todense())[0]
+        p = (
+            author_prior.effective_share(rows, psi)[0] * psi.base
+            + np.asarray((author_prior.matrix(rows, len(psi.constant)) @ psi.own).todense())[0]
+        )
         concepts = rng.choice(len(p), size=n, p=p / p.sum())
-        draw = mention.sampler(self.strings_, self.params_.words, self._noise(), rng) if self._plan.words == "mention" else self._word_sampler(rng)
+        draw = (
+            mention.sampler(self.strings_, self.params_.words, self._noise(), rng)
+            if self._plan.words == "mention"
+            else self._word_sampler(rng)
+        )
         texts = [" ".join(draw(int(g), length)) for g in concepts]
         corpus = Corpus.from_pairs([(i, t) for i, t in enumerate(texts)], stop_words=None)
-        return corpus, np.append(self.concept_ids_, None)[concepts]
+        return corpus, np.append(self.concept_ids_, [None])[concepts]
 
     def _word_sampler(self, rng: Any) -> Any:
         w = self.params_.words
         V = len(w.smooth)
-        whole = not len(w.count)
+        whole = not len(w.counts)
 
         def draw(g: int, length: int) -> list[str]:
             own, gain = word_counts.row_of(w, g)
@@ -300,9 +336,9 @@ class ConceptUse:
     def _facts(self) -> list[str]:
         named, authors = int(np.sum(self.assignments_ != None)), len(self.authors_)  # noqa: E711  elementwise
         cycle = [f"hard assignments came back after {self.cycle_} sweeps: a cycle, not a maximum"] if self.cycle_ else []
-        return [f"{self.n_sentences_:,} sentences, {len(self.document_ids_):,} documents, {authors:,} authors, {len(self.concept_ids_):,} concepts",
-                f"{named:,} sentences speak of a concept", *cycle]  # fmt: skip
+        size = f"{self.n_sentences_:,} sentences, {len(self.document_ids_):,} documents, {authors:,} authors"
+        return [f"{size}, {len(self.concept_ids_):,} concepts", f"{named:,} sentences speak of a concept", *cycle]
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()  # type: ignore[misc]
+        state: Any = super().__getstate__()
         return {k: v for k, v in state.items() if k not in ("_places", "_lineage", "_lent")}

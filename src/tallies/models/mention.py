@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,12 +30,14 @@ from tallies.data.text import stemmer
 from tallies.errors import DataError
 
 TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
-STOP = frozenset(
-    """a an and any are as at be been being both but by can could did do does during each either for from further had has have having he her here his how if
-    in into is it its itself may might more most must neither nor not of off on once only or other our out over own per same shall she should so some such
-    than that the their them then there these they this those through thus to too under until up upon us very via was we were what when where whether
-    which while who whom whose why will with within without would you your""".split()
-)
+_STOP = """
+a an and any are as at be been being both but by can could did do does during each either for from further had has
+have having he her here his how if in into is it its itself may might more most must neither nor not of off on once
+only or other our out over own per same shall she should so some such than that the their them then there these they
+this those through thus to too under until up upon us very via was we were what when where whether which while who
+whom whose why will with within without would you your
+"""
+STOP = frozenset(_STOP.split())  # words that say nothing about a concept
 _root: Any = None  # the stemmer, made when first needed
 PREFIX = 6  # letters of a stem that make a class of words: "regul" is short enough to stay whole, "phosphoryl" is cut
 
@@ -44,7 +47,7 @@ class Noise(NamedTuple):
 
     stem: float = 0.1  # e1: a word shows up in another form of the same stem
     prefix: float = 0.03  # e2: only the first letters of the stem agree
-    missing: float = 2.0  # mu0
+    missing: float = 3.0  # mu0
     missing_rare: float = 1.0  # mu1: how much more a rare word is missed
     pair: float = 2.0  # gamma
     whole: float = 1.0  # phi
@@ -123,7 +126,7 @@ def strings_of(ontology: Ontology, learned: Iterable[tuple[int, str, float]] = (
         unique = {t[0]: t for t in tokens}.values()
         coded = [[kinds[i].setdefault(t[2 - i], len(kinds[i])) for i in range(3)] for t in unique]
         words += coded
-        neighbours = dict.fromkeys(f"{a[1]} {b[1]}" for a, b in zip(tokens, tokens[1:], strict=False))
+        neighbours = dict.fromkeys(f"{a[1]} {b[1]}" for a, b in pairwise(tokens))
         pairs += [kinds[3].setdefault(p, len(kinds[3])) for p in neighbours]
         owner.append(g)
         bonuses.append(bonus)
@@ -131,7 +134,9 @@ def strings_of(ontology: Ontology, learned: Iterable[tuple[int, str, float]] = (
         word_ptr.append(len(words))
         pair_ptr.append(len(pairs))
     if not owner:
-        raise DataError("no concept has a name or synonym with a word in it; give names, or use words=\"multinomial\" with definitions")
+        raise DataError(
+            'no concept has a name or synonym with a word in it; give names, or use words="multinomial" with definitions'
+        )
     offset = np.cumsum([0, *(len(d) for d in kinds)])
     return Strings(
         [f"{kind}{text}" for kind, d in zip("psw2", kinds, strict=True) for text in d],
@@ -153,7 +158,7 @@ def encode(texts: Sequence[str], known: dict[str, int]) -> tuple[np.ndarray, np.
     get = known.get
     for s, text in enumerate(texts):
         tokens = content(text)
-        keys = set()
+        keys: set[int] = set()
         for t in tokens:
             mine = memo.get(t)
             if mine is None:
@@ -161,7 +166,7 @@ def encode(texts: Sequence[str], known: dict[str, int]) -> tuple[np.ndarray, np.
                 found = (get("p" + prefix), get("s" + stem), get("w" + surface))
                 mine = memo[t] = tuple(k for k in found if k is not None)
             keys.update(mine)
-        for a, b in zip(tokens, tokens[1:], strict=False):
+        for a, b in pairwise(tokens):
             pair = get(f"2{analyse(a)[1]} {analyse(b)[1]}")
             if pair is not None:
                 keys.add(pair)
@@ -190,7 +195,13 @@ def postings(strings: Strings, rate: np.ndarray, noise: Noise) -> Postings:
     # words of one class in one string are met together: one entry with the sum of their gains
     table = sp.coo_array((gain[useful], (key[useful], string[useful])), shape=(n_keys, K)).tocsr()
     table.sort_indices()
-    return Postings(table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data.astype(np.float32), start.astype(np.float32), log_b)
+    return Postings(
+        table.indptr.astype(np.int64),
+        table.indices.astype(np.int32),
+        table.data.astype(np.float32),
+        start.astype(np.float32),
+        log_b,
+    )
 
 
 def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: int = 10) -> list[tuple[int, str, float]]:
@@ -209,7 +220,9 @@ def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: i
     background = np.bincount(np.concatenate([np.array(c, dtype=np.int64) for c in coded]), minlength=len(place)).astype(float)
     background *= 8.0 / background.sum()
     # one entry for every token of a labelled sentence and every label of that sentence
-    parts = [(w, g, at) for at, (w, g) in enumerate((w, gs) for codes, gs in zip(coded, labels, strict=True) if len(gs) for w in codes)]
+    parts = [
+        (w, g, at) for at, (w, g) in enumerate((w, gs) for codes, gs in zip(coded, labels, strict=True) if len(gs) for w in codes)
+    ]
     if not parts:
         return []
     token = np.repeat(np.arange(len(parts)), [len(g) for _, g, _ in parts])
@@ -237,7 +250,7 @@ def explain(strings: Strings, post: Postings, noise: Noise, keys: set[int], g: i
         return float(post.gain[at]) if at < b and post.string[at] == m else 0.0
 
     best: tuple[float, list[tuple[str, float]]] = (-np.inf, [("no word of this concept", -np.inf)])
-    for m in np.flatnonzero(strings.owner == g):
+    for m in np.flatnonzero(strings.owner == g).tolist():
         words = strings.words[strings.word_ptr[m] : strings.word_ptr[m + 1]]
         shared = {int(c) for c in words[:, 0]}
         if not shared & keys:
@@ -248,7 +261,7 @@ def explain(strings: Strings, post: Postings, noise: Noise, keys: set[int], g: i
         met: set[int] = set()
         for word, lack in zip(words, miss, strict=True):
             found = gain(int(word[0]), m) if int(word[0]) in keys and int(word[0]) not in met else 0.0
-            found += sum(gain(int(key), m) for key in word[1:] if int(key) in keys)
+            found += sum((gain(int(key), m) for key in word[1:] if int(key) in keys), 0.0)
             met.add(int(word[0]))
             parts.append((strings.keys[word[2]][1:] + ("" if int(word[0]) in keys else " (missing)"), found - lack))
         pairs = strings.pairs[strings.pair_ptr[m] : strings.pair_ptr[m + 1]]

@@ -26,7 +26,7 @@ class Words(NamedTuple):
     ptr: np.ndarray  # (V+1,)
     concept: np.ndarray  # (.,) int32, rising within a word
     gain: np.ndarray  # (.,)  log((c + e) / e), or log phi where the table is whole
-    count: np.ndarray  # (.,)  c_gw; empty where the table is whole
+    counts: np.ndarray  # (.,)  c_gw; empty where the table is whole
     slope: Array  # (G,)  -log(N_g + E); 0 where the table is whole
     total: Array  # (G,)  N_g + E
     smooth: Array  # (V,)  e_w; 1 where the table is whole
@@ -54,7 +54,9 @@ def definition_counts(ontology: Ontology, vocabulary: Any, weight: float, synony
             i += [g] * len(places)
             j += places
             x += [w] * len(places)
-    return sp.csr_array((np.array(x, dtype=float), (np.array(i, dtype=np.int64), np.array(j, dtype=np.int64))), shape=(len(ontology), len(place)))
+    return sp.csr_array(
+        (np.array(x, dtype=float), (np.array(i, dtype=np.int64), np.array(j, dtype=np.int64))), shape=(len(ontology), len(place))
+    )
 
 
 def lay_out(counts: sp.csr_array, smooth: Array, dtype: Any) -> Words:
@@ -64,7 +66,15 @@ def lay_out(counts: sp.csr_array, smooth: Array, dtype: Any) -> Words:
     c.sort_indices()
     e = np.repeat(smooth, np.diff(c.indptr))
     total = np.asarray(counts.sum(axis=1)).ravel() + smooth.sum()
-    return Words(c.indptr.astype(np.int64), c.indices.astype(np.int32), np.log1p(c.data / e).astype(dtype), c.data, -np.log(total), total, smooth)
+    return Words(
+        c.indptr.astype(np.int64),
+        c.indices.astype(np.int32),
+        np.log1p(c.data / e).astype(dtype),
+        c.data,
+        -np.log(total),
+        total,
+        smooth,
+    )
 
 
 def lay_out_whole(phi: Array, dtype: Any) -> Words:
