@@ -14,7 +14,7 @@ from tallies.models.word_counts import lay_out, lay_out_whole, phi_of
 def prior_side(rng, D=4, G=7, R=5):
     """Documents with one to three rows, as the kernels take them, and the dense P(g | d)."""
     own = sp.random_array((R, G), density=0.4, rng=rng, format="csr")
-    psi = Psi(rng.dirichlet(np.ones(G)), rng.random(R), own)
+    psi = Psi(rng.dirichlet(np.ones(G)), rng.random(R), own, np.full(G, 1 / G))
     ptr = np.concatenate([[0], np.cumsum(rng.integers(1, 4, D))])
     row = np.concatenate([rng.choice(R, b - a, replace=False) for a, b in pairwise(ptr)])
     rows = Rows(rng.random(D) * 0.5, ptr, row, rng.random(len(row)))

@@ -155,7 +155,7 @@ def test_the_posterior_is_that_of_enumeration():
     order = np.argsort(-joint)
     assert ids[0].tolist() == [f"g{g}" for g in order]
     np.testing.assert_allclose(p[0], joint[order] / joint.sum(), rtol=1e-10)
-    np.testing.assert_allclose(np.sort(p[1]), np.sort(psi.base), rtol=1e-10)  # no word, no author: everybody's prior
+    np.testing.assert_allclose(np.sort(p[1]), np.sort(psi.everybody), rtol=1e-10)  # no word, no author: everybody's prior
 
 
 def test_mention_log_odds_are_those_of_the_equations():
@@ -190,7 +190,7 @@ def test_mention_log_odds_are_those_of_the_equations():
     total = []
     for t in texts:
         odds = [model.explain(t, c).log_odds.sum() for c in ("x", "y")]
-        total.append(np.log(model.params_.psi.base[-1]) + np.logaddexp.reduce([0.0, *odds]))
+        total.append(np.log(model.params_.psi.everybody[-1]) + np.logaddexp.reduce([0.0, *odds]))
     np.testing.assert_allclose(model.log_prob(texts), total, rtol=1e-5)
 
 
@@ -309,7 +309,7 @@ def test_samples_refit_to_the_prior_they_came_from():
     model = AuthorConcept(**EXACT).fit(corpus, ontology)
     _, ids = model.sample(4000, random_state=1)
     share = np.array([np.mean(ids == c) for c in model.concept_ids_])
-    p = model.params_.psi.base
+    p = model.params_.psi.everybody
     assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / 4000) + 1e-12).all()
 
 
@@ -333,6 +333,7 @@ def test_ranks_lend_the_prior_of_a_concept_to_its_parents():
     none, some = (AuthorConcept(ontology_smoothing=t).fit(texts, concepts) for t in (0.0, 0.3))
     np.testing.assert_array_equal(none.params_.psi.base, some.params_.psi.base)
     base, lent = none.params_.psi.base, some._ranking().psi.base
+    np.testing.assert_allclose(base, none.params_.psi.everybody, rtol=1e-12)  # no authors at all
     np.testing.assert_allclose(lent, [base[0] + 0.3 * base[1], 0.7 * base[1], base[2], base[3]], rtol=1e-12)
     assert some.rank(["cell"], k=2)[0].tolist() == [["top", "right"]]
 

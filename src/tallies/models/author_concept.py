@@ -93,37 +93,31 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
     words: Literal["mention", "multinomial"] = "mention"  # how a concept makes the words of a sentence
     assign: Literal["soft", "hard"] = "soft"  # eq. 1
     credit: Literal["split", "whole"] = "split"  # of a sentence among the authors of its document
-    preset: Literal["seed"] | None = (
-        None  # "seed": hard, whole credit, bag of definition words, pseudocount 1e-8; overrides the rest
-    )
+    preset: Literal["seed"] | None = None  # "seed": hard, whole credit, bags of definition words; overrides what follows
     temperature: float = 1.0  # of the soft assignment
     gamma: float = 0.02  # pseudocount of every concept, for every author or (with back-off) for all of them
     strength: Any = None  # (G,) factors on gamma, one a concept: which concepts are expected more
-    author_backoff: float | None = (
-        5.0  # sentences at which an author's own concepts weigh as much as everybody's; None: no common prior
-    )
-    document_backoff: float | None = (
-        None  # the same of a document against its authors; None: documents have no concepts of their own
-    )
+    author_backoff: float | None = 1000.0  # sentences that make an author's own prior half of it; None: no common prior
+    document_backoff: float | None = None  # the same of a document against its authors; None: it has no prior of its own
     null: bool = True  # whether a sentence may speak of none of the concepts
     ontology_smoothing: float = 0.3  # share of a concept's prior lent to its parents when sentences are ranked
-    several: bool = True  # mention: a sentence may speak of several concepts, so that only those that share words compete for ranks
+    several: bool = True  # mention: only concepts that share words of a sentence compete for its ranks
     noise: Any = None  # mention: a dict of `Noise` values that differ from the defaults
     smoothing: float = 1.0  # multinomial: pseudocount, of all background words together, or of each word
     background: bool = True  # multinomial: pseudocounts are spread like the words of the corpus
     definition_weight: float = 0.1  # multinomial: weight of a definition's words beside the name's
-    anchor: float | None = None  # multinomial: how many times the definition counts beside the sentences; None: words stay fixed
+    anchor: float | None = None  # multinomial: how often definitions count beside sentences; None: words stay fixed
     leave_one_out: bool = True  # multinomial: a sentence's own words do not count when it is assigned
     author_sparsity: float = 0.0  # lambda1 of F1, the norms of psi
     word_sparsity: float = 0.0  # lambda2 of F2, the norms of phi; needs the whole table of concepts x words
     overlap: float = 0.0  # omega: penalty on words that two concepts share; needs the whole table too
     overlap_kind: Literal["orthogonal", "distance"] = "orthogonal"  # all pairs alike, or in proportion to their distance
     stop: Literal["likelihood", "assignments"] = "likelihood"  # what must settle
-    held_out: float = 0.0  # multinomial: share of words held out; the fit stops when they are foretold worse than the sweep before
+    held_out: float = 0.0  # multinomial: share of words held out; the fit stops when they are foretold worse
     keep: int = 30  # responsibilities kept for each sentence
     single: bool = True  # scores of the multinomial in single precision (sums are double)
-    max_iter: int = 50
-    tol: float = 5e-3  # relative change of the objective; a prior that is fitted for longer collapses on few concepts
+    max_iter: int = 50  # sweeps
+    tol: float | None = 5e-3  # relative change of the objective; a prior fitted for longer collapses on few concepts
     random_state: Any = 0  # of the choice of held-out words
 
     monotone: ClassVar[bool] = False  # it is, for soft, split, leave_one_out=False, temperature=1: tested
@@ -174,7 +168,7 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
         m = np.ones(G) if plan.strength is None else np.append(np.asarray(plan.strength, dtype=float), [1.0] * plan.null)
         if plan.null:
             m[-1] = m[:-1].sum() * NULL_START / (1.0 - NULL_START)
-        psi = Psi(m / m.sum(), np.ones(self.n_rows_), sp.csr_array((self.n_rows_, G)))
+        psi = Psi(m / m.sum(), np.ones(self.n_rows_), sp.csr_array((self.n_rows_, G)), m / m.sum())
         words: Words | Postings
         if plan.words == "mention":
             words = postings(self.strings_, (survey.counts + 0.5) / (survey.sentences + 1.0), self._noise())

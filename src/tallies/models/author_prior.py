@@ -6,7 +6,7 @@
 
 A chain of back-off is fixed weights W: of a document with S_d sentences, S_d / (S_d + strength) is its own, the rest goes to its
 authors in equal parts; of an author's part, S_a / (S_a + strength) is the author's own, the rest goes to `base`, all authors'
-prior. So (1) is one mixture whatever the chain, EM over it never loses, and an unknown author is one whose part goes to `base`.
+prior. So (1) is one mixture whatever the chain, and EM over it never loses. A document of unknown authors has P(g | d) = everybody.
 psi is kept as sparse + constant: psi_rg = constant_r base_g + own_rg.
 """
 
@@ -34,6 +34,7 @@ class Psi(NamedTuple):
     base: Array  # (G,)  all authors' prior
     constant: Array  # (R,)  part of each row that is `base`
     own: sp.csr_array  # (R, G)  the rest of each row
+    everybody: Array  # (G,)  share of all sentences: what an unknown author writes about (base is only what rows leave over)
 
 
 def rows_of(
@@ -119,7 +120,8 @@ def maximise(n_base: Array, n_rows: sp.csr_array, psi: Psi, prior: Array, gamma:
     empty = total <= 0  # an author without a sentence is like all authors
     scale = 1.0 / np.where(empty, 1.0, total)
     own = sp.csr_array((n.data * np.repeat(scale, np.diff(n.indptr)), n.indices, n.indptr), shape=n.shape)
-    return Psi(base, np.where(empty, 1.0, constant * scale), own)
+    everybody = n_base + np.asarray(n_rows.sum(axis=0)).ravel() + prior
+    return Psi(base, np.where(empty, 1.0, constant * scale), own, everybody / everybody.sum())
 
 
 def _sparsity_rows(n: sp.csr_array, constant: Array, psi: Psi, sparsity: float) -> tuple[sp.csr_array, Array]:

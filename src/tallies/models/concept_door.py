@@ -61,6 +61,13 @@ class Sentences(NamedTuple):
         data = np.ones(len(self.keys)) if self.counts is None else self.counts
         return sp.csr_array((data, self.keys, self.ptr), shape=(len(self.document), width))
 
+    def take(self, rows: np.ndarray) -> Sentences:
+        """Some sentences, in the order given (without held-out words)."""
+        n = np.diff(self.ptr)[rows]
+        at = np.repeat(self.ptr[rows] - np.concatenate([[0], np.cumsum(n)[:-1]]), n) + np.arange(n.sum())
+        ptr = np.concatenate([[0], np.cumsum(n)])
+        return Sentences(ptr, self.keys[at], None if self.counts is None else self.counts[at], self.document[rows])
+
     def cut(self, a: int, b: int, first_document: int) -> Sentences:
         def part(ptr: Any, *arrays: Any) -> list[Any]:
             return [None if ptr is None else ptr[a : b + 1] - ptr[a], *(None if x is None else x[ptr[a] : ptr[b]] for x in arrays)]

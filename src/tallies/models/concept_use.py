@@ -64,31 +64,41 @@ class ConceptUse:
             return self.params_
         cached = self.__dict__.get("_lent")
         if cached is None or cached[0] is not psi:
-            lent = psi.base.copy()
-            for g, above in enumerate(self.concept_parents_):
-                if above:
-                    lent[g] -= t * psi.base[g]
-                    lent[above] += t * psi.base[g] / len(above)
-            self.__dict__["_lent"] = cached = (psi, psi._replace(base=lent))
+            child = np.repeat(np.arange(len(self.concept_parents_)), [len(p) for p in self.concept_parents_])
+            parent = np.array([p for above in self.concept_parents_ for p in above], dtype=np.int64)
+            part = t / np.bincount(child, minlength=len(psi.base))[child]
+
+            def lend(p: Array) -> Array:
+                out = p.copy()
+                np.subtract.at(out, child, part * p[child])
+                np.add.at(out, parent, part * p[child])
+                return out
+
+            self.__dict__["_lent"] = cached = (psi, psi._replace(base=lend(psi.base), everybody=lend(psi.everybody)))
         return self.params_._replace(psi=cached[1])
 
     def _score_all(self, x: Sentences, rows: Any, keep: int, params: Any) -> tuple[np.ndarray, ...]:
-        """As `_scores`, block by block on all threads."""
+        """As `_scores`, block by block on all threads; sentences of unknown authors alone with everybody's prior."""
         S = len(x.document)
-        out: list[Any] = [
-            np.empty((S, keep), np.int32),
-            np.empty((S, keep)),
-            np.empty((S, keep)),
-            np.empty((S, keep), np.int32),
-            np.empty(S),
-        ]
+        out: list[np.ndarray] = [np.empty((S, keep), t) for t in (np.int32, np.float64, np.float64, np.int32)] + [np.empty(S)]
+        unknown = (np.diff(rows.ptr) == 0)[x.document]
+        for some, psi in ((unknown, params.psi._replace(base=params.psi.everybody)), (~unknown, params.psi)):
+            mine, here = np.flatnonzero(some), params._replace(psi=psi)
+            part = x if len(mine) == S else x.take(mine)
 
-        def task(block: slice) -> None:
-            for whole, part in zip(out, self._scores(x.cut(block.start, block.stop, 0), rows, params, keep), strict=True):
-                whole[block] = part
+            def task(block: slice, mine: np.ndarray = mine, part: Sentences = part, here: Any = here) -> None:
+                for whole, found in zip(out, self._scores(part.cut(block.start, block.stop, 0), rows, here, keep), strict=True):
+                    whole[mine[block]] = found
 
-        over_rows(task, S, max(BLOCK, S // 64))
+            over_rows(task, len(mine), max(BLOCK, len(mine) // 64))
         return tuple(out)
+
+    def _prior(self, rows: Any, params: Any) -> Array:
+        """(D, G) P(g | d) of few documents."""
+        psi = params.psi
+        own = (author_prior.matrix(rows, len(psi.constant)) @ psi.own).toarray()
+        dense = author_prior.effective_share(rows, psi)[:, None] * psi.base + own
+        return np.where((np.diff(rows.ptr) == 0)[:, None], psi.everybody, dense)
 
     def _posterior(self, sentences: Any, authors: Any, keep: int) -> tuple[np.ndarray, Array, np.ndarray, Array]:
         """Concept numbers, probabilities and strings (S, keep), best first, the null left out; and its probability (S,)."""
@@ -103,7 +113,10 @@ class ConceptUse:
         order = -p
         if self._plan.words == "mention" and self._plan.several:
             k, strength = self.strings_, np.zeros_like(p)
-            prior = author_prior.effective_share(rows, params.psi)[x.document] * params.psi.base[G]
+            psi = params.psi
+            own = author_prior.matrix(rows, len(psi.constant)) @ psi.own[:, [G]].toarray()[:, 0]
+            nothing = author_prior.effective_share(rows, psi) * psi.base[G] + own
+            prior = np.where(np.diff(rows.ptr) == 0, psi.everybody[G], nothing)[x.document]
             kernels.compete(
                 x.ptr,
                 x.keys,
@@ -166,11 +179,7 @@ class ConceptUse:
 
         g = self._place(concept)
         x, rows, _ = self._ready([sentence], None if authors is None else [clean_names(authors)])
-        psi = self._ranking().psi
-        p = (
-            author_prior.effective_share(rows, psi)[0] * psi.base
-            + np.asarray((author_prior.matrix(rows, len(psi.constant)) @ psi.own).todense())[0]
-        )
+        p = self._prior(rows, self._ranking())[0]
         parts = [("prior", float(np.log(p[g]) - (np.log(p[-1]) if self._plan.null else 0.0)))]
         if self._plan.words == "mention":
             parts += mention.explain(self.strings_, self.params_.words, self._noise(), set(x.keys.tolist()), g)
@@ -305,11 +314,7 @@ class ConceptUse:
             raise ValueError(f"n must be at least 1, got {n}")
         rng = check_random_state(random_state)
         _, rows, _ = self._ready(["x"], None if authors is None else [clean_names(authors)])
-        psi = self.params_.psi
-        p = (
-            author_prior.effective_share(rows, psi)[0] * psi.base
-            + np.asarray((author_prior.matrix(rows, len(psi.constant)) @ psi.own).todense())[0]
-        )
+        p = self._prior(rows, self.params_)[0]
         concepts = rng.choice(len(p), size=n, p=p / p.sum())
         draw = (
             mention.sampler(self.strings_, self.params_.words, self._noise(), rng)
