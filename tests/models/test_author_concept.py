@@ -1,5 +1,6 @@
 """AuthorConcept: the note's formulas transcribed densely, enumeration, monotone EM, recovery, and bad input."""
 
+import json
 import warnings
 
 import numpy as np
@@ -13,6 +14,7 @@ from tallies.errors import DataError, DataWarning
 from tallies.kernels import author_concept as kernels
 from tallies.models import author_prior, penalties, word_counts
 from tallies.models.author_concept import AuthorConcept, cycle_of
+from tallies.models.concept_files import fit_files, predict_file
 from tallies.models.mention import Noise, learn_words
 
 TEXT = "cell death gene expression growth apoptosis of mice liver was seen cells genes expressed"
@@ -385,3 +387,24 @@ def test_odd_but_usable_input():
     assert ids[:2].tolist() == [[None] * 3] * 2
     assert ids[2, 0] == "x"
     assert author_prior.rows_of([[]], np.ones(1), None, None, 0).share.tolist() == [1.0]
+
+
+def test_from_files_to_files(tmp_path):
+    (tmp_path / "go.obo").write_text(
+        '[Term]\nid: T:1\nname: cell death\nsynonym: "apoptosis" EXACT []\n\n[Term]\nid: T:2\nname: growth\n'
+    )
+    papers = [
+        {"id": "p1", "text": "Apoptosis was seen. Cell death is slow.", "authors": ["Ann"]},
+        {"id": "p2", "text": "Growth of mice.", "authors": "Bob; Eve"},
+    ]
+    (tmp_path / "papers.jsonl").write_text("\n".join(map(json.dumps, papers)))
+    (tmp_path / "new.jsonl").write_text(
+        '{"id": "a", "text": "the death of a cell"}\n{"id": "b", "text": "%%"}\n{"id": "c", "text": "growth"}'
+    )
+    model = fit_files(tmp_path / "papers.jsonl", tmp_path / "go.obo")
+    assert model.authors_.tolist() == ["Ann", "Bob", "Eve"]
+    table = predict_file(model, tmp_path / "new.jsonl", top=1)
+    assert table[["id", "rank", "concept", "name"]].values.tolist() == [["a", 1, "T:1", "cell death"], ["c", 1, "T:2", "growth"]]
+    (tmp_path / "none.jsonl").write_text("")
+    with pytest.raises(DataError, match="empty"):
+        predict_file(model, tmp_path / "none.jsonl")
