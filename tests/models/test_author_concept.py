@@ -115,12 +115,17 @@ EXACT = {
         {"author_backoff": None, "gamma": 0.1, "overlap": 10.0, "overlap_kind": "distance", "word_sparsity": 2.0},
         {"null": True, "background": True},
         {"keep": 2},
+        {"unseen": True},
     ],
     ids=str,
 )
 def test_soft_em_with_split_credit_never_lowers_the_penalised_objective(options):
     for seed in range(3):
         corpus, ontology, *_ = simulated(np.random.default_rng(seed))
+        if "unseen" in options:  # definitions with words that no sentence has
+            longer = [f"{d} strange words {'more ' * g}" for g, d in enumerate(ontology.definitions)]
+            ontology = Ontology(ontology.ids, ontology.names, longer)
+        options = {k: v for k, v in options.items() if k != "unseen"}
         model = AuthorConcept(**{**EXACT, "tol": 1e-9, "max_iter": 40, **options})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -174,7 +174,7 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
             words = postings(self.strings_, (survey.counts + 0.5) / (survey.sentences + 1.0), self._noise())
         else:
             smooth, counts = self._smooth(survey.counts), plan._anchored(self.definitions_)
-            words = word_counts.lay_out(counts, smooth, plan._dtype())
+            words = word_counts.lay_out(counts, smooth, plan._dtype(), plan._anchored(self.unseen_words_))
             if plan._whole_table():
                 words = word_counts.lay_out_whole(word_counts.phi_of(words, G), plan._dtype())
         return Params(psi, words, -1, np.empty(0, dtype=np.uint64), np.empty(0))
@@ -225,7 +225,8 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
                 phi = penalties.maximise(full, word_counts.phi_of(words, G), plan.word_sparsity, plan.overlap, self.distances_)
                 words = word_counts.lay_out_whole(phi, plan._dtype())
             else:
-                words = word_counts.lay_out(counts, self._smooth(self.word_counts_), plan._dtype())
+                unseen = plan._anchored(self.unseen_words_)
+                words = word_counts.lay_out(counts, self._smooth(self.word_counts_), plan._dtype(), unseen)
         return Params(psi, words, tally.changed, np.append(params.seen, tally.fingerprint), np.append(params.held, tally.held))
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
@@ -238,6 +239,8 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
         if tally.n_gw is not None and isinstance(before.words, Words) and G * self.n_keys_ <= TABLE:
             phi = word_counts.phi_of(before.words, G)
             value += float(np.sum((plan._anchored(self.definitions_).toarray() + self._smooth(self.word_counts_)) * np.log(phi)))
+            unseen = plan._anchored(self.unseen_words_)
+            value += float(np.sum(unseen * np.log(np.maximum(unseen, 1e-300) / before.words.total)))
             value += penalties.log_penalty(phi, plan.word_sparsity, plan.overlap, self.distances_)
         return value
 

@@ -241,12 +241,14 @@ def _words_side(
         out.eliminate_zeros()
         X.eliminate_zeros()
         held = (out.indptr.astype(np.int64), out.indices.astype(np.int32), out.data)
-    definitions = word_counts.definition_counts(concepts, model.vocabulary_, plan.definition_weight)
+    definitions, unseen = word_counts.definition_counts(concepts, model.vocabulary_, plan.definition_weight)
     if not definitions.nnz:
         raise DataError("the concepts share no word with the corpus; is the ontology of another field or language?")
     if plan.null:
-        definitions = sp.csr_array(sp.vstack([definitions, sp.csr_array((1, X.shape[1]))]))
+        definitions, unseen = sp.csr_array(sp.vstack([definitions, sp.csr_array((1, X.shape[1]))])), np.append(unseen, 0.0)
     model.definitions_, model.word_counts_ = definitions, np.asarray(X.sum(axis=0)).ravel()
+    # a table that is laid out whole is normalised over the vocabulary
+    model.unseen_words_ = np.zeros_like(unseen) if plan.word_sparsity or plan.overlap else unseen
     model.distances_ = concepts.distances() if plan.overlap and plan.overlap_kind == "distance" else None
     if (plan.word_sparsity or plan.overlap) and definitions.shape[0] * X.shape[1] > 20_000_000:
         size = f"{definitions.shape[0]:,} concepts x {X.shape[1]:,} words"

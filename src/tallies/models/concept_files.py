@@ -25,7 +25,7 @@ def fit_files(
     fit: Any = None,
     **options: Any,
 ) -> AuthorConcept:
-    """Fit to a file of documents (.jsonl, .csv, .tsv, .parquet, also .gz, or a folder of .txt), cut into sentences, and an ontology.
+    """Fit to a file of documents (.jsonl, .csv, .tsv, .parquet, also .gz, or a folder of .txt), cut into sentences.
 
     `fit` are keywords of AuthorConcept.fit (progress, checkpoint, resume), `options` are hyperparameters.
     """

@@ -106,7 +106,7 @@ class ConceptScores:
     def _dtype(self) -> Any:
         return np.float32 if self.single else np.float64
 
-    def _anchored(self, definitions: sp.csr_array) -> sp.csr_array:
+    def _anchored(self, definitions: Any) -> Any:
         return definitions if self.anchor is None else definitions * self.anchor
 
     def _smooth(self, counts: Array) -> Array:

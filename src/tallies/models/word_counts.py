@@ -1,6 +1,7 @@
 """The multinomial word side of the author-concept model: a concept is a law over words, from its definition and its sentences.
 
-    1.  phi_gw = (c_gw + e_w) / (N_g + E),    c = anchor * definitions + expected counts,   e = anchor * smoothing * m
+    1.  phi_gw = (c_gw + e_w) / (N_g + E),    c = anchor * definitions + expected counts,   e = anchor * smoothing * m,
+        N_g = sum_w c_gw + anchor * words of the definition that no sentence has: a concept does not win by their absence
     2.  log P(s | g) = sum_w n_sw log((c_gw + e_w) / e_w) - L_s log(N_g + E) + sum_w n_sw log e_w
 
 (2) is sparse x sparse plus rank one plus a term of the sentence alone: nothing of size G x V is ever built. m is flat, or the
@@ -16,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.data.ontology import Ontology
-from tallies.data.text import tokenize
+from tallies.data.text import stop_words, tokenize
 from tallies.maths import Array
 
 
@@ -32,40 +33,41 @@ class Words(NamedTuple):
     smooth: Array  # (V,)  e_w; 1 where the table is whole
 
 
-def definition_counts(ontology: Ontology, vocabulary: Any, weight: float, synonyms: float = 0.0) -> sp.csr_array:
-    """(G, V) words of the names, and of the definitions at `weight`; a concept without a name has its definition at full weight.
+def definition_counts(ontology: Ontology, vocabulary: Any, weight: float) -> tuple[sp.csr_array, Array]:
+    """(G, V) words of the names, and of the definitions at `weight`, and (G,) of those that are not in the vocabulary.
 
-    Words are looked up as they are, or by their stem where the corpus was stemmed.
+    A concept without a name has its definition at full weight. Words are looked up as they are, or by their stem where the corpus
+    was stemmed; English stop words that the vocabulary lacks are passed over.
     """
     from tallies.models.mention import stem
 
     place = {w: v for v, w in enumerate(vocabulary)}
 
-    def found(text: str) -> list[int]:
-        places = ((place.get(t), t) for t in tokenize(text))
-        return [v for v in (place.get(stem(t)) if p is None else p for p, t in places) if v is not None]
-
-    i, j, x = [], [], []
+    skip = stop_words("english")
+    i, j, x, unseen = [], [], [], np.zeros(len(ontology))
     for g in range(len(ontology)):
-        name = found(ontology.names[g])
-        parts = [(name, 1.0), (found(ontology.definitions[g]) if weight or not name else [], weight if name else 1.0)]
-        parts += [(found(s), synonyms) for s in ontology.synonyms[g]] if synonyms else []
-        for places, w in parts:
-            i += [g] * len(places)
-            j += places
-            x += [w] * len(places)
-    return sp.csr_array(
-        (np.array(x, dtype=float), (np.array(i, dtype=np.int64), np.array(j, dtype=np.int64))), shape=(len(ontology), len(place))
-    )
+        name, definition = tokenize(ontology.names[g]), tokenize(ontology.definitions[g])
+        for words, w in ((name, 1.0), (definition, weight if name else 1.0)):
+            for token in words if w else ():
+                v = place.get(token)
+                v = place.get(stem(token)) if v is None else v
+                if v is not None:
+                    i.append(g)
+                    j.append(v)
+                    x.append(w)
+                elif token not in skip:
+                    unseen[g] += w
+    cells = np.array(i, dtype=np.int64), np.array(j, dtype=np.int64)
+    return sp.csr_array((np.array(x, dtype=float), cells), shape=(len(ontology), len(place))), unseen
 
 
-def lay_out(counts: sp.csr_array, smooth: Array, dtype: Any) -> Words:
-    """Words from c (G, V) and e (V,), eq. 1."""
+def lay_out(counts: sp.csr_array, smooth: Array, dtype: Any, unseen: Array | float = 0.0) -> Words:
+    """Words from c (G, V), e (V,) and the words that no sentence has (G,), eq. 1."""
     c = sp.csr_array(counts.T)
     c.sum_duplicates()
     c.sort_indices()
     e = np.repeat(smooth, np.diff(c.indptr))
-    total = np.asarray(counts.sum(axis=1)).ravel() + smooth.sum()
+    total = np.asarray(counts.sum(axis=1)).ravel() + smooth.sum() + unseen
     return Words(
         c.indptr.astype(np.int64),
         c.indices.astype(np.int32),
