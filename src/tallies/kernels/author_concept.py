@@ -41,31 +41,52 @@ def keep(g, score, k, index, value):
     index[at] = g
 
 
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+def largest(x):
+    """max(x), as a reduction that the compiler may vectorise: there are no NaN."""
+    top = -np.inf
+    for i in range(len(x)):
+        top = max(top, x[i])
+    return top
+
+
+@njit(nogil=True, cache=True)
+def first(x, value):
+    """The first place of a value that is there."""
+    i = 0
+    while x[i] != value:
+        i += 1
+    return i
+
+
 @njit(nogil=True, cache=True)
 def multinomial_scores(
     word_ptr, words, counts, document, post_ptr, post_concept, post_gain, slope,
     share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value,
     old_index, old_value, own, smooth, total, index, value, prior, evidence,
 ):  # fmt: skip
-    """Scores log prior + sum_w n_sw gain[w, g] + L_s slope[g] of every concept; the best k of each sentence and the evidence.
+    """Scores log prior + sum_w n_sw gain[w, g] + L_s slope[g] of every concept; the best k of each sentence and the evidence
+    (unless that is an empty array).
 
     With `own` (post counts, in the order of post_gain) the sentence's part in the counts, as it was assigned by old_index and
     old_value, is taken out of the concepts that have it: leave-one-out, with `smooth` (V,) and `total` (G,).
     """
     G, k = len(base), index.shape[1]
-    acc, log_prior, extra = np.zeros(G, dtype=post_gain.dtype), np.empty(G), np.zeros(G)
+    log_prior, extra, scores = np.empty(G), np.zeros(G), np.empty(G)
     now = -1
     for s in range(len(document)):
         if document[s] != now:
             now = document[s]
             set_prior(now, share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value, extra, log_prior)
         length = 0.0
-        acc[:] = 0
+        for j in range(word_ptr[s], word_ptr[s + 1]):
+            length += counts[j]
+        for g in range(G):
+            scores[g] = log_prior[g] + length * slope[g]
         for j in range(word_ptr[s], word_ptr[s + 1]):
             n = counts[j]
-            length += n
             for i in range(post_ptr[words[j]], post_ptr[words[j] + 1]):
-                acc[post_concept[i]] += n * post_gain[i]
+                scores[post_concept[i]] += n * post_gain[i]
         if len(own) > 0:
             for c in range(old_index.shape[1]):
                 g, r = old_index[s, c], old_value[s, c]
@@ -83,21 +104,25 @@ def multinomial_scores(
                             b = middle
                     if a < post_ptr[w + 1] and post_concept[a] == g:
                         part += n * np.log(max(own[a] - r * n, 0.0) / smooth[w] + 1.0)
-                acc[g] = part + length * (-np.log(max(total[g] - r * length, 1e-300)) - slope[g])
+                scores[g] = log_prior[g] + part - length * np.log(max(total[g] - r * length, 1e-300))
         value[s, :] = -np.inf
         index[s, :] = -1
-        for g in range(G):
-            score = log_prior[g] + acc[g] + length * slope[g]
-            if score > value[s, k - 1]:
-                keep(g, score, k, index[s], value[s])
-        top = value[s, 0]
-        weight = 0.0
-        if top > -np.inf:
+        top = largest(scores)
+        if k == 1:
+            value[s, 0] = top
+            if top > -np.inf:
+                index[s, 0] = first(scores, top)
+        else:
             for g in range(G):
-                score = log_prior[g] + acc[g] + length * slope[g] - top
-                if score > -FAR:
-                    weight += np.exp(score)
-        evidence[s] = top + np.log(weight) if weight > 0.0 else -np.inf
+                if scores[g] > value[s, k - 1]:
+                    keep(g, scores[g], k, index[s], value[s])
+        if len(evidence) > 0:  # hard assignments do without
+            weight = 0.0
+            if top > -np.inf:
+                for g in range(G):
+                    if scores[g] - top > -FAR:
+                        weight += np.exp(scores[g] - top)
+            evidence[s] = top + np.log(weight) if weight > 0.0 else -np.inf
         for c in range(k):
             prior[s, c] = log_prior[index[s, c]] if index[s, c] >= 0 else -np.inf
 

@@ -105,7 +105,7 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
     noise: Any = None  # mention: a dict of `Noise` values that differ from the defaults
     smoothing: float = 1.0  # multinomial: pseudocount, of all background words together, or of each word
     background: bool = True  # multinomial: pseudocounts are spread like the words of the corpus
-    definition_weight: float = 0.1  # multinomial: weight of a definition's words beside the name's
+    definition_weight: float = 0.0  # multinomial: weight of a definition's words beside the name's
     anchor: float | None = None  # multinomial: how often definitions count beside sentences; None: words stay fixed
     leave_one_out: bool = True  # multinomial: a sentence's own words do not count when it is assigned
     author_sparsity: float = 0.0  # lambda1 of F1, the norms of psi

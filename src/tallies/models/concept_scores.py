@@ -47,12 +47,14 @@ class ConceptScores:
         )
         old = latents if latents is not None else (np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
         own = words.counts if loo else np.empty(0)
+        if latents is not None and self._plan.assign == "hard":
+            evidence = np.empty(0)  # no sum over concepts is asked for
         made = (x.ptr, x.keys, x.counts, x.document, words.ptr, words.concept, words.gain, words.slope)
         score = kernels.multinomial_scores
         score(*made, *side, *old, own, words.smooth, words.total, index, value, prior, evidence)
         # the term of the sentence alone, sum_w n log e_w (eq. 2 of word_counts)
         alone = np.bincount(np.repeat(np.arange(S), np.diff(x.ptr)), weights=x.counts * np.log(words.smooth)[x.keys], minlength=S)
-        return index, value + alone[:, None], prior, string, evidence + alone
+        return index, value + alone[:, None], prior, string, evidence + alone if len(evidence) else evidence
 
     def _responsibilities(self, index: np.ndarray, value: Array, prior: Array) -> tuple[Array, float]:
         """r of the kept concepts (eq. 1) and the log likelihood over them."""
