@@ -43,11 +43,17 @@ def keep(g, score, k, index, value):
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
 def largest(x):
-    """max(x), as a reduction that the compiler may vectorise: there are no NaN."""
-    top = -np.inf
-    for i in range(len(x)):
-        top = max(top, x[i])
-    return top
+    """max(x), where there are no NaN; in four strands, since one would wait for itself at every step."""
+    a = b = c = d = -np.inf
+    whole = len(x) // 4 * 4
+    for i in range(0, whole, 4):
+        a = x[i] if x[i] > a else a
+        b = x[i + 1] if x[i + 1] > b else b
+        c = x[i + 2] if x[i + 2] > c else c
+        d = x[i + 3] if x[i + 3] > d else d
+    for i in range(whole, len(x)):
+        a = x[i] if x[i] > a else a
+    return max(max(a, b), max(c, d))
 
 
 @njit(nogil=True, cache=True)
