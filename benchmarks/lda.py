@@ -14,7 +14,7 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +88,10 @@ def ours(X: Any, score: Callable, K: int, seed: int, marks: list[int], threads: 
     return curve
 
 
-def documents(X: sp.csr_array) -> list[list[str]]:
-    """Token lists of counts."""
-    return [[str(v) for v in np.repeat(X.indices[a:b], X.data[a:b])] for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+def documents(X: sp.csr_array) -> Iterator[list[str]]:
+    """Token lists of counts, one at a time."""
+    for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+        yield [str(v) for v in np.repeat(X.indices[a:b], X.data[a:b])]
 
 
 def run_tomotopy(X: Any, score: Callable, K: int, seed: int, marks: list[int], threads: int, alpha: Any, beta: float) -> Curve:
@@ -107,7 +108,9 @@ def run_tomotopy(X: Any, score: Callable, K: int, seed: int, marks: list[int], t
     clock, curve, done = Clock(threads), [], 0
     for mark in marks:
         with clock:
-            model.train(mark - done, workers=threads, parallel=tp.ParallelScheme.PARTITION if threads > 1 else tp.ParallelScheme.DEFAULT)
+            model.train(
+                mark - done, workers=threads, parallel=tp.ParallelScheme.PARTITION if threads > 1 else tp.ParallelScheme.DEFAULT
+            )
         done = mark
         phi = np.full((X.shape[1], K), 1e-12)
         phi[columns] = np.array([model.get_topic_word_dist(k) for k in range(K)]).T
@@ -119,6 +122,7 @@ def run_lda(X: Any, score: Callable, K: int, seed: int, marks: list[int], thread
     """PyPI `lda`: collapsed Gibbs in Cython, one thread; cannot go on from where it stopped, so every mark is a fit."""
     import logging
 
+    sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != Path(__file__).resolve().parent]  # this file has its name
     import lda
 
     logging.getLogger("lda").setLevel(logging.ERROR)
@@ -154,18 +158,34 @@ def run_gensim(X: Any, score: Callable, K: int, seed: int, marks: list[int], thr
     """gensim, online variational Bayes; a mark is a tenth as many passes."""
     from gensim.models import LdaModel
 
-    corpus = [list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True)) for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+    corpus = [
+        list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
+        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    ]
     names = {v: str(v) for v in range(X.shape[1])}
     curve = []
     for mark in marks:
         clock = Clock(1)
         with clock:
-            model = LdaModel(corpus, K, names, chunksize=2000, passes=max(mark // 10, 1), alpha=[alpha] * K, eta=beta, random_state=seed)
+            model = LdaModel(
+                corpus, K, names, chunksize=2000, passes=max(mark // 10, 1), alpha=[alpha] * K, eta=beta, random_state=seed
+            )
         curve.append((clock.spent, score(np.ascontiguousarray(model.get_topics().T), np.full(K, alpha)), max(mark // 10, 1)))
     return curve
 
 
 RIVALS = {"tomotopy": run_tomotopy, "lda": run_lda, "sklearn": run_sklearn, "gensim": run_gensim}
+
+
+def peak_memory(name: str, path: str, K: int, copies: int) -> float:
+    """Peak memory of this process in MB for three sweeps over `copies` copies of the corpus; call in a fresh process."""
+    import resource
+
+    X = read(path)[0]
+    X = sp.csr_array(sp.vstack([X] * copies, format="csr"))
+    run = {"tallies": ours, **RIVALS}[name]
+    run(X, lambda phi, alpha: 0.0, K, 1, [3], 1, 0.1, 0.01)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def seconds_to(curve: Curve, perplexity: float) -> float:
@@ -186,11 +206,26 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--alpha", default="0.1", help='a number, or "auto": estimated by ours and by tomotopy')
     parser.add_argument("--beta", type=float, default=0.01)
+    parser.add_argument(
+        "--memory", type=int, default=0, metavar="COPIES", help="peak memory with so many copies of the corpus instead"
+    )
     options = parser.parse_args()
+    if options.memory:
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        for K in options.topics:
+            for name in ["tallies", *options.rivals]:
+                with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                    peak = pool.submit(peak_memory, name, options.data, K, options.memory).result()
+                print(f"K={K} {name:9s} peak {peak:.0f} MB with {options.memory} copies of the corpus", flush=True)
+        return
     X, T = read(options.data)
     n_tokens = int(X.data.sum())
     alpha = options.alpha if options.alpha == "auto" else float(options.alpha)
-    print(f"{X.shape[0]} documents, {X.shape[1]} words, {n_tokens} tokens; held out {T.shape[0]} documents; threads {options.threads}")
+    print(
+        f"{X.shape[0]} documents, {X.shape[1]} words, {n_tokens} tokens; held out {T.shape[0]} documents; threads {options.threads}"
+    )
 
     def score(phi: np.ndarray, alpha: np.ndarray) -> float:
         phi = np.ascontiguousarray(phi, dtype=np.float32)
@@ -200,7 +235,9 @@ def main() -> None:
         curves: dict[str, list[Curve]] = {}
         for seed in range(options.seeds):
             for name, run in {"tallies": ours, **{r: RIVALS[r] for r in options.rivals}}.items():
-                marks = options.marks if name != "tallies" else [16, *options.marks, 4 * options.marks[-1] // 3]  # to find the crossing
+                marks = (
+                    options.marks if name != "tallies" else [16, *options.marks, 4 * options.marks[-1] // 3]
+                )  # to find the crossing
                 curve = run(X, score, K, seed + 1, marks, options.threads, alpha, options.beta)
                 curves.setdefault(name, []).append(curve)
                 speed = n_tokens * (curve[-1][2] - curve[0][2]) / max(curve[-1][0] - curve[0][0], 1e-9) / 1e6
@@ -212,7 +249,8 @@ def main() -> None:
                 for mine, other in zip(curves["tallies"], curves[name], strict=True):
                     s, p, _ = other[i]
                     ratios.append(s / seconds_to(mine, p))
-                print(f"K={K} time to the perplexity of {name} after {mark}: {np.median(ratios):.2f} times faster ({min(ratios):.2f}-{max(ratios):.2f})")
+                spread = f"{np.median(ratios):.2f} times faster ({min(ratios):.2f}-{max(ratios):.2f})"
+                print(f"K={K} time to the perplexity of {name} after {mark}: {spread}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ def cluster() -> Iterator[Any]:
     """Two Dask worker processes on this machine."""
     distributed = pytest.importorskip("distributed", reason="needs tallies[dask]")
     here = os.path.dirname(__file__)
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as local:
-        with distributed.Client(local) as client:
-            client.run(lambda: __import__("sys").path.insert(0, here))  # models defined in test files are importable there
-            yield client
+    local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
+    with local, distributed.Client(local) as client:
+        client.run(lambda: __import__("sys").path.insert(0, here))  # models defined in test files are importable there
+        yield client

@@ -62,7 +62,9 @@ def mixed(rng: np.random.Generator, n: int) -> dict[str, Any]:
     frame = pd.DataFrame(
         {
             "size": rng.normal(y, 1.0 + 0.2 * y),
-            "colour": np.array(["red", "green", "blue", "white"], dtype=object)[(rng.integers(0, 4, n) * (rng.random(n) < 0.6) + y) % 4],
+            "colour": np.array(["red", "green", "blue", "white"], dtype=object)[
+                (rng.integers(0, 4, n) * (rng.random(n) < 0.6) + y) % 4
+            ],
             "eggs": rng.poisson(1.0 + 2 * y),
             "wings": rng.random(n) < 0.2 + 0.3 * y,
         }
@@ -121,6 +123,18 @@ def bayes_z(model: Any) -> np.ndarray:
     return np.concatenate([part.ravel() for part in z])
 
 
+# topics
+
+
+def documents(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    topics = rng.dirichlet(np.full(25, 0.1), 3)
+    return {"X": np.array([rng.multinomial(30, p) for p in rng.dirichlet(np.full(3, 0.3), n) @ topics])}
+
+
+def topics(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    return [model.topics_, model.document_topics_, model.transform(data["X"])]
+
+
 CASES = [
     Case("gda shared", lambda: tallies.GDA(), numbers, posterior, gda_z),
     Case("gda class", lambda: tallies.GDA("class"), numbers, posterior, gda_z),
@@ -130,5 +144,13 @@ CASES = [
     Case("gda class with gaps", lambda: tallies.GDA("class", semi_supervised=True), gaps, posterior, gda_z),
     Case("naive bayes mixed", lambda: tallies.NaiveBayes(), mixed, posterior, bayes_z),
     Case("naive bayes words", lambda: tallies.NaiveBayes(), words, posterior, bayes_z),
+    Case(
+        "lda",
+        lambda: tallies.LDA(n_topics=3, max_iter=40, burn_in=20, random_state=3),
+        documents,
+        topics,
+        exact=False,
+        weights=False,
+    ),
     Case("naive bayes unlabelled", lambda: tallies.NaiveBayes(semi_supervised=True), mixed_unlabelled, posterior, bayes_z),
 ]

@@ -38,7 +38,12 @@ def same(a: Any, b: Any) -> bool:
     if sp.issparse(a):
         return same(a.toarray(), b.toarray())
     if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape and (a.tolist() == b.tolist() or a.tobytes() == b.tobytes())
+        return (
+            isinstance(b, np.ndarray)
+            and a.dtype == b.dtype
+            and a.shape == b.shape
+            and (a.tolist() == b.tolist() or a.tobytes() == b.tobytes())
+        )
     if isinstance(a, tuple | list):
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict):
@@ -52,7 +57,9 @@ leaves = st.one_of(
     st.integers(),
     st.floats(),
     st.text(),
-    hnp.arrays(st.sampled_from([np.float64, np.int32, np.bool_, "U3"]), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)),
+    hnp.arrays(
+        st.sampled_from([np.float64, np.int32, np.bool_, "U3"]), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
+    ),
     st.builds(np.float64, st.floats()),
     st.builds(lambda x: np.array([x, "text", None, 1.5], dtype=object), st.text()),
 )

@@ -8,14 +8,17 @@ from tallies.models import MODELS
 
 if TYPE_CHECKING:
     from tallies.backends import backend
+    from tallies.data.corpus import Corpus
     from tallies.estimator import load
     from tallies.evaluation.score import Score, compare, evaluate
     from tallies.models.gda import GDA
+    from tallies.models.lda import LDA
     from tallies.models.naive_bayes import NaiveBayes
 
 # names are imported when first used: scikit-learn and numba take a second that `tallies --help` should not
 _HOMES = {
     **MODELS,
+    "Corpus": "tallies.data.corpus",
     "backend": "tallies.backends",
     "load": "tallies.estimator",
     "Score": "tallies.evaluation.score",
@@ -23,7 +26,7 @@ _HOMES = {
     "compare": "tallies.evaluation.score",
 }
 
-__all__ = ["GDA", "NaiveBayes", "Score", "__version__", "backend", "compare", "evaluate", "load"]
+__all__ = ["GDA", "LDA", "Corpus", "NaiveBayes", "Score", "__version__", "backend", "compare", "evaluate", "load"]
 
 
 def __getattr__(name: str) -> Any:

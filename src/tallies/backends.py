@@ -120,7 +120,9 @@ def backend(where: str | Any = "threads", workers: int | None = None) -> Iterato
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}; leave it out to use all cores")
     if isinstance(where, str) and where != "threads" and "://" not in where:
-        raise ValueError(f'backend must be "threads", a scheduler address such as "tcp://host:8786", or a Dask client; got {where!r}')
+        raise ValueError(
+            f'backend must be "threads", a scheduler address such as "tcp://host:8786", or a Dask client; got {where!r}'
+        )
     opened = _connect(where) if isinstance(where, str) and where != "threads" else None
     token = _chosen.set((where if opened is None else opened, workers))
     try:
@@ -151,8 +153,13 @@ def over_rows(task: Callable[[slice], None], n: int, block: int) -> None:
     workers = thread_count()
     with _blas().limit(limits=1, user_api="blas"):
         if workers > 1 and len(slices) > 1:
-            # one task a thread with every workers-th slice: the queue costs more than a slice of a narrow table
-            list(_pool(workers).map(lambda first: [task(rows) for rows in slices[first::workers]], range(workers)))
+
+            def part(first: int) -> None:
+                # one task a thread with every workers-th slice: the queue costs more than a slice of a narrow table
+                for rows in slices[first::workers]:
+                    task(rows)
+
+            list(_pool(workers).map(part, range(workers)))
         else:
             for rows in slices:
                 task(rows)

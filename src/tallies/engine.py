@@ -1,10 +1,10 @@
 """The one loop by which every model is fitted: sweep over the shards, add the tallies, update. Knows no model.
 
-    model     hyperparameters and the verbs below
-    params    the small global state, sent everywhere
-    shard     a piece of the data; where it is cut belongs to the data, never to the number of workers
-    latents   what the rows of a shard keep between sweeps; they stay beside the shard and never travel
-    tally     sums over a shard; two tallies add leaf by leaf
+model     hyperparameters and the verbs below
+params    the small global state, sent everywhere
+shard     a piece of the data; where it is cut belongs to the data, never to the number of workers
+latents   what the rows of a shard keep between sweeps; they stay beside the shard and never travel
+tally     sums over a shard; two tallies add leaf by leaf
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def add(parts: Sequence[Any]) -> Any:
     if first is None:
         return None
     if isinstance(first, tuple):
-        return type(first)(*(add(leaf) for leaf in zip(*parts, strict=True)))  # type: ignore[call-arg]
+        return type(first)(*(add(leaf) for leaf in zip(*parts, strict=True)))
     return reduce(plus, parts)
 
 

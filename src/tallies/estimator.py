@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -91,7 +91,8 @@ class Estimator(BaseEstimator):
                 else:
                     state = next(iterator)
                     # a callback that returns True ends the fit; the other watchers return None
-                    if any([w(state) for w in watchers]):
+                    answers = [w(state) for w in watchers]
+                    if any(answers):
                         stopped = "callback"
         assert state is not None
         bar.close()
@@ -103,7 +104,9 @@ class Estimator(BaseEstimator):
         self.converged_ = stopped == "converged"
         if stopped == "interrupted":
             at = f" and resume with fit(..., resume={str(checkpoint)!r})" if checkpoint is not None else ""
-            warnings.warn(f"{name} was interrupted after {self.n_iter_} sweeps; use it as it is{at}", ConvergenceWarning, stacklevel=3)
+            warnings.warn(
+                f"{name} was interrupted after {self.n_iter_} sweeps; use it as it is{at}", ConvergenceWarning, stacklevel=3
+            )
         elif stopped == "limit" and not self._fixed_length():
             warnings.warn(
                 f"{name} stopped at max_iter={limit} before its objective settled; raise max_iter, or loosen tol",
@@ -153,12 +156,29 @@ class Estimator(BaseEstimator):
         tree = {"hyperparameters": self.get_params(deep=False), "fitted": fitted}
         storage.write(path, "model", type(self).__name__, tree)
 
+    def report(self, path: str | Path, *data: Any, **options: Any) -> Path:
+        """Write one self-contained HTML page about the fit; `data`, as in `fit` but unseen, adds how good it is.
+
+        >>> import tallies, tempfile, os
+        >>> model = tallies.GDA().fit([[0.0], [1.0], [5.0], [6.0]], [0, 0, 1, 1])
+        >>> model.report(os.path.join(tempfile.mkdtemp(), "report.html")).name
+        'report.html'
+        """
+        from tallies.report import write
+
+        return write(self, path, *data, **options)
+
     def summary(self) -> str:
         """A few lines of text: what was fitted, on what, how it ended."""
         check_is_fitted(self)
         ended = "settled" if self.converged_ else "stopped"
         value = f", objective {self.history_[-1]:,.6g}" if len(self.history_) else ""
-        lines = [repr(self), f"{ended} after {self.n_iter_} sweep{'s' * (self.n_iter_ != 1)}{value}", *self._facts(), *(f"caution: {text}" for text in self._caveats())]
+        lines = [
+            repr(self),
+            f"{ended} after {self.n_iter_} sweep{'s' * (self.n_iter_ != 1)}{value}",
+            *self._facts(),
+            *(f"caution: {text}" for text in self._caveats()),
+        ]
         return "\n".join(lines)
 
     def _caveats(self) -> list[str]:
@@ -176,13 +196,15 @@ def load(path: str | Path) -> Any:
 
     def types(name: str) -> list[type]:
         if name not in MODELS:
-            raise FileError(f"{path} holds a {name!r}, which this version of Tallies does not have; known: {', '.join(sorted(MODELS))}")
+            raise FileError(
+                f"{path} holds a {name!r}, which this version of Tallies does not have; known: {', '.join(sorted(MODELS))}"
+            )
         found.append(getattr(import_module(MODELS[name]), name))
         return found[0]._records()
 
     tree = storage.read(path, "model", types)
     cls = found[0]
-    fields = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    fields = {field.name for field in dataclasses.fields(cls)}
     wrong = [k for k in tree["hyperparameters"] if k not in fields]
     wrong += [k for k in tree["fitted"] if not k.isidentifier() or not k.endswith("_") or k.startswith("_")]
     if wrong:
@@ -209,6 +231,3 @@ def _fingerprint(surveyed: Any) -> int:
     for leaf in leaves(surveyed):
         check = zlib.crc32(leaf, check)
     return check
-
-
-__all__ = ["Estimator", "Self", "load"]

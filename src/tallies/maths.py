@@ -12,6 +12,7 @@ Array = NDArray[np.float64]
 
 LOG_2PI = float(np.log(2 * np.pi))
 RANK_TOL = 1e-10  # eigenvalues of a correlation matrix below this are rounding: sums over 1e6 rows are good to 1e-13
+SAME = 1e-13  # a column that varies by less, relative to its size, is constant: the rest is rounding of its values
 FLOOR = 1e-9  # smallest variance, relative to the pooled one, that a class may have (scikit-learn's var_smoothing)
 
 
@@ -24,8 +25,8 @@ class Whitening(NamedTuple):
     floored: NDArray[np.bool_]  # (K,)  whether a class spans less than the support, so that its smallest variances were raised
 
 
-def whiten(covariances: Array, pooled: Array) -> Whitening:
-    """Whiten K covariance matrices on the support of the pooled one.
+def whiten(covariances: Array, pooled: Array, size: Array | float = 0.0) -> Whitening:
+    """Whiten K covariance matrices on the support of the pooled one; `size` is how large the values of each column are.
 
     Directions without variance in any class carry no density and are left out (pseudo-inverse and pseudo-determinant).
     A class that lacks variance where others have some gets the variance FLOOR there, relative to the pooled one, so that
@@ -37,14 +38,19 @@ def whiten(covariances: Array, pooled: Array) -> Whitening:
     """
     K, d = covariances.shape[:2]
     scale = np.sqrt(np.maximum(np.diag(pooled), 0.0))
-    inverse = np.divide(1.0, scale, out=np.zeros(d), where=scale > 0)
+    # a spread whose square nearly leaves the range of floats is none, too
+    inverse = np.divide(1.0, scale, out=np.zeros(d), where=scale > np.maximum(SAME * size, 1e-100))
     values, vectors = np.linalg.eigh(pooled * np.outer(inverse, inverse))
-    V = vectors[:, values > RANK_TOL * max(values[-1], 0.0)] if d else vectors
+    V = vectors[:, values > RANK_TOL]
     rank = V.shape[1]
     W, log_det, floored = np.zeros((K, d, d)), np.zeros(K), np.zeros(K, dtype=bool)
     if rank == 0:
         return Whitening(W, log_det, rank, floored)
-    stretch = np.linalg.slogdet(V.T @ (V * scale[:, None] ** 2))[1]
+    used = inverse > 0
+    if rank == used.sum():
+        stretch = 2 * np.log(scale[used]).sum()
+    else:
+        stretch = 2 * np.log(np.maximum(np.linalg.svd(V * scale[:, None], compute_uv=False), 1e-300)).sum()
     for k in range(K):
         spread, turn = np.linalg.eigh(V.T @ (covariances[k] * np.outer(inverse, inverse)) @ V)
         floored[k] = spread[0] < FLOOR
@@ -54,15 +60,15 @@ def whiten(covariances: Array, pooled: Array) -> Whitening:
     return Whitening(W, log_det, rank, floored)
 
 
-def ledoit_wolf(n: float, covariance: Array, quartic: Array) -> Array:
+def ledoit_wolf(n: float, covariance: Array, quartic: Array, size: Array | float = 0.0) -> Array:
     """The Ledoit-Wolf estimate, in units of each column's standard deviation, from moments about the mean.
 
     `quartic` is sum_i (x_j - mean_j)^2 (x_k - mean_k)^2, the only statistic it needs beyond the covariance. As in
     scikit-learn's LinearDiscriminantAnalysis(shrinkage="auto"), columns are standardised first and scaled back.
     """
     d = len(covariance)
-    scale = np.sqrt(np.diag(covariance))
-    scale = np.where(scale > 0, scale, 1.0)
+    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    scale = np.where(scale > np.maximum(SAME * size, 0.0), scale, 1.0)  # a constant column stays as it is
     both = np.outer(scale, scale)
     R = covariance / both
     mu = np.trace(R) / d
@@ -130,17 +136,19 @@ def linear(mean: Array, root: Whitening, log_prior: Array | float) -> tuple[Arra
 
 def patterns(X: np.ndarray) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp]]]:
     """Which cells are NaN, and the rows where just these are: one pair for each pattern of gaps in X."""
+    if not len(X):
+        return
     found, group = np.unique(np.isnan(X), axis=0, return_inverse=True)
     order = np.argsort(group, kind="stable")
     ends = np.cumsum(np.bincount(group, minlength=len(found)))
     yield from zip(found, np.split(order, ends[:-1]), strict=True)
 
 
-def regression(covariance: Array, gaps: NDArray[np.bool_]) -> tuple[Array, Array]:
+def regression(covariance: Array, gaps: NDArray[np.bool_], size: Array) -> tuple[Array, Array]:
     """Slope of the missing cells on the observed ones, and their covariance given them (pseudo-inverse where singular)."""
     m, o = np.flatnonzero(gaps), np.flatnonzero(~gaps)
     inner = covariance[o[:, None], o]
-    W = whiten(inner[None], inner).W[0]
+    W = whiten(inner[None], inner, size[o]).W[0]
     slope = covariance[m[:, None], o] @ W @ W.T
     return slope, covariance[m[:, None], m] - slope @ covariance[o[:, None], m]
 

@@ -64,14 +64,18 @@ def read(path: str | Path, kind: str, types: Callable[[str], Iterable[type]]) ->
     """Read what `write` wrote. `types(owner)` are the named tuples that may occur; anything else in the file is an error."""
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"expected a file saved by Tallies at {str(path)!r}, but there is {'a folder' if path.is_dir() else 'nothing'}")
+        raise FileNotFoundError(
+            f"expected a file saved by Tallies at {str(path)!r}, but there is {'a folder' if path.is_dir() else 'nothing'}"
+        )
     try:
         with zipfile.ZipFile(path) as archive:
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
                 raise ValueError("it has compressed entries")
             head = json.loads(archive.read("tree.json"))
             if head["format"] > FORMAT:
-                raise FileError(f"{path} was written by Tallies {head['tallies']} in a newer format; update: pip install -U tallies")
+                raise FileError(
+                    f"{path} was written by Tallies {head['tallies']} in a newer format; update: pip install -U tallies"
+                )
             if head["kind"] != kind:
                 raise FileError(f"expected a {kind} file, got a {head['kind']} file: {path}")
             allowed = {t.__name__: t for t in types(head["owner"])}
@@ -79,7 +83,9 @@ def read(path: str | Path, kind: str, types: Callable[[str], Iterable[type]]) ->
     except FileError:
         raise
     except Exception as error:  # whatever a broken or hostile file provokes in the readers ends as one clear sentence
-        raise FileError(f"expected a {kind} file written by Tallies, but {path} is foreign, truncated or damaged ({error})") from error
+        raise FileError(
+            f"expected a {kind} file written by Tallies, but {path} is foreign, truncated or damaged ({error})"
+        ) from error
     return tree
 
 
@@ -107,7 +113,8 @@ def _pack(value: Any, arrays: list[np.ndarray]) -> Any:
         m = sp.csr_array(value)
         return {"$csr": [list(m.shape), *(_pack(part, arrays) for part in (m.data, m.indices, m.indptr))]}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {"$named": [type(value).__name__, {k: _pack(v, arrays) for k, v in value._asdict().items()}]}
+        fields = dict(zip(value._fields, value, strict=True))
+        return {"$named": [type(value).__name__, {k: _pack(v, arrays) for k, v in fields.items()}]}
     if isinstance(value, tuple):
         return {"$tuple": [_pack(item, arrays) for item in value]}
     if isinstance(value, list):

@@ -50,7 +50,14 @@ class Checkpoint:
         every: int = 25,
         seconds: float = 60.0,
     ):
-        self.path, self.owner, self.about, self.collect, self.every, self.seconds = Path(path), owner, about, collect, every, seconds
+        self.path, self.owner, self.about, self.collect, self.every, self.seconds = (
+            Path(path),
+            owner,
+            about,
+            collect,
+            every,
+            seconds,
+        )
         if self.path.is_dir():
             raise IsADirectoryError(f"checkpoint must be a file to write, but {str(self.path)!r} is a folder; add a file name")
         self.written, self.clock = -1, time.monotonic()
@@ -89,7 +96,8 @@ def read_checkpoint(path: str | Path, owner: str, about: dict[str, Any], records
 def interruptible() -> Iterator[Callable[[], bool]]:
     """Inside the block, Ctrl-C asks to stop after the running sweep instead of breaking it; a second one breaks it.
 
-    Yields a function that tells whether to stop. Outside the main thread, or where the program has a handler of its own, nothing changes.
+    Yields a function that tells whether to stop. Outside the main thread, or where the program has a handler of its own,
+    nothing changes.
     """
     current = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
     if current is not signal.default_int_handler:

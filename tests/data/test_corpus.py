@@ -23,7 +23,9 @@ def test_counts_are_plain_counting():
     words = [tokenize(t) for t in TEXTS]
     assert corpus.vocabulary.tolist() == sorted({w for t in words for w in t})
     for d, text in enumerate(words):
-        assert dict(zip(corpus.vocabulary, corpus.counts.toarray()[d], strict=True)) == {w: text.count(w) for w in corpus.vocabulary}
+        assert dict(zip(corpus.vocabulary, corpus.counts.toarray()[d], strict=True)) == {
+            w: text.count(w) for w in corpus.vocabulary
+        }
     assert len(corpus) == 3
     assert repr(corpus) == "Corpus(3 documents, 6 words, 11 tokens)"
 
@@ -138,7 +140,16 @@ def test_counts_of_every_kind_are_alike():
     dense = np.array([[1, 0, 2], [0, 3, 0]])
     names = ["a", "b", "c"]
     frame = pd.DataFrame(dense, columns=names)
-    kinds = [dense, dense.tolist(), dense.astype(float), sp.csr_matrix(dense), sp.coo_array(dense), sp.csc_array(dense), frame, Corpus(dense, names)]
+    kinds = [
+        dense,
+        dense.tolist(),
+        dense.astype(float),
+        sp.csr_matrix(dense),
+        sp.coo_array(dense),
+        sp.csc_array(dense),
+        frame,
+        Corpus(dense, names),
+    ]
     polars = pytest.importorskip("polars")
     kinds.append(polars.DataFrame(frame.to_dict("list")))
     for X in kinds:
@@ -178,5 +189,5 @@ def test_columns_are_aligned_by_name_with_a_warning():
     with pytest.warns(DataWarning, match=r"1 words are not in the fitted vocabulary.*33.3%.*\(b\)"):
         out = align(X, np.array(["a", "b", "c"], dtype=object), known, 2)
     assert out.toarray().tolist() == [[3, 1]]
-    with pytest.raises(DataError, match="3 features, but the model is expecting 2"):
+    with pytest.raises(DataError, match="3 features, but LDA is expecting 2"):
         align(X, None, known, 2)

@@ -24,7 +24,7 @@ def call_accumulate(packed, at, mask, shift, f, own, f_own, sums, j, carry):
 
 @njit
 def call_draw(packed, at, mask, shift, f, own, f_own, u, u_rest):
-    return lanes.draw_short(packed, at, mask, shift, f, own, f_own, u, u_rest)
+    return lanes.draw_16(packed, at, mask, shift, f, own, f_own, u, u_rest)
 
 
 @njit
@@ -139,7 +139,10 @@ def twin_sweep(shard, latents, alpha, beta, seed):
     """One sweep with P = 1 in plain Python: every weight from the counts, draws and order of lists as in the kernel."""
     V, K, golden = len(shard.rank), len(alpha), int(lda.GOLDEN)
     documents, z, mask = documents_of(shard), latents.z.astype(int), (1 << int(shard.shift)) - 1
-    lists = [[list(divmod(int(e), mask + 1))[::-1] for e in latents.lists[a : a + n]] for a, n in zip(shard.at, latents.size, strict=True)]
+    lists = [
+        [list(divmod(int(e), mask + 1))[::-1] for e in latents.lists[a : a + n]]
+        for a, n in zip(shard.at, latents.size, strict=True)
+    ]
     key = twin_mix((seed + golden) & MASK64)
     for i, w in enumerate(shard.words):
         own, entries = z[i], lists[w]
@@ -299,7 +302,7 @@ def test_left_to_right_and_gibbs_agree_with_enumeration():
     out = np.empty(len(words))
     runs = []
     for seed in range(200):
-        topics.left_to_right(words, phi, alpha, 2000, seed, out)
+        topics.left_to_right(words, phi, alpha, 2000, np.uint64(seed * 7919), out)
         runs.append(np.prod(out))
     error = np.std(runs) / np.sqrt(len(runs))
     assert error < 0.003 * exact
@@ -307,7 +310,23 @@ def test_left_to_right_and_gibbs_agree_with_enumeration():
     thetas = []
     for seed in range(100):
         z, theta = np.empty(len(words), np.int64), np.zeros(K)
-        topics.gibbs_mixture(words, phi, alpha, 20, 200, seed, z, theta)
+        topics.gibbs_mixture(words, phi, alpha, 20, 200, np.uint64(seed * 7919), z, theta)
         thetas.append(theta)
     error = np.std(thetas, axis=0) / 10
     assert (np.abs(np.mean(thetas, axis=0) - mean) < 5.5 * error).all()
+
+
+def test_fewer_threads_than_asked_for_do_the_same_work(four_blocks, monkeypatch):
+    rng, K, V, D = np.random.default_rng(5), 8, 40, 50
+    X, base = sp.csr_array(rng.poisson(0.7, size=(D, V))), sp.csr_array((V, K), dtype=np.int64)
+    shard = lay_out(X, K, base, rng, [slice(0, D)])[0]
+    found = []
+    for refuse in (False, True):
+        if refuse:
+            monkeypatch.setattr(
+                "threading.Thread.start", lambda self: (_ for _ in ()).throw(RuntimeError("can't start new thread"))
+            )
+        latents = sampler.empty(shard, K, base)
+        sampler.sweeps(shard, latents, np.full(K, 0.1), 0.01, 7, n_sweeps=3, threads=3)
+        found.append(latents.z)
+    np.testing.assert_array_equal(*found)

@@ -190,7 +190,9 @@ def test_priors(data):
     ours = GDA(priors=[0.1, 0.2, 0.3, 0.4]).fit(X, y)
     shift = np.log([0.1, 0.2, 0.3, 0.4]) - np.log(np.bincount(y) / len(y))
     expected = theirs.decision_function(X) + shift  # their log probabilities end at -707
-    np.testing.assert_allclose(ours.predict_log_proba(X), expected - np.logaddexp.reduce(expected, axis=1, keepdims=True), atol=1e-9)
+    np.testing.assert_allclose(
+        ours.predict_log_proba(X), expected - np.logaddexp.reduce(expected, axis=1, keepdims=True), atol=1e-9
+    )
     with pytest.raises(DataError, match="sum to 1"):
         GDA(priors=[0.5, 0.2, 0.3, 0.4]).fit(X, y)
 

@@ -77,7 +77,7 @@ def test_joint_by_hand():
 def test_multinomial_density_is_scipys():
     _, X = TABLES["multinomial"]
     model = NaiveBayes("multinomial").fit(X, Y)
-    counts = np.stack([X[Y == k].sum(axis=0) for k in range(3)]) + 1.0
+    counts = np.stack([X[k == Y].sum(axis=0) for k in range(3)]) + 1.0
     p = counts / counts.sum(axis=1, keepdims=True)
     joint = np.stack([stats.multinomial(X.sum(axis=1), p[k]).logpmf(X) for k in range(3)], axis=1) + np.log(np.bincount(Y) / 600)
     np.testing.assert_allclose(model.log_prob(X), np.logaddexp.reduce(joint, axis=1), rtol=1e-11)

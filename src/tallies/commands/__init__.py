@@ -8,6 +8,7 @@ from typing import Any
 # class name of a model -> module with: predict, score, sample (each: model, options of the run, ... -> table or dict)
 FAMILIES = {
     "GDA": "tallies.commands.classifiers",
+    "LDA": "tallies.commands.topics",
     "NaiveBayes": "tallies.commands.classifiers",
 }
 

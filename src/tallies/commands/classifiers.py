@@ -48,7 +48,9 @@ def _features(model: Any, path: str, options: Mapping[str, Any], need_target: bo
     X, y = read(path, options["target"], None, need_target)
     missing = [name for name in model.feature_names_in_ if name not in X]
     if missing:
-        raise DataError(f"{path!r} lacks the columns {missing[:10]} that the model was fitted on; add them (empty cells are allowed)")
+        raise DataError(
+            f"{path!r} lacks the columns {missing[:10]} that the model was fitted on; add them (empty cells are allowed)"
+        )
     return X[list(model.feature_names_in_)], y
 
 
@@ -58,7 +60,9 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
 
     X, _ = _features(model, path, options, need_target=False)
     shares = pd.DataFrame(model.predict_proba(X), columns=[f"p({name})" for name in model.classes_.tolist()])
-    return pd.concat([pd.Series(model.predict(X), name="prediction"), shares, pd.Series(model.log_prob(X), name="log_prob")], axis=1)
+    return pd.concat(
+        [pd.Series(model.predict(X), name="prediction"), shares, pd.Series(model.log_prob(X), name="log_prob")], axis=1
+    )
 
 
 def score(model: Any, options: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -76,3 +80,9 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
     X, y = model.sample(n, random_state=seed)
     frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(X, columns=model.feature_names_in_)
     return frame.assign(**{options["target"]: y})
+
+
+def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
+    """What the report judges the model by."""
+    X, y = _features(model, path, options, need_target=False)
+    return (X,) if y is None else (X, y)

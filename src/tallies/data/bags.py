@@ -50,7 +50,8 @@ def bag_of_words(X: Any) -> sp.csr_array:
             X = np.asarray(X)
             X = X if X.dtype.kind in "iufbc" else X.astype(float)
         except (TypeError, ValueError) as error:
-            raise DataError(f"expected a matrix of counts (documents x words), but {error}; for texts use Corpus.from_texts") from error
+            fault = TypeError if isinstance(error, TypeError) else DataError
+            raise fault(f"expected a matrix of counts (documents x words), but {error}; for texts use Corpus.from_texts") from error
         if X.ndim != 2:
             raise DataError(
                 f"Expected 2D array, got {X.ndim}D array instead: expected counts with one row a document and one column a word. "
@@ -65,9 +66,13 @@ def bag_of_words(X: Any) -> sp.csr_array:
             raise DataError(f"expected whole counts, but X contains {kind}; replace it by 0 or drop the documents that have it")
         odd = X.data != np.floor(X.data)
         if odd.any():
-            raise DataError(f"expected whole counts, but X has fractions such as {X.data[odd][0]:g}; round them, or multiply up to counts")
+            raise DataError(
+                f"expected whole counts, but X has fractions such as {X.data[odd][0]:g}; round them, or multiply up to counts"
+            )
     if X.nnz and X.data.min() < 0:
-        raise DataError(f"Negative values in data passed to LDA: expected counts, got {X.data.min():g}; no word occurs less than never")
+        raise DataError(
+            f"Negative values in data passed to LDA: expected counts, got {X.data.min():g}; no word occurs less than never"
+        )
     X = sp.csr_array((X.data.astype(np.int64), X.indices, X.indptr), shape=X.shape)
     if not X.has_canonical_format:
         X.sum_duplicates()
@@ -81,7 +86,7 @@ def align(X: sp.csr_array, names: np.ndarray | None, known: np.ndarray | None, n
     if names is None or known is None:
         if X.shape[1] != n_words:
             raise DataError(
-                f"X has {X.shape[1]} features, but the model is expecting {n_words} features as input: "
+                f"X has {X.shape[1]} features, but LDA is expecting {n_words} features as input: "
                 "pass the same vocabulary, or a Corpus or data frame whose columns can be matched by name"
             )
         return X

@@ -1,11 +1,11 @@
 """Columns of mixed kinds at the door: which family each belongs to, and how its values are coded.
 
-    family        auto, from the dtype                     stored as
-    gaussian      floats; whole numbers if any is below 0  float, NaN missing
-    bernoulli     booleans                                 code of False, True; -1 missing
-    categorical   strings, categories, other objects       code of the state; -1 missing, past the last state: unseen
-    poisson       whole numbers from 0 on                  number, NaN missing
-    multinomial   a sparse matrix                          CSR, all its columns together
+family        auto, from the dtype                     stored as
+gaussian      floats; whole numbers if any is below 0  float, NaN missing
+bernoulli     booleans                                 code of False, True; -1 missing
+categorical   strings, categories, other objects       code of the state; -1 missing, past the last state: unseen
+poisson       whole numbers from 0 on                  number, NaN missing
+multinomial   a sparse matrix                          CSR, all its columns together
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class Layout(NamedTuple):
 
 
 def read_table(model: Any, X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]:
-    """Validate X and cut it into one block a family. With a `known` layout columns are coded as they were in the fit."""
+    """Validate X and cut it into one block a family. With a `known` layout columns are coded as they were in the fit.
+
+    A column without any observed value has no states; whether that is an error is for the caller to say.
+    """
     check_names(X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
@@ -56,7 +59,14 @@ def read_table(model: Any, X: Any, families: Any, known: Layout | None) -> tuple
         names: list[Any] = list(frame.columns)
     else:
         X = validate_data(
-            model, X, reset=known is None, dtype=None, order="C", ensure_all_finite=False, accept_sparse="csr", ensure_min_features=1
+            model,
+            X,
+            reset=known is None,
+            dtype=None,
+            order="C",
+            ensure_all_finite=False,
+            accept_sparse="csr",
+            ensure_min_features=1,
         )
         names = list(range(X.shape[1]))
         if sp.issparse(X):
@@ -66,7 +76,7 @@ def read_table(model: Any, X: Any, families: Any, known: Layout | None) -> tuple
         values = [_values(column) for column in X.T]
     if known is None:
         chosen = _choose(names, values, families)
-        states = [_states(v, f, n) if f in CODED else None for v, f, n in zip(values, chosen, names, strict=True)]
+        states = [_states(v, f) if f in CODED else None for v, f in zip(values, chosen, strict=True)]
         known = Layout(chosen, states)
     return _blocks(values, names, known), known
 
@@ -108,7 +118,9 @@ def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[s
     given = families if isinstance(families, dict) else {}
     if families != "auto" and not isinstance(families, dict | list) and families not in FAMILIES:
         near = get_close_matches(str(families), FAMILIES, 1)
-        raise ValueError(f'families must be "auto", one of {FAMILIES} or a dict of them; got {families!r}' + (f"; {near[0]!r}?" if near else ""))
+        raise ValueError(
+            f'families must be "auto", one of {FAMILIES} or a dict of them; got {families!r}' + (f"; {near[0]!r}?" if near else "")
+        )
     wrong = [key for key in given if key not in names and not (isinstance(key, int) and 0 <= key < len(names))]
     if wrong:
         raise DataError(f"families names columns {wrong} that X does not have; its columns are {names[:20]}")
@@ -119,22 +131,22 @@ def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[s
             family = "auto"
         if family == "auto":
             kind = column.dtype.kind
-            family = {"f": "gaussian", "b": "bernoulli", "O": "categorical"}.get(kind) or ("poisson" if column.min() >= 0 else "gaussian")
+            family = {"f": "gaussian", "b": "bernoulli", "O": "categorical"}.get(kind) or (
+                "poisson" if column.min() >= 0 else "gaussian"
+            )
         if family not in FAMILIES:
             raise ValueError(f"the family of column {name!r} must be one of {FAMILIES}, got {family!r}")
         chosen.append(family)
     return chosen
 
 
-def _states(values: np.ndarray, family: str, name: Any) -> np.ndarray:
+def _states(values: np.ndarray, family: str) -> np.ndarray:
     """The states of a coded column, in order, missing left out."""
     if family == "bernoulli":
         return np.array([False, True])
     from pandas import factorize
 
-    codes, states = factorize(values)
-    if not len(states):
-        raise DataError(f"column {name!r} has no observed value; drop it")
+    _, states = factorize(values)
     try:
         return np.sort(np.asarray(states))
     except TypeError:  # states of several types have no order: they stay as first met
@@ -146,7 +158,9 @@ def union(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     try:
         return np.unique(np.concatenate([a, b]))
     except TypeError:
-        raise DataError(f"the states {a[:3].tolist()} and {b[:3].tolist()} cannot be put in one order; use one type for a column") from None
+        raise DataError(
+            f"the states {a[:3].tolist()} and {b[:3].tolist()} cannot be put in one order; use one type for a column"
+        ) from None
 
 
 def _encode(values: np.ndarray, states: np.ndarray, family: str, name: Any) -> np.ndarray:
@@ -164,8 +178,12 @@ def _encode(values: np.ndarray, states: np.ndarray, family: str, name: Any) -> n
 
 def _numbers(values: np.ndarray, family: str, name: Any) -> np.ndarray:
     if values.dtype.kind == "O":
-        text = next(v for v in values if v is not None and v == v)
-        raise DataError(f"column {name!r} is {family} and expects numbers, got {text!r}; make it categorical, or mend the value")
+        text = next((v for v in values if v is not None and v == v), None)
+        if text is not None:
+            raise DataError(
+                f"column {name!r} is {family} and expects numbers, got {text!r}; make it categorical, or mend the value"
+            )
+        values = np.full(len(values), np.nan)  # nothing but gaps
     if family == "gaussian":
         return values.astype(np.float64, copy=False)
     return check_counts(values, f"poisson column {name!r}") if family == "poisson" else values
@@ -180,7 +198,7 @@ def check_counts(values: np.ndarray, where: str) -> np.ndarray:
 
 
 def check_weights(values: np.ndarray) -> np.ndarray:
-    """Refuse what is no multinomial count. Fractions pass: tf-idf and the like are taken as counts, factorials as gamma functions."""
+    """Refuse what is no multinomial count. Fractions (tf-idf and the like) pass as counts, with gamma functions for factorials."""
     low = values.min() if len(values) else 0
     if not low >= 0 or not np.isfinite(values.sum()):
         what = "negative" if low < 0 else "missing (NaN) or infinite"
@@ -213,8 +231,10 @@ def _uniform(X: np.ndarray, names: list[Any], families: Any, known: Layout | Non
     """An array of numbers whose columns are all of one family: no copy where its values can stand as they are."""
     if known is None:
         chosen = _choose(names, list(X.T), families)
-        states = _whole_states(X) if set(chosen) == {"categorical"} and X.dtype.kind in "iu" else None
-        known = Layout(chosen, states or [_states(X[:, j], f, j) if f in CODED else None for j, f in enumerate(chosen)])
+        states: list[Any] | None = _whole_states(X) if set(chosen) == {"categorical"} and X.dtype.kind in "iu" else None
+        if states is None:
+            states = [_states(X[:, j], f) if f in CODED else None for j, f in enumerate(chosen)]
+        known = Layout(chosen, states)
     family = known.families[0] if len(set(known.families)) == 1 else "mixed"
     if family == "gaussian":
         return Table(X.astype(np.float64) if X.dtype.kind != "f" or X.dtype.itemsize == 2 else X, None, None, None), known
@@ -230,7 +250,7 @@ def _counted(states: Any) -> bool:
     return states.dtype.kind in "iu" and states[0] == 0 and states[-1] == len(states) - 1
 
 
-def _whole_states(X: np.ndarray) -> list[np.ndarray] | None:
+def _whole_states(X: np.ndarray) -> list[Any] | None:
     """The states of columns of whole numbers by marking those that occur: no sort. None where the range is too wide."""
     low, high = bayes.state_range(X)
     start = np.concatenate([[0], np.cumsum(high - low + 1)])
@@ -243,6 +263,8 @@ def _whole_states(X: np.ndarray) -> list[np.ndarray] | None:
 
 def _sparse(X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]:
     if families not in ("auto", "multinomial") and not (isinstance(families, list) and set(families) == {"multinomial"}):
-        raise DataError(f"a sparse matrix is taken as multinomial counts, but families={families!r}; pass a dense table for other families")
+        raise DataError(
+            f"a sparse matrix is taken as multinomial counts, but families={families!r}; pass a dense table for other families"
+        )
     check_weights(X.data)
     return Table(None, None, None, sparse(X)), known or Layout(["multinomial"] * X.shape[1], [None] * X.shape[1])

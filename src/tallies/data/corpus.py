@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class Corpus:
     def __init__(
         self,
         counts: Any,
-        vocabulary: Sequence[str],
+        vocabulary: Sequence[str] | np.ndarray,
         documents: Sequence[Any] | None = None,
         authors: Sequence[Any] | None = None,
         sentence_counts: Any = None,
@@ -157,7 +157,7 @@ class Corpus:
             for part in parts:
                 words = [root(w) if root else w for w in tokenize(part) if w not in skip]
                 if bigrams:
-                    words += [f"{a}_{b}" for a, b in zip(words[:-1], words[1:], strict=True)]
+                    words += [f"{a}_{b}" for a, b in pairwise(words)]
                 if grow:
                     flat.extend([place.setdefault(w, len(place)) for w in words])
                 else:

@@ -47,13 +47,15 @@ def read_frame(path: str | Path) -> pd.DataFrame:
     except (DataError, MissingExtra):
         raise
     except Exception as error:  # parsers, decompressors and codecs each have exceptions of their own
-        raise DataError(f"{str(path)!r} cannot be read as {kind}: {error}; is it complete, and of the format its name says?") from error
+        raise DataError(
+            f"{str(path)!r} cannot be read as {kind}: {error}; is it complete, and of the format its name says?"
+        ) from error
 
 
 def _check_header(path: Path, separator: str) -> None:
     """pandas renames a second column of one name; here that is an error."""
-    opened: Any = gzip.open(path, "rt", newline="") if path.suffix == ".gz" else open(path, newline="", encoding="utf-8")
-    with opened as file:
+    open_text: Any = gzip.open if path.suffix == ".gz" else open
+    with open_text(path, "rt", newline="", encoding="utf-8") as file:
         header = next(csv.reader(file, delimiter=separator), [])
     if not header:
         raise DataError(f"{str(path)!r} is empty; expected a header row and data")

@@ -42,7 +42,9 @@ def encode_labels(y: Any, n: int, missing: bool) -> tuple[np.ndarray, Codes]:
     if missing and y.dtype.kind == "i":
         absent |= y == -1
     if absent.any() and not missing:
-        raise DataError(f"y has {int(absent.sum())} missing labels (NaN or None); drop these rows, or set semi_supervised=True to use them")
+        raise DataError(
+            f"y has {int(absent.sum())} missing labels (NaN or None); drop these rows, or set semi_supervised=True to use them"
+        )
     present = y[~absent] if absent.any() else y
     if len(present) == 0:
         raise DataError(f"y must hold labels, but all {n} are missing; label some rows of every class")

@@ -61,7 +61,7 @@ def stemmer(language: bool | str) -> Callable[[str], str] | None:
     if not language:
         return None
     try:
-        import snowballstemmer
+        import snowballstemmer  # type: ignore[import-untyped]
     except ImportError as error:
         raise MissingExtra("snowballstemmer", "text", "Stemming") from error
     try:
@@ -78,7 +78,9 @@ def stemmer(language: bool | str) -> Callable[[str], str] | None:
     return remember
 
 
-def read_documents(path: str | Path, text: str = "text", authors: str | None = "authors", id: str | None = "id") -> Iterator[Document]:
+def read_documents(
+    path: str | Path, text: str = "text", authors: str | None = "authors", id: str | None = "id"
+) -> Iterator[Document]:
     """Documents of a .jsonl, .csv, .tsv or .parquet file (also .gz), or of a folder of .txt files, one at a time.
 
     `text`, `authors` and `id` name the fields; authors are a list, or a string parted by semicolons. A missing `authors` or
@@ -97,15 +99,18 @@ def read_documents(path: str | Path, text: str = "text", authors: str | None = "
         return
     reader = _READERS.get(next((s for s in reversed(path.suffixes) if s != ".gz"), ""))
     if reader is None:
-        raise DataError(f"expected a .jsonl, .csv, .tsv or .parquet file or a folder of .txt files, got {str(path)!r}; convert it to one of these")
+        raise DataError(f"expected a .jsonl, .csv, .tsv or .parquet file or a folder of .txt files, got {str(path)!r}; convert it")
     for number, record in enumerate(reader(path)):
         if text not in record:
-            raise DataError(f"record {number + 1} of {path} has no field {text!r}, only {sorted(map(str, record))[:8]}; name it with text=")
+            raise DataError(
+                f"record {number + 1} of {path} has no field {text!r}, only {sorted(map(str, record))[:8]}; name it with text="
+            )
         who = record.get(authors) if authors is not None else None
         if isinstance(who, str):
             who = [name.strip() for name in who.split(";")]
         name = record.get(id) if id is not None else None
-        yield Document(str(number if name is None else name), str(record[text] or ""), tuple(str(a) for a in (who if who is not None else ()) if a))
+        names = tuple(str(a) for a in (who if who is not None else ()) if a)
+        yield Document(str(number if name is None else name), str(record[text] or ""), names)
 
 
 def _open(path: Path) -> Any:

@@ -8,11 +8,12 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 
-def r_hat(chains: Sequence[np.ndarray]) -> float:
+def r_hat(chains: Sequence[np.ndarray] | np.ndarray) -> float:
     """Split R-hat (Gelman et al.): each chain is cut in halves, and the spread between halves compared with that within.
 
     >>> rng = np.random.default_rng(0)
-    >>> bool(r_hat([rng.normal(size=500) for _ in range(4)]) < 1.02), bool(r_hat([np.zeros(9) + i + rng.random(9) for i in range(3)]) > 2)
+    >>> together, apart = rng.normal(size=(3, 500)), rng.normal(size=(3, 500)) + [[0], [5], [9]]
+    >>> r_hat(together) < 1.02, r_hat(apart) > 2
     (True, True)
     """
     n = min(len(c) for c in chains) // 2

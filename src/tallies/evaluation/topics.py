@@ -6,8 +6,8 @@ common order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,9 @@ from scipy.special import logsumexp
 from tallies.backends import over_rows
 from tallies.evaluation.score import Score
 from tallies.kernels import topics as kernels
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Chain = tuple[np.ndarray, np.ndarray]
 BLOCK = 64  # documents of one task: a few milliseconds of work
@@ -45,7 +48,7 @@ def gibbs_mixtures(
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """theta by averaging Gibbs samples with phi frozen, and the last topic of every token."""
     D = X.shape[0]
-    theta, z, seeds = np.zeros((D, len(alpha))), [np.empty(0, np.int64)] * D, rng.integers(2**31, size=D)
+    theta, z, seeds = np.zeros((D, len(alpha))), [np.empty(0, np.int64)] * D, rng.integers(2**63, size=D, dtype=np.uint64)
 
     def task(rows: slice) -> None:
         for d in range(rows.start, rows.stop):
@@ -94,7 +97,7 @@ def left_to_right(X: sp.csr_array, chains: Sequence[Chain], rng: np.random.Gener
     Tokens come in random order; the work grows with the square of the length of a document.
     """
     D = X.shape[0]
-    values, seeds = np.zeros((len(chains), D)), rng.integers(2**31, size=D)
+    values, seeds = np.zeros((len(chains), D)), rng.integers(2**63, size=D, dtype=np.uint64)
 
     def task(rows: slice) -> None:
         for d in range(rows.start, rows.stop):
@@ -113,6 +116,16 @@ def per_token(values: np.ndarray, n: np.ndarray) -> Score:
     mean, D = values.sum() / n.sum(), len(values)
     stderr = float(np.sqrt(np.sum((values - mean * n) ** 2) * D / (D - 1)) / n.sum()) if D > 1 else None
     return Score(float(mean), "estimate", stderr, "nats/token")
+
+
+def compare_topics(models: Mapping[Any, Any], X: Any, measure: Literal["umass", "npmi", "c_v"] = "npmi") -> pd.DataFrame:
+    """Topic models side by side on held-out documents, best score first: score, standard error, perplexity, mean coherence."""
+    from tallies.evaluation.score import compare
+
+    table = compare(models, X)
+    table["perplexity"] = np.exp(-table["value"])
+    table["coherence"] = [float(np.mean(models[name].coherence(X, measure))) for name in table.index]
+    return table
 
 
 def windows(texts: Iterable[Sequence[str]], place: dict[str, int], width: int | None) -> sp.csr_array:

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def,import-untyped"
 """Sixteen numbers at a time, and threads that meet: the few operations that a compiler does not find by itself in a loop.
 
 Everything is plain LLVM (no instruction of one machine), so it compiles everywhere: sixteen lanes become one AVX-512 register,
@@ -66,7 +67,9 @@ class Lanes:
         takes = ir.FunctionType(vector, [lanes.type, I32, mask, vector])
         function = cgutils.get_or_insert_function(self.builder.module, takes, f"llvm.masked.gather.v{LANES}{name}.v{LANES}p0")
         every = ir.Constant(mask, [1] * LANES)
-        return self.builder.call(function, [lanes, I32(self.types[number].dtype.bitwidth // 8), every, ir.Constant(vector, ir.Undefined)])
+        return self.builder.call(
+            function, [lanes, I32(self.types[number].dtype.bitwidth // 8), every, ir.Constant(vector, ir.Undefined)]
+        )
 
     def spread(self, value: Any) -> Any:
         """One number in every lane."""
@@ -80,10 +83,9 @@ class Lanes:
         for span in (1, 2, 4, 8):
             source = []
             for i in range(LANES):
-                if span < 4:                              # the lane `span` places before, in the same four
-                    before = i - span if i % 4 >= span else None
-                else:                                     # the last lane of the group before, for every second group
-                    before = i // span * span - 1 if i // span % 2 else None
+                # span < 4: the lane `span` places before, in the same four; else: the last of the group before, every second group
+                near, far = i - span if i % 4 >= span else None, i // span * span - 1 if i // span % 2 else None
+                before = near if span < 4 else far
                 source.append(i if before is None else LANES + before)  # lanes of (zero, value)
             shifted = self.builder.shuffle_vector(zero, value, ir.Constant(ir.VectorType(I32, LANES), source))
             value = self.builder.fadd(value, shifted)
@@ -109,7 +111,7 @@ def _weigh(lanes: Lanes, packed: Any, at: Any, mask: Any, shift: Any, f: Any, ow
 
 
 @intrinsic
-def accumulate(typing, packed, at, mask, shift, f, own, f_own, sums, j, carry):  # type: ignore[no-untyped-def]
+def accumulate(typing, packed, at, mask, shift, f, own, f_own, sums, j, carry):
     """sums[j:j+16] = carry + running sums of the weights of packed[at:at+16], see `_weigh`; returns the last of them."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -123,31 +125,45 @@ def accumulate(typing, packed, at, mask, shift, f, own, f_own, sums, j, carry): 
     return f.dtype(packed, types.intp, entry, entry, f, entry, f.dtype, sums, types.intp, f.dtype), code
 
 
+def _drawing(n_chunks: int) -> Any:
+    """The intrinsic that draws from lists of at most 16 n_chunks entries, see `draw_16`."""
+
+    @intrinsic
+    def draw(typing, packed, at, mask, shift, f, own, f_own, u, u_rest):
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            packed, at, mask, shift, f, own, f_own, u, u_rest = args
+            lanes = Lanes(context, builder, signature)
+            last = ir.Constant(ir.VectorType(I32, LANES), [LANES - 1] * LANES)
+            parts, bits, total = [], I64(0), None
+            for c in range(n_chunks):
+                sums, mine = _weigh(lanes, packed, builder.add(at, I64(c * LANES)), mask, shift, f, own, f_own)
+                sums = sums if total is None else builder.fadd(sums, total)
+                total = builder.shuffle_vector(sums, sums, last)
+                parts.append(sums)
+                bits = builder.or_(bits, builder.shl(lanes.bits(mine), I64(c * LANES)))
+            scaled = builder.fmul(total, lanes.spread(u), flags=("contract",))
+            target = builder.fadd(scaled, lanes.spread(u_rest), flags=("contract",))
+            below = I64(0)
+            for sums in parts:
+                below = builder.add(below, builder.ctpop(lanes.bits(builder.fcmp_ordered("<=", sums, target))))
+            scalars = [builder.extract_element(total, I32(0)), builder.extract_element(target, I32(0)), below, bits]
+            return context.make_tuple(builder, signature.return_type, scalars)
+
+        entry, real = packed.dtype, f.dtype
+        out = types.Tuple([real, real, types.intp, types.intp])
+        return out(packed, types.intp, entry, entry, f, entry, real, real, real), code
+
+    return draw
+
+
+# One draw from a list of at most 16, 32 or 48 entries without leaving the registers: (packed, at, mask, shift, f, own, f_own, u,
+# u_rest) -> the total t of the weights (see `_weigh`), the target u t + u_rest, how many running sums are <= target, and the bits
+# that say where the own topic is.
+draw_16, draw_32, draw_48 = _drawing(1), _drawing(2), _drawing(3)
+
+
 @intrinsic
-def draw_short(typing, packed, at, mask, shift, f, own, f_own, u, u_rest):  # type: ignore[no-untyped-def]
-    """One draw from a list of at most sixteen entries without leaving the registers.
-
-    Returns the total t of the weights (see `_weigh`), the target u t + u_rest, how many running sums are <= target, and the
-    bits that say where the own topic is.
-    """
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        packed, at, mask, shift, f, own, f_own, u, u_rest = args
-        lanes = Lanes(context, builder, signature)
-        sums, mine = _weigh(lanes, packed, at, mask, shift, f, own, f_own)
-        total = builder.shuffle_vector(sums, sums, ir.Constant(ir.VectorType(I32, LANES), [LANES - 1] * LANES))
-        target = builder.fadd(builder.fmul(total, lanes.spread(u), flags=("contract",)), lanes.spread(u_rest), flags=("contract",))
-        below = builder.ctpop(lanes.bits(builder.fcmp_ordered("<=", sums, target)))
-        scalars = [builder.extract_element(total, I32(0)), builder.extract_element(target, I32(0)), below, lanes.bits(mine)]
-        return context.make_tuple(builder, signature.return_type, scalars)
-
-    entry, real = packed.dtype, f.dtype
-    out = types.Tuple([real, real, types.intp, types.intp])
-    return out(packed, types.intp, entry, entry, f, entry, real, real, real), code
-
-
-@intrinsic
-def count_below(typing, sums, j, bound):  # type: ignore[no-untyped-def]
+def count_below(typing, sums, j, bound):
     """How many of sums[j:j+16] are <= bound."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -160,7 +176,7 @@ def count_below(typing, sums, j, bound):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def find_topic(typing, packed, at, mask, own):  # type: ignore[no-untyped-def]
+def find_topic(typing, packed, at, mask, own):
     """Bits that say which of packed[at:at+16] belong to topic `own`."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -173,7 +189,7 @@ def find_topic(typing, packed, at, mask, own):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def lowest_bit(typing, bits):  # type: ignore[no-untyped-def]
+def lowest_bit(typing, bits):
     """Place of the lowest bit that is set."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -183,7 +199,7 @@ def lowest_bit(typing, bits):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def atomic_add(typing, array, at, step):  # type: ignore[no-untyped-def]
+def atomic_add(typing, array, at, step):
     """Add to array[at] so that no other thread comes between; returns the value before."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -194,7 +210,7 @@ def atomic_add(typing, array, at, step):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def atomic_load(typing, array, at):  # type: ignore[no-untyped-def]
+def atomic_load(typing, array, at):
     """Read array[at] as other threads left it."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -1,3 +1,5 @@
+# what numba compiles through intrinsics has no Python types
+# mypy: ignore-errors
 """Collapsed Gibbs sweeps for LDA on packed word lists, with the rotation of blocks over threads inside compiled code.
 
 A word list holds one entry n << shift | k for every topic k that has n > 0 tokens of the word; a document list the same for the
@@ -12,7 +14,18 @@ import sys
 import numpy as np
 from numba import njit, types
 
-from tallies.kernels.lanes import LANES, accumulate, atomic_add, atomic_load, count_below, draw_short, find_topic, lowest_bit
+from tallies.kernels.lanes import (
+    LANES,
+    accumulate,
+    atomic_add,
+    atomic_load,
+    count_below,
+    draw_16,
+    draw_32,
+    draw_48,
+    find_topic,
+    lowest_bit,
+)
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SPINS = 4000  # looks at the flag before a waiting thread lets others have the processor: about 10 microseconds
@@ -73,14 +86,38 @@ def seek(lists, at, size, mask, own):
 
 
 @njit(**JIT)
-def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, lists, at, size,
-                n_k, alpha, beta, v_beta, shift, f, without, inverse, n_d, sums, touched, key):
+def sample_cell(
+    words,
+    z,
+    starts,
+    stops,
+    lo,
+    hi,
+    topics,
+    topics_at,
+    n_topics,
+    lists,
+    at,
+    size,
+    n_k,
+    alpha,
+    beta,
+    v_beta,
+    shift,
+    f,
+    without,
+    inverse,
+    n_d,
+    sums,
+    touched,
+    key,
+):
     """Resample the tokens starts[d]:stops[d] of documents lo:hi against word lists that no other thread uses."""
     real, entry_type = f.dtype.type, lists.dtype.type
     one = entry_type(1)
     step = one << shift
     mask = step - one
-    ground = 0.0                                    # sum of f over all topics of a document without tokens
+    ground = 0.0  # sum of f over all topics of a document without tokens
     for k in range(len(n_k)):
         inverse[k] = 1.0 / (n_k[k] + v_beta)
         without[k] = 1.0 / (n_k[k] - 1 + v_beta)
@@ -91,7 +128,7 @@ def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, li
         if begin == end:
             continue
         first, n_touched = np.int64(topics_at[d]), np.int64(n_topics[d])
-        extra = 0.0                                 # what the tokens of the document add to the sum
+        extra = 0.0  # what the tokens of the document add to the sum
         for j in range(n_touched):
             entry = topics[np.uintp(first + j)]
             k = np.uintp(entry & mask)
@@ -100,11 +137,17 @@ def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, li
             n_d[k] = n
             f[k] = (real(n) + alpha[k]) * inverse[k]
             extra += n * np.float64(inverse[k])
+        w_next = np.uintp(words[np.uintp(begin)])
+        z_next = z[np.uintp(begin)]
+        start_next = np.int64(at[w_next])
         for i in range(begin, end):
-            w = np.uintp(words[np.uintp(i)])
-            z_i = z[np.uintp(i)]
+            w, z_i, start = w_next, z_next, start_next
             own = np.uintp(z_i)
-            start, length = np.int64(at[w]), np.int64(size[w])
+            length = np.int64(size[w])
+            following = np.uintp(min(i + 1, end - 1))
+            w_next = np.uintp(words[following])
+            z_next = z[following]
+            start_next = np.int64(at[w_next])
             key += GOLDEN
             u = real(mix(key) >> np.uint64(40)) * real(2.0**-24)
             f_own = real(0)
@@ -113,16 +156,24 @@ def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, li
                 f_own = (real(n_d[own] - 1) + alpha[own]) * without[own]
                 s += np.float64(f_own) - f[own]
             u_rest = u * real(beta * s)
+            mine = entry_type(z_i)
             if length <= LANES:
-                sparse, target, place, bits = draw_short(lists, start, mask, shift, f, entry_type(z_i), f_own, u, u_rest)
+                sparse, target, place, bits = draw_16(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+            elif length <= 2 * LANES:
+                sparse, target, place, bits = draw_32(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+            elif length <= 3 * LANES:
+                sparse, target, place, bits = draw_48(lists, start, mask, shift, f, mine, f_own, u, u_rest)
             else:
-                sparse = evaluate(lists, start, length, mask, shift, f, entry_type(z_i), f_own, sums)
+                bits = np.int64(0)
+                sparse = evaluate(lists, start, length, mask, shift, f, mine, f_own, sums)
                 target = u * sparse + u_rest
                 place = 0
                 for j in range(0, length, LANES):
                     place += count_below(sums, j, target)
             if target < sparse:
                 place = min(place, length - 1)
+                if (bits >> place) & 1:  # the own topic: known without a look into the list
+                    continue
                 new = np.uintp(lists[np.uintp(start + place)] & mask)
                 if new == own:
                     continue
@@ -139,14 +190,14 @@ def sample_cell(words, z, starts, stops, lo, hi, topics, topics_at, n_topics, li
                 else:
                     lists[np.uintp(start + place)] += step
             if z_i >= 0:
-                if length <= LANES:
-                    mine = np.uintp(start + lowest_bit(find_topic(lists, start, mask, entry_type(own))))
+                if bits:
+                    here = np.uintp(start + lowest_bit(bits))
                 else:
-                    mine = np.uintp(start + seek(lists, start, length, mask, entry_type(own)))
+                    here = np.uintp(start + seek(lists, start, length, mask, entry_type(own)))
                 last = np.uintp(start + length - 1)
-                left = lists[mine] - step
-                gone = left < step                  # the last token of the topic: the last entry takes its place
-                lists[mine] = lists[last] if gone else left
+                left = lists[here] - step
+                gone = left < step  # the last token of the topic: the last entry takes its place
+                lists[here] = lists[last] if gone else left
                 lists[last] = mask if gone else lists[last]
                 size[w] = length - gone
                 before = np.float64(inverse[own])
@@ -202,8 +253,35 @@ def release(signals):
 
 
 @njit(**JIT)
-def rotate(words, z, cuts, blocks, stops, topics, topics_at, n_topics, lists, at, size,
-           n_k, private, alpha, beta, v_beta, shift, f, without, inverse, n_d, sums, touched, seed, n_sweeps, n_threads, signals):
+def rotate(
+    words,
+    z,
+    cuts,
+    blocks,
+    stops,
+    topics,
+    topics_at,
+    n_topics,
+    lists,
+    at,
+    size,
+    n_k,
+    private,
+    alpha,
+    beta,
+    v_beta,
+    shift,
+    f,
+    without,
+    inverse,
+    n_d,
+    sums,
+    touched,
+    seed,
+    n_sweeps,
+    n_threads,
+    signals,
+):
     """n_sweeps sweeps by one of n_threads equal workers: in round r document block p works on word block (p + r) mod P.
 
     A cell starts from the topic totals at the end of the round before and changes only its own rows and columns, so which
@@ -219,8 +297,32 @@ def rotate(words, z, cuts, blocks, stops, topics, topics_at, n_topics, lists, at
             for k in range(len(n_k)):
                 private[p, k] = n_k[k]
             key = mix(np.uint64(seed) + GOLDEN * np.uint64(1 + r * n_blocks + p))
-            sample_cell(words, z, cuts[q], cuts[q + 1], blocks[p], stops[p], topics, topics_at, n_topics, lists, at, size,
-                        private[p], alpha, beta, v_beta, shift, f, without, inverse, n_d, sums, touched, key)
+            sample_cell(
+                words,
+                z,
+                cuts[q],
+                cuts[q + 1],
+                blocks[p],
+                stops[p],
+                topics,
+                topics_at,
+                n_topics,
+                lists,
+                at,
+                size,
+                private[p],
+                alpha,
+                beta,
+                v_beta,
+                shift,
+                f,
+                without,
+                inverse,
+                n_d,
+                sums,
+                touched,
+                key,
+            )
         if meet(signals, n_threads):
             for k in range(len(n_k)):
                 total = n_k[k]

@@ -7,11 +7,14 @@ rank[v] is the number of column v in the sampler's order.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-JIT = {"nogil": True, "cache": True, "error_model": "numpy"}
+from tallies.kernels.lda import GOLDEN, mix
+
+JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 @njit(**JIT)
@@ -132,35 +135,42 @@ def mixtures(indptr, indices, counts, phi, alpha, n_steps, tol, theta):
 
 
 @njit(**JIT)
-def left_to_right(words, phi, alpha, n_passes, key_seed, out):
+def draw(p, key):
+    """Index drawn in proportion to the steps of the running sums p, with the random number of `key`."""
+    u = np.float64(mix(key) >> np.uint64(11)) * 2.0**-53
+    return min(np.searchsorted(p, u * p[-1], side="right"), len(p) - 1)
+
+
+@njit(**JIT)
+def left_to_right(words, phi, alpha, n_passes, key, out):
     """out[n] becomes an estimate of p(w_n | w_<n) of one document: the mean over Gibbs passes through the tokens before n."""
-    np.random.seed(key_seed)
     K = phi.shape[1]
     z, n_k, p = np.empty(len(words), np.int64), alpha.copy(), np.empty(K)
     out[:] = 0.0
     for n in range(len(words)):
-        for t in range(n_passes if n else 1):
+        for _ in range(n_passes if n else 1):
             for i in range(n):
                 n_k[z[i]] -= 1.0
                 total = 0.0
                 for k in range(K):
                     total += n_k[k] * phi[words[i], k]
                     p[k] = total
-                z[i] = min(np.searchsorted(p, np.random.random() * total, side="right"), K - 1)
+                key += GOLDEN
+                z[i] = draw(p, key)
                 n_k[z[i]] += 1.0
             total = 0.0
             for k in range(K):
                 total += n_k[k] * phi[words[n], k]
                 p[k] = total
             out[n] += total / n_k.sum() / (n_passes if n else 1)
-        z[n] = min(np.searchsorted(p, np.random.random() * total, side="right"), K - 1)
+        key += GOLDEN
+        z[n] = draw(p, key)
         n_k[z[n]] += 1.0
 
 
 @njit(**JIT)
-def gibbs_mixture(words, phi, alpha, burn_in, n_samples, key_seed, z, theta):
+def gibbs_mixture(words, phi, alpha, burn_in, n_samples, key, z, theta):
     """Gibbs sampling of one document with the topics frozen: z is the last sample, theta the mean of n_dk + alpha."""
-    np.random.seed(key_seed)
     K = phi.shape[1]
     n_k, p = alpha.copy(), np.empty(K)
     for t in range(burn_in + n_samples + 1):
@@ -171,7 +181,8 @@ def gibbs_mixture(words, phi, alpha, burn_in, n_samples, key_seed, z, theta):
             for k in range(K):
                 total += n_k[k] * phi[words[i], k]
                 p[k] = total
-            z[i] = min(np.searchsorted(p, np.random.random() * total, side="right"), K - 1)
+            key += GOLDEN
+            z[i] = draw(p, key)
             n_k[z[i]] += 1.0
         if t > burn_in:
             theta += n_k / n_samples

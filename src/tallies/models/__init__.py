@@ -6,4 +6,5 @@ MODELS = {
     "GDA": "tallies.models.gda",
     "LDA": "tallies.models.lda",
     "NaiveBayes": "tallies.models.naive_bayes",
+    "PLN": "tallies.models.pln",
 }

@@ -41,6 +41,8 @@ class Classifier(ClassifierMixin, Estimator):
 
     priors: Any
     semi_supervised: bool
+    classes_: np.ndarray  # (K,)  the labels, sorted
+    params_: Any
 
     # the subclass's part
 
@@ -79,9 +81,18 @@ class Classifier(ClassifierMixin, Estimator):
         """
         shards = self._shards(X, y, sample_weight)
         if len(self.classes_) < 2:
-            raise DataError(f"y must hold at least two classes, but all rows are of one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart")
+            only = self.classes_.tolist()[0]
+            raise DataError(f"y must hold at least two classes, but all rows are of one class, {only!r}: nothing to tell apart")
         self._run(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
+        empty = self._unobserved()
+        if empty:
+            names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))[empty].tolist()
+            raise DataError(f"columns {names[:5]} have no observed value; drop them")
         return self
+
+    def _unobserved(self) -> list[int]:
+        """Columns without a single value: an error in a fit, not in a batch of `partial_fit`."""
+        return []
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the fit: exactly the model that all rows at once would give. `classes` may name those still to come.
@@ -99,7 +110,7 @@ class Classifier(ClassifierMixin, Estimator):
         batch._run(batch._shards(X, y, sample_weight, known if classes is None else classes))
         if known is not None:
             return self.merge(batch)
-        vars(self).update(vars(batch))
+        self.__dict__.update(vars(batch))
         return self
 
     def _brief(self, batch: Self) -> None:
@@ -120,16 +131,18 @@ class Classifier(ClassifierMixin, Estimator):
         check_is_fitted(self)
         check_is_fitted(other)
         for attribute in ("n_features_in_", "feature_names_in_"):
-            ours, theirs = getattr(self, attribute, None), getattr(other, attribute, None)
+            ours, theirs = (np.asarray(getattr(model, attribute, None)) for model in (self, other))
             if not np.array_equal(ours, theirs):
                 raise DataError(f"merge expects models of the same columns; {attribute} is {ours} here and {theirs} there")
         if self._identity() != other._identity():
             raise DataError(f"merge expects equal hyperparameters, got {self._identity()} and {other._identity()}")
         if not (self.params_.complete and other.params_.complete):
-            raise DataError("only fits in one pass merge exactly, but one of these filled in missing values by EM; fit the rows together")
+            raise DataError(
+                "only fits in one pass merge exactly, but one of these filled in missing values by EM; fit the rows together"
+            )
         classes = np.unique(np.concatenate([self.classes_, other.classes_]))
-        places = np.searchsorted(classes, self.classes_), np.searchsorted(classes, other.classes_)
-        params = self._combine(other, classes, *places)
+        mine, their = (np.searchsorted(classes, model.classes_) for model in (self, other))
+        params = self._combine(other, classes, np.asarray(mine), np.asarray(their))
         self.params_, self.classes_ = params, classes
         self.history_ = np.array([self.objective(None, params, params)])
         return self
@@ -215,7 +228,9 @@ class Classifier(ClassifierMixin, Estimator):
 
     def predict_log_proba(self, X: Any) -> Array:
         """log p(y=k | x), eq. 2; columns as in classes_."""
-        return self._over(X, self._matrix, lambda table, out: kernels.log_posterior(self._log_joint(table, self.params_, True), out))
+        return self._over(
+            X, self._matrix, lambda table, out: kernels.log_posterior(self._log_joint(table, self.params_, True), out)
+        )
 
     def predict_proba(self, X: Any) -> Array:
         """p(y=k | x), eq. 2; columns as in classes_."""

@@ -14,13 +14,14 @@ observed are replaced, in (1) and (2), by their expectations under the current p
 
 Sums of squares are taken about surveyed class means: raw sums lose 11 digits at an offset of 1e6. Directions without any
 variance carry no density: they are left out of (4), and d is then the rank (see `maths.whiten`).
-References: Hastie, Tibshirani, Friedman, The Elements of Statistical Learning, ch. 4.3; Ledoit and Wolf 2004; Little and Rubin 2002.
+References: Hastie, Tibshirani, Friedman 2009, ch. 4.3; Ledoit and Wolf 2004 (shrinkage); Little and Rubin 2002 (missing values).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -30,11 +31,10 @@ from tallies.engine import add
 from tallies.errors import DataError
 from tallies.kernels import moments as kernels
 from tallies.kernels import rows
-from tallies.maths import LOG_2PI, Array, Moments, Whitening, dot0, ledoit_wolf, linear, log_density, patterns, recentre, regression, whiten
+from tallies.maths import FLOOR, LOG_2PI, Array, Whitening, dot0, ledoit_wolf, linear, log_density, patterns, whiten
 from tallies.models.classifier import Classifier, Shard, class_weights, spread
 from tallies.models.families import Gaussian, GaussianParams, GaussianTally
-
-ROWS = 2048  # rows centred at a time before their products are added: under 1 MB at 50 columns, so they stay in the cache
+from tallies.models.scatter import Scatter, expected_products, move, products
 
 
 class Table(NamedTuple):
@@ -51,22 +51,17 @@ class Survey(NamedTuple):
 
 class Tally(NamedTuple):
     objective: float  # log likelihood of the rows where EM runs, else 0
-    n: Array  # (K,)       n_k
-    s: Array | None  # (K, d)     sum r z, with z = x - c_k about the current mean c_k
-    S: Array | None  # (G, d, d)  sum r z z', for all classes (G = 1) or each (G = K)
-    B: Array | None  # (K, d, d)  sum r z^2 z', and ...
-    A: Array | None  # (K, d, d)  ... sum r z^2 (z^2)', for shrinkage="auto"
+    n: Array  # (K,)  n_k
+    sums: Scatter | None  # about the current means: eq. 1 and 2
     cells: GaussianTally | None  # diagonal: the same, column by column
 
 
 class Params(NamedTuple):
-    n: Array  # (K,)       n_k
-    log_prior: Array  # (K,)       log pi_k
-    mean: Array  # (K, d)     mu_k, eq. 1
-    S: Array | None  # (G, d, d)  eq. 2
-    B: Array | None  # as in Tally, about the means: what `merge` needs to go on
-    A: Array | None
-    covariance: Array | None  # (G, d, d)  eq. 3, shrunk
+    n: Array  # (K,)  n_k
+    log_prior: Array  # (K,)  log pi_k
+    mean: Array  # (K, d)  mu_k, eq. 1
+    sums: Scatter | None  # about the means: S of eq. 2 for all classes or each, what `merge` needs to go on
+    covariance: Array | None  # (1 or K, d, d)  eq. 3, shrunk
     root: Whitening | None  # W, log|Sigma| and the rank of the covariances
     cells: GaussianParams | None  # diagonal: means and variances
     complete: bool  # nothing is hidden: one sweep gives the maximum
@@ -117,37 +112,39 @@ class GDA(Classifier):
     def init(self, survey: Survey, rng: np.random.Generator) -> Params:
         refuse_infinite(survey.infinite)
         n, s, column = survey.n, survey.s, survey.n.sum(axis=0)
-        if not column.all():
-            raise DataError(f"columns {np.flatnonzero(column == 0)[:5].tolist()} have no observed value; drop them")
         # a class without observed values in a column starts from the mean of that column
-        mean = np.where(n > 0, s / np.where(n > 0, n, 1.0), s.sum(axis=0) / column)
+        mean = np.where(n > 0, s / np.where(n > 0, n, 1.0), s.sum(axis=0) / np.where(column > 0, column, 1.0))
         K, d = mean.shape
         diagonal = self.covariance == "diagonal"
+        if not diagonal and not column.all():
+            raise DataError(f"columns {np.flatnonzero(column == 0)[:5].tolist()} have no observed value; drop them")
         hidden = survey.unlabelled > 0 or (survey.gaps > 0 and not diagonal)
-        if hidden and self.shrinkage == "auto":
-            raise DataError('shrinkage="auto" needs complete rows with labels, but some are missing; give a number, such as shrinkage=0.1')
         # no covariance yet: the first E-step then puts class means where cells are missing
-        covariance = None if diagonal else np.zeros((self._groups(K), d, d))
-        return Params(n.max(axis=1), np.full(K, -np.log(K)), mean, None, None, None, covariance, None, None, not hidden, ready=False)
+        covariance = None if diagonal else np.zeros((1, d, d))
+        return Params(n.max(axis=1), np.full(K, -np.log(K)), mean, None, covariance, None, None, not hidden, ready=False)
 
     def sweep(self, shard: Shard, latents: None, params: Params, rng: np.random.Generator) -> tuple[Tally, None]:
-        X = shard.table.X
-        tally = self._scatter if params.complete and self.covariance != "diagonal" else self._expected_scatter
-        if self.covariance == "diagonal":
-            tally = self._cells
-        total: Tally = add([tally(X, y, weight, params) for y, weight in self._e_step(shard, params)])
+        total: Tally = add([self._tally(shard.table.X, y, weight, params) for y, weight in self._e_step(shard, params)])
         return total._replace(objective=self._log_likelihood(shard, params)), None
 
+    def _tally(self, X: np.ndarray, y: np.ndarray, weight: Array, params: Params) -> Tally:
+        n, mean = class_weights(y, weight, len(params.n)), params.mean
+        if self.covariance == "diagonal":
+            return Tally(0.0, n, None, Gaussian.tally(X, y, weight, mean))
+        fourth = self.shrinkage == "auto"
+        G = len(n) if fourth or self.covariance == "class" else 1
+        if params.complete:
+            return Tally(0.0, n, products(X, y, weight, mean, G, fourth), None)
+        sigma = partial(self._sigma, params)
+        return Tally(0.0, n, expected_products(X, y, weight, mean, G, fourth, sigma, _size(mean)), None)
+
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
+        n = tally.n
         if tally.cells is not None:
-            return self._diagonal(tally.n, Gaussian.centred(tally.cells, params.mean), params.complete)
-        n, s, S = tally.n, tally.s, tally.S
-        assert s is not None and S is not None
-        delta = -np.divide(s, n[:, None], out=np.zeros_like(s), where=n[:, None] > 0)
-        if len(S) == 1 < len(n):
-            return self._estimate(n, params.mean - delta, S - (s.T * (1 / np.where(n > 0, n, 1.0))) @ s, None, None, params.complete)
-        moved = [recentre(Moments(n[k], s[k], S[k], *_pair(tally, k)), delta[k]) for k in range(len(n))]
-        return self._estimate(n, params.mean - delta, *_stack(moved), params.complete)
+            return self._diagonal(n, Gaussian.centred(tally.cells, params.mean), params.complete)
+        assert tally.sums is not None
+        delta = np.divide(tally.sums.s, n[:, None], out=np.zeros_like(params.mean), where=n[:, None] > 0)
+        return self._estimate(n, params.mean + delta, move(n, tally.sums, -delta), params.complete)
 
     def objective(self, tally: Tally | None, before: Params, after: Params) -> float:
         if tally is not None and not after.complete:
@@ -155,89 +152,56 @@ class GDA(Classifier):
         labels = dot0(after.n, after.log_prior)
         if after.cells is not None:
             return labels + Gaussian.log_likelihood(after.cells)
-        assert after.S is not None and after.root is not None
+        assert after.sums is not None and after.root is not None
         W, log_det, rank, _ = after.root
-        n = after.n if len(after.S) == len(W) > 1 else np.array([after.n.sum()])
-        S = after.S if len(after.S) == len(W) else after.S.sum(axis=0, keepdims=True)
+        S, n = after.sums.S, after.n
+        if len(W) == 1:
+            S, n = S.sum(axis=0, keepdims=True), n.sum(keepdims=True)
         return labels - 0.5 * float(np.sum(n * (rank * LOG_2PI + log_det)) + np.sum(W * (S @ W)))
 
-    def _groups(self, K: int) -> int:
-        return K if self.covariance == "class" or self.shrinkage == "auto" else 1
-
-    def _cells(self, X: np.ndarray, y: np.ndarray, weight: Array, params: Params) -> Tally:
-        return Tally(0.0, class_weights(y, weight, len(params.n)), None, None, None, None, Gaussian.tally(X, y, weight, params.mean))
-
-    def _scatter(self, X: np.ndarray, y: np.ndarray, weight: Array, params: Params) -> Tally:
-        """Products of complete rows, about the class means of the survey, a cache-full at a time."""
-        K, d = params.mean.shape
-        G, auto = self._groups(K), self.shrinkage == "auto"
-        s, S, Z = np.zeros((K, d)), np.zeros((G, d, d)), np.empty((min(ROWS, len(X)), d))
-        B, A = (np.zeros((K, d, d)), np.zeros((K, d, d))) if auto else (None, None)
-        order = np.flatnonzero((weight > 0) & (y >= 0))
-        if G > 1:
-            order = order[np.argsort(y[order], kind="stable")]
-        ends = np.searchsorted(y[order], np.arange(K + 1)) if G > 1 else np.array([0, len(order)])
-        for g in range(G):
-            for a in range(ends[g], ends[g + 1], ROWS):
-                block = order[a : min(a + ROWS, ends[g + 1])]
-                z = Z[: len(block)]
-                kernels.centred_rows(X, block, y, weight, params.mean, z, s)
-                S[g] += z.T @ z
-                if A is not None and B is not None:
-                    w, z2 = weight[block, None], z * z
-                    B[g] += z2.T @ (z / np.sqrt(w))
-                    A[g] += z2.T @ (z2 / w)
-        return Tally(0.0, class_weights(y, weight, K), s, S, B, A, None)
-
-    def _expected_scatter(self, X: np.ndarray, y: np.ndarray, weight: Array, params: Params) -> Tally:
-        """The same of rows with gaps, by their expectations given what is observed (eq. 5)."""
-        K, d = params.mean.shape
+    def _sigma(self, params: Params, k: int) -> Array:
+        """The covariance of class k."""
         assert params.covariance is not None
-        G = len(params.covariance)
-        s, S = np.zeros((K, d)), np.zeros((G, d, d))
-        used = np.flatnonzero((weight > 0) & (y >= 0))
-        for gaps, members in patterns(X[used]):
-            members = used[members]
-            for g in range(G):
-                i = members if G == 1 else members[y[members] == g]
-                if not len(i):
-                    continue
-                z, w = X[i] - params.mean[y[i]], weight[i]
-                if gaps.any():
-                    slope, spread = regression(params.covariance[g], gaps)
-                    z[:, gaps] = z[:, ~gaps] @ slope.T
-                    S[g][np.ix_(gaps, gaps)] += w.sum() * spread
-                S[g] += (z * w[:, None]).T @ z
-                np.add.at(s, y[i], z * w[:, None])
-        return Tally(0.0, class_weights(y, weight, K), s, S, None, None, None)
+        return params.covariance[k if len(params.covariance) > 1 else 0]
 
     def _diagonal(self, n: Array, cells: GaussianParams, complete: bool) -> Params:
         if isinstance(self.shrinkage, int | float):  # "auto" shrinks correlations only, and there are none
             v = cells.variance
             cells = cells._replace(variance=(1 - self.shrinkage) * v + self.shrinkage * v.mean(axis=1, keepdims=True))
-        return Params(n, self._log_prior(n), cells.mean, None, None, None, None, None, cells, complete, ready=True)
+        return Params(n, self._log_prior(n), cells.mean, None, None, None, cells, complete, ready=True)
 
-    def _estimate(self, n: Array, mean: Array, S: Array, B: Array | None, A: Array | None, complete: bool) -> Params:
-        """Covariances (eq. 3), shrunk, with their roots, from moments about the means."""
-        d, total = mean.shape[1], n.sum()
+    def _estimate(self, n: Array, mean: Array, sums: Scatter, complete: bool) -> Params:
+        """Covariances (eq. 3), shrunk, with their roots, from sums about the means."""
+        d, total, S, A, size = mean.shape[1], n.sum(), sums.S, sums.A, _size(mean)
         pooled = S.sum(axis=0) / total
-        if len(S) == 1:
-            covariance = pooled[None]
-        elif A is not None:
-            covariance = np.array([ledoit_wolf(n[k], S[k] / n[k], A[k]) if n[k] > 0 else pooled for k in range(len(n))])
-        else:
-            covariance = np.array([S[k] / n[k] if n[k] > 0 else pooled for k in range(len(n))])
+        covariance = pooled[None]
+        if len(S) > 1:
+            of = [
+                pooled if n[k] == 0 else S[k] / n[k] if A is None else ledoit_wolf(n[k], S[k] / n[k], A[k], size)
+                for k in range(len(n))
+            ]
+            covariance = np.array(of)
         if self.covariance == "shared" and len(covariance) > 1:
             covariance = np.tensordot(n / total, covariance, axes=1)[None]
         if isinstance(self.shrinkage, int | float):
             trace = np.trace(covariance, axis1=1, axis2=2)[:, None, None] / d
             covariance = (1 - self.shrinkage) * covariance + self.shrinkage * trace * np.eye(d)
             pooled = covariance.mean(axis=0)
-        root = whiten(covariance, covariance[0] if len(covariance) == 1 else pooled)
-        return Params(n, self._log_prior(n), mean, S, B, A, covariance, root, None, complete, ready=True)
+        if not complete:
+            # where cells are missing a likelihood can grow without bound towards a singular covariance: EM keeps off it
+            between = np.average((mean - np.average(mean, axis=0, weights=n)) ** 2, axis=0, weights=n)
+            ridge = FLOOR * np.diag(np.diag(pooled) + between)
+            covariance, pooled = covariance + ridge, pooled + ridge
+        root = whiten(covariance, covariance[0] if len(covariance) == 1 else pooled, size)
+        return Params(n, self._log_prior(n), mean, sums, covariance, root, None, complete, ready=True)
+
+    def _unobserved(self) -> list[int]:
+        cells = self.params_.cells
+        return [] if cells is None else np.flatnonzero(cells.n.sum(axis=0) == 0).tolist()
 
     # what users ask
 
+    @np.errstate(invalid="ignore")  # infinities are looked for below, and refused in words
     def _log_joint(self, table: Table, params: Params, relative: bool = False) -> Array:
         X = table.X
         J = np.empty((len(X), len(params.n)))
@@ -281,7 +245,7 @@ class GDA(Classifier):
         for gaps, members in patterns(X):
             o = np.flatnonzero(~gaps)
             if len(o):
-                root = whiten(params.covariance[:, o[:, None], o], pooled[o[:, None], o])
+                root = whiten(params.covariance[:, o[:, None], o], pooled[o[:, None], o], _size(params.mean)[o])
                 J[members] += log_density(X[np.ix_(members, o)], params.mean[:, o], root, relative=False)
         return J
 
@@ -289,12 +253,10 @@ class GDA(Classifier):
         params: Params = self.params_
         if params.cells is not None:
             return Gaussian.draw(params.cells, codes, rng)
-        assert params.covariance is not None
         out = params.mean[codes]
         for k in np.unique(codes):
             mine = codes == k
-            Sigma = params.covariance[k if len(params.covariance) > 1 else 0]
-            out[mine] += rng.multivariate_normal(np.zeros(len(Sigma)), Sigma, mine.sum(), check_valid="ignore")
+            out[mine] += rng.multivariate_normal(np.zeros(out.shape[1]), self._sigma(params, k), mine.sum(), check_valid="ignore")
         return out
 
     def _combine(self, other: Self, classes: np.ndarray, mine: np.ndarray, theirs: np.ndarray) -> Params:
@@ -303,18 +265,11 @@ class GDA(Classifier):
         n = a.n + b.n
         if a.cells is not None and b.cells is not None:
             return self._diagonal(n, Gaussian.merge(a.cells, b.cells), True)
-        assert a.S is not None and b.S is not None
+        assert a.sums is not None and b.sums is not None
         share = np.divide(b.n, n, out=np.zeros_like(n), where=n > 0)[:, None]
-        gap = b.mean - a.mean
-        mean = a.mean + share * gap
-        if len(a.S) == 1 < len(n):
-            return self._estimate(n, mean, a.S + b.S + (gap * a.n[:, None] * share).T @ gap, None, None, True)
-        zero = np.zeros(mean.shape[1])
-        moved = [
-            add([recentre(Moments(p.n[k], zero, p.S[k], *_pair(p, k)), p.mean[k] - mean[k]) for p in (a, b)])  # type: ignore[index]
-            for k in range(len(n))
-        ]
-        return self._estimate(n, mean, *_stack(moved), True)
+        mean = a.mean + share * (b.mean - a.mean)
+        sums = add([move(p.n, p.sums, p.mean - mean) for p in (a, b) if p.sums is not None])
+        return self._estimate(n, mean, sums, True)
 
     def _caveats(self) -> list[str]:
         root = self.params_.root
@@ -344,16 +299,9 @@ class GDA(Classifier):
         return self.params_.covariance[0] if self.covariance == "shared" else self.params_.covariance
 
 
-def _pair(sums: Tally | Params, k: int) -> tuple[Array | None, Array | None]:
-    """Third and fourth moments of class k, where there are any."""
-    return (None, None) if sums.B is None or sums.A is None else (sums.B[k], sums.A[k])
-
-
-def _stack(moments: list[Moments]) -> tuple[Array, Array | None, Array | None]:
-    S = np.array([m.S for m in moments])
-    if moments[0].A is None:
-        return S, None, None
-    return S, np.array([m.B for m in moments]), np.array([m.A for m in moments])
+def _size(mean: Array) -> Array:
+    """How large the values of each column are, to tell variance from rounding."""
+    return np.abs(mean).max(axis=0)
 
 
 def _spread(params: Params, places: np.ndarray, K: int) -> Params:
@@ -362,7 +310,8 @@ def _spread(params: Params, places: np.ndarray, K: int) -> Params:
     def place(leaf: Any) -> Any:
         return None if leaf is None else spread(leaf, places, K)
 
-    one = params.S is not None and len(params.S) == 1 < K  # one scatter for all classes has no place to change
     cells = params.cells and GaussianParams(*map(place, params.cells))
-    S = params.S if one else place(params.S)
-    return params._replace(n=place(params.n), mean=place(params.mean), S=S, B=place(params.B), A=place(params.A), cells=cells)
+    sums = params.sums
+    if sums is not None:  # one scatter for all classes has no place to change
+        sums = Scatter(place(sums.s), sums.S if len(sums.S) == 1 else place(sums.S), place(sums.B), place(sums.A))
+    return params._replace(n=place(params.n), mean=place(params.mean), sums=sums, cells=cells)

@@ -61,7 +61,7 @@ class Tally(NamedTuple):
 class Params(NamedTuple):
     n: Array  # (K,)  n_k
     log_prior: Array  # (K,)  log pi_k
-    centre: Array | None  # (K, .)  surveyed means of the gaussian columns
+    centre: Any  # (K, .)  surveyed means of the gaussian columns, or None
     gaussian: GaussianParams | None
     categorical: CategoricalParams | None
     poisson: PoissonParams | None
@@ -98,7 +98,7 @@ class NaiveBayes(Classifier):
         families = getattr(self, "_given", self.families)  # a later batch keeps the families of the first
         table, layout = read_table(self, X, families, None if reset else self.layout_)
         if reset:
-            self.layout_ = layout
+            self.layout_: Layout = layout
         return table
 
     def _brief(self, batch: Self) -> None:
@@ -122,10 +122,7 @@ class NaiveBayes(Classifier):
         centre = None
         if survey.cells is not None and survey.s is not None:
             cells, s, column = survey.cells, survey.s, survey.cells.sum(axis=0)
-            if not column.all():
-                names = [self.layout_.of("gaussian")[j] for j in np.flatnonzero(column == 0)]
-                raise DataError(f"columns {names[:5]} have no observed value; drop them")
-            centre = np.where(cells > 0, s / np.where(cells > 0, cells, 1.0), s.sum(axis=0) / column)
+            centre = np.where(cells > 0, s / np.where(cells > 0, cells, 1.0), s.sum(axis=0) / np.where(column > 0, column, 1.0))
         prior = np.full(len(survey.n), -np.log(len(survey.n)))
         return Params(survey.n, prior, centre, None, None, None, None, survey.unlabelled == 0, ready=False)
 
@@ -170,6 +167,13 @@ class NaiveBayes(Classifier):
         sizes = [len(self.layout_.states[j]) for j in self.layout_.of(*CODED)]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
+    def _unobserved(self) -> list[int]:
+        empty = [j for j, states in enumerate(self.layout_.states) if states is not None and not len(states)]
+        for family, p in (("gaussian", self.params_.gaussian), ("poisson", self.params_.poisson)):
+            if p is not None:
+                empty += [j for j, n in zip(self.layout_.of(family), p.n.sum(axis=0), strict=True) if n == 0]
+        return empty
+
     # what users ask
 
     @property
@@ -178,6 +182,7 @@ class NaiveBayes(Classifier):
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         return dict(zip(names, self.layout_.families, strict=True))
 
+    @np.errstate(invalid="ignore")  # infinities are looked for below, and refused in words
     def _log_joint(self, table: Table, params: Params, relative: bool = False) -> Array:
         J = np.tile(params.log_prior, (table_rows(table), 1))
         blocks = {Gaussian: table.gaussian, Categorical: table.codes, Poisson: table.poisson, Multinomial: table.counts}
@@ -246,7 +251,7 @@ class NaiveBayes(Classifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.families in ("auto", "multinomial")
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags

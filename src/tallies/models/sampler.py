@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -76,7 +76,7 @@ def sweeps(
     n_sweeps: int = 1,
     share: float = 1.0,
     threads: int = 1,
-    real: type = np.float32,
+    real: Any = np.float32,
 ) -> None:
     """Resample every token of the first `share` of each document block, n_sweeps times, in place.
 
@@ -87,7 +87,7 @@ def sweeps(
     threads = min(threads, P)
     stops = active(shard, share)
     private, signals = np.zeros((P, K), dtype=np.int64), np.zeros(8, dtype=np.int64)
-    weights = alpha.astype(real)
+    weights: np.ndarray = alpha.astype(real)
 
     def work() -> None:
         f, without, inverse = np.zeros(1 << int(shard.shift), real), np.empty(K, real), np.empty(K, real)
@@ -95,12 +95,23 @@ def sweeps(
         lda.rotate(
             shard.words, latents.z, shard.cuts, shard.blocks, stops, latents.topics, shard.topics_at, latents.n_topics,
             latents.lists, shard.at, latents.size, latents.n_k, private, weights, beta, V * beta, shard.shift,
-            f, without, inverse, np.zeros(K, np.int32), sums, touched, np.uint64(seed), n_sweeps, threads, signals,
+            f, without, inverse, np.zeros(K, np.int32), sums, touched, np.uint64(seed), n_sweeps, crew, signals,
         )  # fmt: skip
 
-    others = [threading.Thread(target=work, name=f"tallies-lda-{i}") for i in range(1, threads)]
-    for thread in others:
-        thread.start()
+    def wait_and_work() -> None:
+        gate.wait()
+        work()
+
+    gate, others = threading.Event(), []
+    for _ in range(1, threads):
+        thread = threading.Thread(target=wait_and_work, name="tallies-lda")
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads to be had: fewer do the same work
+            break
+        others.append(thread)
+    crew = 1 + len(others)  # all who will meet; known before anyone begins
+    gate.set()
     work()
     for thread in others:
         thread.join()
@@ -137,7 +148,9 @@ def histogram(shard: Tokens, latents: Latents, n_topics: int) -> sp.csr_array:
     return sp.csr_array((values, (rows, columns)), shape=(n_topics, shard.longest + 1))
 
 
-def dirichlet_fixed_point(alpha: np.ndarray, H: sp.coo_array, lengths: np.ndarray, counts: np.ndarray, n_steps: int = 100) -> np.ndarray:
+def dirichlet_fixed_point(
+    alpha: np.ndarray, H: sp.coo_array, lengths: np.ndarray, counts: np.ndarray, n_steps: int = 100
+) -> np.ndarray:
     """Minka's fixed point for an asymmetric Dirichlet from how often topic k has n tokens and how often a length occurs.
 
     The floor keeps a topic without tokens possible.

@@ -32,6 +32,8 @@ class Topics:
     histories_: list[Array]
     document_counts_: sp.csr_array
     n_features_in_: int
+    n_iter_: int
+    burn_in: int
 
     @property
     def topics_(self) -> Array:
@@ -60,17 +62,23 @@ class Topics:
         names = getattr(self, "feature_names_in_", None)
         return np.arange(self.n_features_in_).astype(str).astype(object) if names is None else names
 
-    def _chains(self) -> list[evaluation.Chain]:
-        """phi (V, K) and alpha of every chain; float32 halves the memory and costs 1e-7."""
+    def _chains(self, words: Any = slice(None)) -> list[evaluation.Chain]:
+        """phi (words, K) and alpha of every chain; float32 halves the memory and costs 1e-7."""
         check_is_fitted(self)
-        if not hasattr(self, "_phi"):
-            self._phi = []
-            for params in self.chains_:
-                phi = params.phi.astype(np.float32).toarray()
-                phi += params.smooth.astype(np.float32)
-                phi /= np.float32(params.kept)
-                self._phi.append((phi, params.alpha))
-        return self._phi
+        chains = []
+        for params in self.chains_:
+            phi = params.phi[words].astype(np.float32).toarray()
+            phi += params.smooth.astype(np.float32)
+            phi /= np.float32(params.kept)
+            chains.append((phi, params.alpha))
+        return chains
+
+    def _known(self, X: Any) -> tuple[sp.csr_array, Array, list[evaluation.Chain]]:
+        """The counts of X on the columns that occur, those columns, and the chains on them: all that a prediction needs."""
+        counts = self._counts(X, reset=False)  # type: ignore[attr-defined]
+        words, columns = np.unique(counts.indices, return_inverse=True)
+        compact = sp.csr_array((counts.data, columns.astype(np.int32), counts.indptr), shape=(counts.shape[0], len(words)))
+        return compact, words, self._chains(words)
 
     def top_words(self, n: int = 10, names: Any = "fitted") -> list[list[str]]:
         """The n most probable words of each topic; with names=None their column numbers."""
@@ -91,10 +99,10 @@ class Topics:
 
         Several chains are averaged after their topics are matched to those of the first.
         """
-        counts = self._counts(X, reset=False)  # type: ignore[attr-defined]
+        counts, _, chains = self._known(X)
         rng = np.random.default_rng(_seed(random_state))
         total = np.zeros((counts.shape[0], self.n_topics))
-        for (phi, alpha), order in zip(self._chains(), self.matches_, strict=True):
+        for (phi, alpha), order in zip(chains, self.matches_, strict=True):
             if method == "cvb0":
                 theta = evaluation.mixtures(counts, phi, alpha)
             elif method == "gibbs":
@@ -106,10 +114,9 @@ class Topics:
 
     def assignments(self, X: Any, *, random_state: Any = 0) -> list[tuple[Array, Array]]:
         """For each document the column of every token and a topic drawn for it, given the topics."""
-        counts = self._counts(X, reset=False)  # type: ignore[attr-defined]
-        phi, alpha = self._chains()[0]
+        counts, columns, ((phi, alpha), *_) = self._known(X)
         _, z = evaluation.gibbs_mixtures(counts, phi, alpha, np.random.default_rng(_seed(random_state)))
-        return [(evaluation.tokens_of(counts, d), z[d]) for d in range(counts.shape[0])]
+        return [(columns[evaluation.tokens_of(counts, d)], z[d]) for d in range(counts.shape[0])]
 
     def similar(self, X: Any, n: int = 10) -> tuple[Array, Array]:
         """The n fitted documents nearest in topics to each document of X: rows (., n) and similarity, 1 - Hellinger distance."""
@@ -126,14 +133,16 @@ class Topics:
 
     # scores
 
-    def _evaluate(self, X: Any, *, method: Literal["completion", "left_to_right"] = "completion", random_state: Any = 0, **options: Any) -> Score:
-        counts = self._counts(X, reset=False)  # type: ignore[attr-defined]
+    def _evaluate(
+        self, X: Any, *, method: Literal["completion", "left_to_right"] = "completion", random_state: Any = 0, **options: Any
+    ) -> Score:
+        counts, _, chains = self._known(X)
         if counts.nnz == 0:
             raise DataError("expected documents with known words, but none has any; nothing can be scored")
         score = {"completion": evaluation.completion, "left_to_right": evaluation.left_to_right}.get(method)
         if score is None:
             raise ValueError(f'method must be "completion" or "left_to_right", got {method!r}')
-        return score(counts, self._chains(), np.random.default_rng(_seed(random_state)), **options)
+        return score(counts, chains, np.random.default_rng(_seed(random_state)), **options)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log likelihood of a held-out token by document completion; `tallies.evaluate` adds its standard error."""
@@ -159,13 +168,15 @@ class Topics:
     @property
     def matches_(self) -> Array:
         """(chains, K) topic of each chain that belongs to each topic of the first chain."""
+        if len(self.chains_) == 1:
+            return np.arange(self.n_topics)[None]
         first, *others = (phi.T for phi, _ in self._chains())
         return np.array([np.arange(self.n_topics), *(diagnostics.match(first, other)[0] for other in others)])
 
     def diagnostics(self) -> dict[str, float]:
         """R-hat and effective sample size of the log likelihood after burn-in; R-hat above 1.05 asks for more sweeps."""
         check_is_fitted(self)
-        late = [h[len(h) * 2 // 3 :] for h in self.histories_]
+        late = [h[-(self.n_iter_ - self.burn_in) :] if self.n_iter_ > self.burn_in else h[len(h) // 2 :] for h in self.histories_]
         return {"r_hat": diagnostics.r_hat(late), "effective_size": diagnostics.effective_size(late)}
 
     # new data, tables, text
@@ -227,12 +238,19 @@ class Topics:
                     raise ValueError(f"word_prior names {word!r}, which is not in the vocabulary; leave it out")
                 if count != int(count) or count < 0:
                     raise ValueError(f"pseudo-counts must be whole numbers, got {count!r} for {word!r}")
-                rows.append(v), columns.append(k), data.append(int(count))
+                rows.append(v)
+                columns.append(k)
+                data.append(int(count))
         return sp.csr_array((np.array(data, dtype=np.int64), (rows, columns)), shape=(V, K))
 
     @property
     def _n_features_out(self) -> int:
         return self.n_topics
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        return tags
 
 
 def _seed(random_state: Any) -> int:

@@ -1,0 +1,5 @@
+"""`python -m tallies` is the command `tallies`."""
+
+from tallies.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Plots of fitted models (extra: matplotlib). Every function draws on an axes and returns it."""
