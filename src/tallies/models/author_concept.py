@@ -137,11 +137,14 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
 
         `labels` gives the concepts of each sentence: an id, a list of ids, or None where they are unknown.
         """
-        shards = door(self, self._plan, corpus, concepts, labels, Shard)
+        shards = self._shards(corpus, concepts, labels)
         state = self._run(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
         self._keep_assignments(state.latents)
         self.cycle_ = cycle_of(state.params.seen)
         return self
+
+    def _shards(self, corpus: Any, concepts: Any = None, labels: Any = None) -> list[Shard]:
+        return door(self, self._plan, corpus, concepts, labels, Shard)
 
     @classmethod
     def _records(cls) -> list[type]:
