@@ -7,6 +7,7 @@ of forty thousand good entries. Obsolete entries are left out; ids that were mer
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.errors import DataError, DataWarning, FileError
+from tallies.errors import DataError, DataWarning, FileError, MissingExtra
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
 ESCAPE = re.compile(r"\\(.)")
@@ -76,7 +77,7 @@ class Ontology:
             raise FileNotFoundError(f"expected an ontology (OBO, csv, tsv or parquet) at {str(path)!r}, but there is no such file")
         kind = next((s for s in reversed(path.suffixes) if s != ".gz"), "")
         if kind == ".parquet":
-            return cls._table(path, "parquet")
+            return cls.from_table(_parquet(path))
         raw = path.read_bytes()
         try:
             raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
@@ -88,22 +89,15 @@ class Ontology:
             line = raw[: error.start].count(b"\n") + 1
             raise FileError(f"expected UTF-8, but line {line} of {path} is not; convert it, such as with iconv -t utf-8") from error
         if kind in (".csv", ".tsv"):
-            return cls._table(path, text)
+            import pandas as pd
+
+            return cls.from_table(
+                pd.read_csv(io.StringIO(text), sep="\t" if kind == ".tsv" else ",", dtype=str, keep_default_na=False)
+            )
         found = _parse_obo(text)
         if not found.ids:
             raise FileError(f"expected an OBO file with [Term] stanzas, or a .csv/.tsv/.parquet table; {path} has no usable term")
         return found
-
-    @classmethod
-    def _table(cls, path: Path, text: str) -> Ontology:
-        import io
-
-        import pandas as pd
-
-        if text == "parquet":
-            return cls.from_table(pd.read_parquet(path))
-        comma = "\t" if ".tsv" in path.suffixes else ","
-        return cls.from_table(pd.read_csv(io.StringIO(text), sep=comma, dtype=str, keep_default_na=False))
 
     @classmethod
     def from_table(cls, table: Any) -> Ontology:
@@ -389,6 +383,14 @@ def pairs(table: Any, what: str, empty: bool = False) -> Iterator[tuple[str, str
         if not left or not (right or empty):
             raise DataError(f"expected pairs {what} without gaps, but item {i} is {pair!r}; drop or fill it")
         yield left, right
+
+
+def _parquet(path: Path) -> Any:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet", "Reading Parquet") from error
+    return pq.read_table(path)
 
 
 def _text(value: Any) -> str:
