@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.data.ontology import pairs
+from tallies.data.pairs import pairs
 from tallies.data.text import Document, read_documents, split_sentences, stemmer, stop_words, tokenize
 from tallies.errors import DataError
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.data.pairs import pairs, text_of
 from tallies.errors import DataError, DataWarning, FileError, MissingExtra
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
@@ -121,12 +122,14 @@ class Ontology:
         def column(name: str) -> list[Any]:
             return frame[lower[name]].to_list() if name in lower else [None] * n
 
-        ids = [_text(v) for v in column("id")]
+        ids = [text_of(v) for v in column("id")]
         problems = [f"row {i + 1}: no id; left out" for i, c in enumerate(ids) if not c]
         keep = [i for i, c in enumerate(ids) if c]
         name, definition, synonyms, parents = (column(c) for c in COLUMNS[1:])
         terms = [
-            _Term(ids[i], i + 1, _text(name[i]), _text(definition[i]), [(s, "") for s in _items(synonyms[i])], _items(parents[i]))
+            _Term(
+                ids[i], i + 1, text_of(name[i]), text_of(definition[i]), [(s, "") for s in _items(synonyms[i])], _items(parents[i])
+            )
             for i in keep
         ]
         return _assemble(terms, problems)
@@ -367,24 +370,6 @@ def _reach(living: dict[str, _Term], start: str) -> set[str]:
     return seen
 
 
-def pairs(table: Any, what: str, empty: bool = False) -> Iterator[tuple[str, str]]:
-    """Pairs of texts from a list of pairs or a two-column table (pandas, polars, pyarrow); `empty`: the second may be ''."""
-    if hasattr(table, "columns") or hasattr(table, "column_names"):
-        import narwhals as nw
-
-        frame = nw.from_native(table, eager_only=True)
-        if len(frame.columns) != 2:
-            raise DataError(f"expected a table of two columns {what}, got the columns {frame.columns}")
-        table = frame.rows()
-    for i, pair in enumerate(table):
-        if isinstance(pair, str) or len(pair) != 2:
-            raise DataError(f"expected pairs {what}, but item {i} is {pair!r}")
-        left, right = _text(pair[0]), _text(pair[1])
-        if not left or not (right or empty):
-            raise DataError(f"expected pairs {what} without gaps, but item {i} is {pair!r}; drop or fill it")
-        yield left, right
-
-
 def _parquet(path: Path) -> Any:
     try:
         import pyarrow.parquet as pq
@@ -393,13 +378,9 @@ def _parquet(path: Path) -> Any:
     return pq.read_table(path)
 
 
-def _text(value: Any) -> str:
-    return "" if value is None or value != value else str(value).strip()
-
-
 def _items(value: Any) -> list[str]:
     found = LISTS.split(value) if isinstance(value, str) else [] if value is None or np.ndim(value) == 0 else list(value)
-    return [t for t in map(_text, found) if t]
+    return [t for t in map(text_of, found) if t]
 
 
 def _unescape(text: str) -> str:
