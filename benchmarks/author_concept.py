@@ -174,7 +174,7 @@ def rank(args):
     corpus = Corpus.from_pairs(pairs, [(d, a) for d, several in authors.items() if d in docs for a in several])
     # from_pairs gathers the sentences of a document: labels in the same order
     order = np.argsort([list(dict.fromkeys(d for d, _ in pairs)).index(s["doc"]) for s in train], kind="stable")
-    given = [sorted(gold_of(train[i])) or None for i in order]
+    given = [sorted(gold_of(train[i])) for i in order]  # all were read: no gold term means none
     who = [authors.get(s["doc"], []) for s in test]
 
     def ours(name, labels=None, **options):

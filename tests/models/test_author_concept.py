@@ -281,6 +281,9 @@ def test_labels_fix_the_prior_and_teach_words():
     ids, _ = model.rank(["the probe hybridizes", "a postnatal day"], k=1)
     assert ids.ravel().tolist() == ["y", "x"]
     assert AuthorConcept().fit(texts, concepts).rank(["the probe hybridizes"], k=1)[1][0, 0] == 0
+    read = AuthorConcept().fit(texts, concepts, labels=[[] if v is None else v for v in labels])
+    share = np.array([labels.count("y"), labels.count(["x"]), labels.count(None)])[[1, 0, 2]]
+    np.testing.assert_allclose(read.params_.psi.everybody, (share + 0.02) / (200 + 0.06), rtol=1e-9)
     with pytest.warns(DataWarning, match="not in the ontology"):
         AuthorConcept().fit(texts, concepts, labels=["z", *labels[1:]])
     with pytest.raises(DataError, match="one entry a sentence"):

@@ -135,7 +135,7 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
     ) -> Self:
         """Fit to the sentences of a `Corpus` (made with sentences=True, or from_pairs) and the concepts of an `Ontology`.
 
-        `labels` gives the concepts of each sentence: an id, a list of ids, or None where they are unknown.
+        `labels` gives the concepts of each sentence: an id, a list of ids ([]: none of them), or None where they are unknown.
         """
         shards = self._shards(corpus, concepts, labels)
         state = self._run(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)

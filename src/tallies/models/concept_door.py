@@ -93,7 +93,7 @@ def door(model: Any, plan: Any, corpus: Any, concepts: Any, labels: Any, make: C
     model.concept_parents_ = [[concepts.index(p) for p in above] for above in concepts.parents]
     model.alternatives_ = dict(concepts.alternatives)
     model.document_ids_ = np.array([str(d) for d in ids], dtype=object)
-    given = label_lists(labels, len(texts), concepts)
+    given = label_lists(labels, len(texts), concepts, plan.null)
     x = _words_side(model, plan, corpus, texts, document, concepts, given)
     model.n_sentences_, model.sentence_documents_ = len(texts), document
     rows = _rows(model, plan, authors, np.bincount(document, minlength=len(ids)))
@@ -184,8 +184,11 @@ def clean_names(authors: Any) -> list[str]:
     return list(dict.fromkeys(a for a in (" ".join(str(b).split()) for b in several if b is not None and b == b) if a))
 
 
-def label_lists(labels: Any, n: int, concepts: Ontology) -> list[list[int]]:
-    """Given concepts of every sentence as numbers; ids that the ontology does not have are left out with a warning."""
+def label_lists(labels: Any, n: int, concepts: Ontology, null: bool) -> list[list[int]]:
+    """Given concepts of every sentence as numbers: None is unknown, [] is none of them, the null (where there is one).
+
+    Ids that the ontology does not have are left out with a warning.
+    """
     if labels is None:
         return [[] for _ in range(n)]
     several = list(labels)
@@ -193,13 +196,15 @@ def label_lists(labels: Any, n: int, concepts: Ontology) -> list[list[int]]:
         raise DataError(
             f"labels must have one entry a sentence, there are {n} sentences and {len(several)} labels; use None for unknown"
         )
-    lists = [[] if v is None or v != v else [v] if isinstance(v, str) else list(v) for v in several]
+    lists = [[v] if isinstance(v, str) else list(v) if np.ndim(v) else [] for v in several]
     unknown = sorted({c for v in lists for c in v if concepts.resolve(c) is None})
     if unknown:
         warnings.warn(
             f"{len(unknown)} labels are not in the ontology, such as {unknown[:3]}; they were left out", DataWarning, stacklevel=4
         )
-    return [list(dict.fromkeys(concepts.index(c) for c in v if concepts.resolve(c) is not None)) for v in lists]
+    nothing = [v is not None and not isinstance(v, str) and np.ndim(v) == 1 and len(v) == 0 for v in several]
+    known = [list(dict.fromkeys(concepts.index(c) for c in v if concepts.resolve(c) is not None)) for v in lists]
+    return [[len(concepts)] if none and null else v for v, none in zip(known, nothing, strict=True)]
 
 
 def _rows(model: Any, plan: Any, authors: list[list[str]], sizes: np.ndarray) -> author_prior.Rows:
@@ -222,7 +227,8 @@ def _words_side(
     model: Any, plan: Any, corpus: Any, texts: list[str], document: np.ndarray, concepts: Ontology, given: list[list[int]]
 ) -> Sentences:
     if plan.words == "mention":
-        learned = mention.learn_words(texts, given) if any(given) else []
+        words = [[g for g in several if g < len(concepts)] for several in given]
+        learned = mention.learn_words(texts, words) if any(words) else []
         model.strings_ = mention.strings_of(concepts, learned)
         model.n_keys_ = len(model.strings_.keys)
         return Sentences(*mention.encode(texts, key_places(model)), None, document)
