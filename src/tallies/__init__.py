@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from tallies.backends import backend
     from tallies.data.corpus import Corpus
     from tallies.data.counts import read_counts
+    from tallies.data.ontology import Ontology
     from tallies.estimator import load
     from tallies.evaluation.score import Score, compare, evaluate
+    from tallies.models.author_concept import AuthorConcept
     from tallies.models.fem import FEM
     from tallies.models.fem_network import FEMNetwork
     from tallies.models.gda import GDA
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 _HOMES = {
     **MODELS,
     "Corpus": "tallies.data.corpus",
+    "Ontology": "tallies.data.ontology",
     "read_counts": "tallies.data.counts",
     "backend": "tallies.backends",
     "load": "tallies.estimator",
@@ -36,9 +39,11 @@ __all__ = [
     "GDA",
     "LDA",
     "PLN",
+    "AuthorConcept",
     "Corpus",
     "FEMNetwork",
     "NaiveBayes",
+    "Ontology",
     "Score",
     "__version__",
     "backend",
