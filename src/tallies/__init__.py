@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     from tallies.backends import backend
     from tallies.data.corpus import Corpus
     from tallies.data.counts import read_counts
+    from tallies.data.ontology import Ontology
     from tallies.estimator import load
     from tallies.evaluation.score import Score, compare, evaluate
+    from tallies.models.author_concept import AuthorConcept
+    from tallies.models.fem import FEM
+    from tallies.models.fem_network import FEMNetwork
     from tallies.models.gda import GDA
     from tallies.models.lda import LDA
     from tallies.models.naive_bayes import NaiveBayes
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 _HOMES = {
     **MODELS,
     "Corpus": "tallies.data.corpus",
+    "Ontology": "tallies.data.ontology",
     "read_counts": "tallies.data.counts",
     "backend": "tallies.backends",
     "load": "tallies.estimator",
@@ -30,11 +35,15 @@ _HOMES = {
 }
 
 __all__ = [
+    "FEM",
     "GDA",
     "LDA",
     "PLN",
+    "AuthorConcept",
     "Corpus",
+    "FEMNetwork",
     "NaiveBayes",
+    "Ontology",
     "Score",
     "__version__",
     "backend",

@@ -150,6 +150,71 @@ def fit_pln(
     _fit("pln", model, data, settings, out, scheduler, threads, force, as_json, quiet)
 
 
+Degree = Annotated[str, typer.Option(help="Products of 1 to so many variables; several, such as 1,3, for these alone; or auto.")]
+Ridge = Annotated[str, typer.Option(help="Strength of the ridge penalty: auto (cross-validation), or a number.")]
+Missing = Annotated[Literal["state", "ignore"], typer.Option(help="An empty cell is a state of its own, or nothing.")]
+
+
+@fit_app.command("fem")
+def fit_fem(
+    data: Data,
+    target: Target,
+    out: Out,
+    degree: Degree = "1",
+    ridge: Ridge = "auto",
+    solver: Annotated[Literal["auto", "fem", "lbfgs", "kernel"], typer.Option(help="How to fit.")] = "auto",
+    screen: Annotated[int | None, typer.Option(help="Keep so many pairs, the strongest of all.")] = None,
+    bins: Annotated[int | None, typer.Option(help="Cut numbers into so many quantile intervals.")] = None,
+    missing: Missing = "state",
+    columns: Columns = None,
+    weights: Weights = None,
+    seed: Seed = 0,
+    scheduler: Scheduler = None,
+    threads: Threads = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """How combinations of categories shape an outcome: named interactions, calibrated probabilities."""
+    from tallies import FEM
+    from tallies.commands.fem import parse_degree, parse_ridge
+
+    degrees, strength = parse_degree(degree), parse_ridge(ridge)
+    model = FEM(degrees, strength, solver=solver, screen=screen, bins=bins, missing=missing, random_state=seed)
+    settings = {"target": target, "columns": _names(columns), "weights": weights}
+    _fit("fem", model, data, settings, out, scheduler, threads, force, as_json, quiet)
+
+
+@fit_app.command("fem-network")
+def fit_fem_network(
+    data: Annotated[Path, typer.Argument(help="Table of categories (csv, tsv, jsonl, parquet), or an alignment in FASTA.")],
+    out: Out,
+    degree: Degree = "1",
+    ridge: Ridge = "auto",
+    lag: Annotated[int, typer.Option(help="0: each variable from the others in its row; 1: from the row before.")] = 0,
+    reweight: Annotated[float | None, typer.Option(help="Rows with this share of equal cells count as one.")] = None,
+    bins: Annotated[int | None, typer.Option(help="Cut numbers into so many quantile intervals.")] = None,
+    missing: Missing = "state",
+    columns: Columns = None,
+    weights: Weights = None,
+    seed: Seed = 0,
+    scheduler: Scheduler = None,
+    threads: Threads = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """The coupling network of a table of categories, of a time series, or of an alignment."""
+    from tallies import FEMNetwork
+    from tallies.commands.fem import parse_degree, parse_ridge
+
+    degrees, strength, back = parse_degree(degree), parse_ridge(ridge), 1 if lag else 0
+    model = FEMNetwork(degrees, strength, lag=back, reweight=reweight, bins=bins, missing=missing, random_state=seed)  # type: ignore[arg-type]
+    _fit(
+        "fem-network", model, data, {"columns": _names(columns), "weights": weights}, out, scheduler, threads, force, as_json, quiet
+    )
+
+
 def _fit(
     name: str,
     model: Any,

@@ -1,4 +1,4 @@
-"""Small data sets that need no download: those bundled with scikit-learn, and one made here whose truth is known.
+"""Small data sets that need no download: those bundled with scikit-learn, and some made here, whose truth is known.
 
 >>> from tallies.datasets import load
 >>> birds = load("birds")
@@ -9,11 +9,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tallies.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TIC_TAC_TOE_LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))  # the eight lines
 
 
 class Dataset(NamedTuple):
@@ -103,6 +108,33 @@ def birds(n: int = 1200, gaps: float = 0.08, random_state: int = 0) -> Dataset:
     return Dataset(X, kinds[k], "birds", about, truth | {"posterior": posterior})
 
 
+def tic_tac_toe() -> tuple[pd.DataFrame, pd.Series]:
+    """The 958 boards with which a game of tic-tac-toe can end, x moving first, and whether x has won.
+
+    Cells are named by row (top, middle, bottom) and column (left, centre, right); "b" is a blank.
+
+    >>> boards, won = tic_tac_toe()
+    >>> boards.shape, int(won.eq("x wins").sum())
+    ((958, 9), 626)
+    """
+    import pandas as pd
+
+    ends: dict[tuple[str, ...], str] = {}
+
+    def play(board: tuple[str, ...], player: str) -> None:
+        winner = next((board[a] for a, b, c in TIC_TAC_TOE_LINES if board[a] == board[b] == board[c] != "b"), None)
+        if winner or "b" not in board:
+            ends[board] = "x wins" if winner == "x" else "x does not"
+            return
+        for cell in range(9):
+            if board[cell] == "b":
+                play((*board[:cell], player, *board[cell + 1 :]), "o" if player == "x" else "x")
+
+    play(("b",) * 9, "x")
+    cells = [f"{row}_{column}" for row in ("top", "middle", "bottom") for column in ("left", "centre", "right")]
+    return pd.DataFrame(sorted(ends), columns=cells), pd.Series([ends[board] for board in sorted(ends)], name="outcome")
+
+
 def _bundled(name: str, loader: str, about: str, counts: bool = False) -> Callable[[], Dataset]:
     def read() -> Dataset:
         from sklearn import datasets
@@ -122,4 +154,4 @@ _SETS: dict[str, Callable[[], Dataset]] = {
     "digits": _bundled("digits", "load_digits", "1,797 handwritten digits on a grid of 8 x 8 pixels", counts=True),
 }
 
-__all__ = ["Dataset", "birds", "load", "names"]
+__all__ = ["Dataset", "birds", "load", "names", "tic_tac_toe"]

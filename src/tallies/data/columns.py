@@ -55,7 +55,7 @@ def read_table(model: Any, X: Any, families: Any, known: Layout | None) -> tuple
         validate_data(model, X, reset=known is None, skip_check_array=True)
         if 0 in frame.shape:
             raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")
-        values = [_values(column) for column in frame.iter_columns()]
+        values = [values_of(column) for column in frame.iter_columns()]
         names: list[Any] = list(frame.columns)
     else:
         X = validate_data(
@@ -73,15 +73,15 @@ def read_table(model: Any, X: Any, families: Any, known: Layout | None) -> tuple
             return _sparse(X, families, known)
         if X.dtype.kind in "fiub":
             return _uniform(X, names, families, known)
-        values = [_values(column) for column in X.T]
+        values = [values_of(column) for column in X.T]
     if known is None:
         chosen = _choose(names, values, families)
-        states = [_states(v, f) if f in CODED else None for v, f in zip(values, chosen, strict=True)]
+        states = [states_of(v, f) if f in CODED else None for v, f in zip(values, chosen, strict=True)]
         known = Layout(chosen, states)
     return _blocks(values, names, known), known
 
 
-def _values(column: Any) -> np.ndarray:
+def values_of(column: Any) -> np.ndarray:
     """A column as numbers or booleans where it holds nothing else, else as objects; NaN or None where missing."""
     if isinstance(column, nw.Series):
         dtype = column.dtype
@@ -140,7 +140,7 @@ def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[s
     return chosen
 
 
-def _states(values: np.ndarray, family: str) -> np.ndarray:
+def states_of(values: np.ndarray, family: str) -> np.ndarray:
     """The states of a coded column, in order, missing left out."""
     if family == "bernoulli":
         return np.array([False, True])
@@ -233,7 +233,7 @@ def _uniform(X: np.ndarray, names: list[Any], families: Any, known: Layout | Non
         chosen = _choose(names, list(X.T), families)
         states: list[Any] | None = _whole_states(X) if set(chosen) == {"categorical"} and X.dtype.kind in "iu" else None
         if states is None:
-            states = [_states(X[:, j], f) if f in CODED else None for j, f in enumerate(chosen)]
+            states = [states_of(X[:, j], f) if f in CODED else None for j, f in enumerate(chosen)]
         known = Layout(chosen, states)
     family = known.families[0] if len(set(known.families)) == 1 else "mixed"
     if family == "gaussian":

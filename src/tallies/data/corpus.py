@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.data.pairs import pairs
 from tallies.data.text import Document, read_documents, split_sentences, stemmer, stop_words, tokenize
 from tallies.errors import DataError
 
@@ -98,6 +99,34 @@ class Corpus:
         return cls._count(stream, sentences, stop_words, min_df, max_df, stem, bigrams, vocabulary)
 
     @classmethod
+    def from_pairs(
+        cls,
+        sentences: Iterable[tuple[Any, Any]],
+        authors: Iterable[tuple[Any, Any]] = (),
+        stop_words: str | Iterable[str] | None = "english",
+        min_df: int | float = 1,
+        max_df: int | float = 1.0,
+        stem: bool | str = False,
+    ) -> Corpus:
+        """From pairs (document, sentence) and (document, author), as lists or two-column tables; sentences are taken as they are.
+
+        >>> sentences = [("d1", "Cells die."), ("d1", "Cells grow."), ("d2", "Genes act.")]
+        >>> corpus = Corpus.from_pairs(sentences, [("d1", "Ann"), ("d1", "Bob")])
+        >>> corpus.sentences, corpus.authors
+        (['Cells die.', 'Cells grow.', 'Genes act.'], [('Ann', 'Bob'), ()])
+        """
+        texts: dict[str, list[str]] = {}
+        for document, sentence in pairs(sentences, "(document, sentence)", empty=True):
+            texts.setdefault(document, []).append(sentence)
+        names: dict[str, dict[str, None]] = {document: {} for document in texts}
+        for document, author in pairs(authors, "(document, author)"):
+            if document not in names:
+                raise DataError(f"author {author!r} is given for the document {document!r}, which has no sentence; drop the pair")
+            names[document][author] = None
+        stream = (Document(d, "", tuple(names[d])) for d in texts)
+        return cls._count(stream, True, stop_words, min_df, max_df, stem, False, None, iter(texts.values()))
+
+    @classmethod
     def _count(
         cls,
         stream: Iterator[Document],
@@ -108,6 +137,7 @@ class Corpus:
         stem: bool | str,
         bigrams: bool,
         vocabulary: Sequence[str] | None,
+        cut: Iterator[list[str]] | None = None,  # the sentences of each document, where they are known
     ) -> Corpus:
         skip, root = stop_words(stops), stemmer(stem)
         place: dict[str, int] = {} if vocabulary is None else {word: v for v, word in enumerate(vocabulary)}
@@ -123,7 +153,7 @@ class Corpus:
         for d, document in enumerate(stream):
             ids.append(document.id)
             authors.append(document.authors)
-            parts = split_sentences(document.text) if keep_sentences else [document.text]
+            parts = next(cut) if cut is not None else split_sentences(document.text) if keep_sentences else [document.text]
             for part in parts:
                 words = [root(w) if root else w for w in tokenize(part) if w not in skip]
                 if bigrams:

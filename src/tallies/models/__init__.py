@@ -2,6 +2,9 @@
 
 # public name -> module, so that importing Tallies imports no model and `load` knows which classes exist
 MODELS = {
+    "AuthorConcept": "tallies.models.author_concept",
+    "FEM": "tallies.models.fem",
+    "FEMNetwork": "tallies.models.fem_network",
     "GDA": "tallies.models.gda",
     "LDA": "tallies.models.lda",
     "NaiveBayes": "tallies.models.naive_bayes",

@@ -6,17 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tallies.errors import DataError, MissingExtra
-
-
-def _axes(ax: Any) -> Any:
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise MissingExtra("matplotlib", "plots", "A plot") from error
-    return pyplot.subplots(figsize=(6, 5), layout="constrained")[1]
+from tallies.errors import DataError
+from tallies.plots import axes
 
 
 def positions(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -38,7 +29,7 @@ def positions(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def plot_latent(model: Any, colours: Any = None, ax: Any = None) -> Any:
     """Samples on the first two latent axes; `colours` is one value or category a sample."""
-    ax = _axes(ax)
+    ax = axes(ax)
     scores, _, share = positions(model)
     if colours is None or np.issubdtype(np.asarray(colours).dtype, np.number):
         dots = ax.scatter(*scores.T, c=colours, s=18, linewidth=0)
@@ -55,7 +46,7 @@ def plot_latent(model: Any, colours: Any = None, ax: Any = None) -> Any:
 
 def plot_correlation_circle(model: Any, columns: Any = None, ax: Any = None) -> Any:
     """Correlations of the columns' latent values with the first two axes; `columns` limits them (default: the 12 longest)."""
-    ax = _axes(ax)
+    ax = axes(ax)
     _, loadings, share = positions(model)
     size = np.sqrt(model.covariance_.diagonal()) if model.rank is not None else np.sqrt((_all_loadings(model) ** 2).sum(axis=1))
     arrows = loadings / np.maximum(size, 1e-300)[:, None]
@@ -80,7 +71,7 @@ def plot_biplot(model: Any, columns: Any = None, colours: Any = None, ax: Any = 
 
 def plot_expected(model: Any, counts: Any = None, ax: Any = None) -> Any:
     """Expected against observed counts of the fit, both as log(1 + count)."""
-    ax = _axes(ax)
+    ax = axes(ax)
     if counts is None and not hasattr(model, "_data"):
         raise DataError("a loaded model no longer has its counts; pass counts=")
     Y = model._data[0].Y if counts is None else np.asarray(counts, dtype=float)
@@ -95,7 +86,7 @@ def plot_expected(model: Any, counts: Any = None, ax: Any = None) -> Any:
 
 def plot_history(model: Any, ax: Any = None) -> Any:
     """The objective after every step."""
-    ax = _axes(ax)
+    ax = axes(ax)
     ax.plot(np.arange(1, len(model.history_) + 1), model.history_)
     ax.set(xlabel="step", ylabel="bound" if model.elbo_ is not None else "log likelihood", title="convergence")
     return ax
@@ -103,7 +94,7 @@ def plot_history(model: Any, ax: Any = None) -> Any:
 
 def plot_coefficients(model: Any, covariate: Any = None, confidence: float = 0.95, ax: Any = None) -> Any:
     """A forest of the coefficients of one covariate (default: the last) with their confidence intervals."""
-    ax = _axes(ax)
+    ax = axes(ax)
     covariate = model.covariate_names_[-1] if covariate is None else covariate
     table = model.coefficient_table(confidence=confidence).loc[covariate].sort_values("estimate")
     place = np.arange(len(table))

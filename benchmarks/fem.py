@@ -1,0 +1,276 @@
+"""FEM beside scikit-learn, XGBoost and the seed's own iteration: same data, same run.
+
+    python benchmarks/fem.py speed                            made data: CPU seconds on one thread, wall seconds on two
+    python benchmarks/fem.py single                           one output, 36 binary variables, degree 2
+    python benchmarks/fem.py screen                           1,000 variables x 5,000 rows
+    python benchmarks/fem.py splice FOLDER                    splice.dat, degrees 2 and 3
+    python benchmarks/fem.py nested FOLDER [names]            nested cross-validation, nothing chosen by hand
+
+FOLDER holds the UCI tables car.tab, monks-1.tab, monks-2.tab, nursery.data, splice.dat, house-votes-84.data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+import tallies
+from tallies import FEM, FEMNetwork
+from tallies.kernels import fem as kernels
+from tallies.models.fem_terms import features, groups_of, make_terms, zero_sum
+
+GAP = 1e-6  # penalised objectives within this share of the best count as equal
+TABS = {"car": "car.tab", "monks-1": "monks-1.tab", "monks-2": "monks-2.tab"}
+
+
+def cpu(task):
+    """Result and CPU seconds, on one thread."""
+    with threadpool_limits(1), tallies.backend("threads", workers=1):
+        start = time.process_time()
+        result = task()
+        return result, time.process_time() - start
+
+
+def wall(task):
+    with tallies.backend("threads", workers=2):
+        start = time.perf_counter()
+        task()
+        return time.perf_counter() - start
+
+
+def kinetic(n, m, l, seed=0):
+    """A series from random couplings of size 1/sqrt(n), and the couplings."""
+    rng = np.random.default_rng(seed)
+    terms, starts = make_terms(np.full(n, m), groups_of(n, [1])), np.arange(0, n * m + 1, m)
+    W = rng.normal(0, 1 / np.sqrt(n), (terms.p, n * m))
+    X = np.empty((l + 1, n), dtype=np.int32)
+    kernels.advance(
+        np.zeros(n, np.int32),
+        W,
+        np.zeros(n * m),
+        terms.variables,
+        terms.strides,
+        terms.offset,
+        starts,
+        rng.random((l + 1, n)),
+        True,
+        X,
+    )
+    return X, zero_sum(terms, W, starts)[2]
+
+
+def one_hot(ids, p):
+    l, C = ids.shape
+    return sp.csr_matrix((np.ones(l * C), ids.ravel(), np.arange(0, l * C + 1, C)), shape=(l, p))
+
+
+def objective(A, W, Y, m, ridge):
+    """Penalised log likelihood of all outputs; A sparse features, W (p, n m), Y (l, n) states."""
+    H = (A @ W).reshape(len(Y), -1, m)
+    chosen = np.take_along_axis(H, Y[:, :, None], axis=2)[:, :, 0]
+    return float((chosen - np.logaddexp.reduce(H, axis=2)).sum() - 0.5 * ridge * (W**2).sum())
+
+
+def scikit_learn(A, Y, m, ridge, tol):
+    """One LogisticRegression an output; two classes: scikit-learn penalises the difference of our two columns."""
+    from sklearn.linear_model import LogisticRegression
+
+    W = []
+    for y in Y.T:
+        fitted = LogisticRegression(C=(2 if m == 2 else 1) / ridge, fit_intercept=False, tol=tol, max_iter=5000).fit(A, y)
+        W.append(np.vstack([-fitted.coef_ / 2, fitted.coef_ / 2]) if m == 2 else fitted.coef_)
+    return np.vstack(W).T
+
+
+def seeds_iteration(A, Y, m, best, limit=2000):
+    """The seed's iteration as its text has it, dense: W <- W + (Sigma_y - P) Sigma_x^+, until within GAP of the maximum."""
+    X = A.toarray().T
+    inverse = np.linalg.pinv(X, rcond=1e-8)
+    S = np.vstack([(Y[:, j] == s) for j in range(Y.shape[1]) for s in range(m)]).astype(float)
+    W = np.zeros((len(S), len(X)))
+    for t in range(limit):  # noqa: B007
+        H = (W @ X).reshape(Y.shape[1], m, -1)
+        total = np.logaddexp.reduce(H, axis=1, keepdims=True)
+        value = float((S * (H - total).reshape(len(S), -1)).sum())
+        if value >= best - GAP * abs(best):
+            break
+        W = W + (S - np.exp(H - total).reshape(len(S), -1)) @ inverse
+    return W.T, t
+
+
+def loosest(fit, value, best, tolerances):
+    """The fastest setting of a rival whose objective is equal to the best within GAP."""
+    for tol in tolerances:
+        W, seconds = cpu(lambda tol=tol: fit(tol))
+        gap = (best - value(W)) / abs(best)
+        if gap <= GAP:
+            break
+    return tol, seconds, gap
+
+
+def speed(args):
+    print(
+        f"{'case':22}{'ours cpu':>10}{'seed':>9}{'ratio':>7}{'sklearn':>9}{'ratio':>7}{'ours wall':>11}{'sklearn wall':>13}   rmse, corr with truth"
+    )
+    for n, m in ((50, 2), (20, 5), (30, 10)):
+        X, truth = kinetic(n, m, args.rows)
+        ridge = 1.0
+        terms = make_terms(np.full(n, m), groups_of(n, [1]))
+        A, Y = one_hot(features(terms, X[:-1]), terms.p), X[1:].astype(np.int64)
+
+        def value(W, A=A, Y=Y, m=m, ridge=ridge):
+            return objective(A, W, Y, m, ridge)
+
+        FEMNetwork(ridge=ridge, lag=1).fit(X[:100])  # compile
+        best = value(FEMNetwork(ridge=ridge, lag=1, tol=1e-13).fit(X).params_.W)
+        bare = value(FEMNetwork(ridge=0.0, lag=1, tol=1e-13).fit(X).params_.W, ridge=0.0)
+        model, ours = cpu(lambda X=X: FEMNetwork(ridge=ridge, lag=1, tol=1e-6).fit(X))
+        assert best - value(model.params_.W) <= GAP * abs(best)
+        tol, theirs, gap = loosest(
+            lambda tol, A=A, Y=Y, m=m: scikit_learn(A, Y, m, ridge, tol), value, best, (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6)
+        )
+        (_, t), seed = cpu(lambda A=A, Y=Y, m=m, bare=bare: seeds_iteration(A, Y, m, bare))
+        two = wall(lambda X=X: FEMNetwork(ridge=ridge, lag=1, tol=1e-6).fit(X))
+        start = time.perf_counter()
+        scikit_learn(A, Y, m, ridge, tol)
+        other = time.perf_counter() - start
+        J = model.couplings_
+        print(
+            f"n={n} m={m} l={args.rows:<8}{ours:10.3f}{seed:9.2f}{seed / ours:7.1f}{theirs:9.2f}{theirs / ours:7.1f}{two:11.3f}{other:13.2f}   "
+            f"{np.sqrt(np.mean((J - truth) ** 2)):.4f}, {np.corrcoef(J.ravel(), truth.ravel())[0, 1]:.4f}   (sklearn tol {tol:g}, gap {gap:.1e}; seed {t} steps)"
+        )
+
+
+def single(args):
+    """36 binary variables, degree 2, 3,200 rows, one output of two classes."""
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (3200, 36))
+    terms = make_terms(np.full(36, 2), groups_of(36, [1, 2]))
+    A = one_hot(features(terms, X.astype(np.int32)), terms.p)
+    y = (rng.normal(0, 1, terms.p)[features(terms, X.astype(np.int32))].sum(axis=1) / 6 + rng.logistic(size=3200) > 0).astype(int)
+    for ridge in (10.0, 1.0, 0.1):
+        FEM(2, ridge=ridge).fit(X[:200], y[:200])
+        best = FEM(2, ridge=ridge, tol=1e-12).fit(X, y).history_[-1]
+        models = {}
+
+        def mine(tol, ridge=ridge, models=models):
+            models[tol] = FEM(2, ridge=ridge, tol=tol).fit(X, y)
+            return models[tol]
+
+        our_tol, ours, our_gap = loosest(mine, lambda model: model.history_[-1], best, (1e-6, 1e-7, 1e-8))
+        model = models[our_tol]
+
+        def fit(tol, ridge=ridge):
+            return LogisticRegression(C=2 / ridge, fit_intercept=False, tol=tol, max_iter=5000).fit(A, y).coef_
+
+        def value(w, ridge=ridge):
+            return objective(A, np.vstack([-w / 2, w / 2]).T, y[:, None], 2, ridge)
+
+        tol, theirs, gap = loosest(fit, value, best, (1e-2, 1e-3, 1e-4, 1e-5, 1e-6))
+        print(
+            f"ridge {ridge:5g}: ours {ours:.3f} s ({model.solver_}, {model.n_iter_} sweeps, gap {our_gap:.0e}), scikit-learn {theirs:.3f} s (tol {tol:g}, gap {gap:.0e}): {theirs / ours:.2f}x"
+        )
+
+
+def screen(args):
+    from tallies.models.fem_screen import screen_pairs
+
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (5000, 1000)).astype(np.int32)
+    y = (X[:, 100] == 0) ^ (X[:, 700] == 0) ^ (rng.random(5000) < 0.2)
+    Y, sizes = np.eye(2)[y.astype(int)], np.full(1000, 3)
+    screen_pairs(X[:100, :10], Y[:100], sizes[:10], 3, 1.0)
+    pairs, seconds = cpu(lambda: screen_pairs(X, Y, sizes, 10, 1.0))
+    print(
+        f"499,500 pairs: {seconds:.2f} CPU s, {wall(lambda: screen_pairs(X, Y, sizes, 10, 1.0)):.2f} wall s; planted pair (100, 700) ranked {pairs.index((100, 700)) + 1 if (100, 700) in pairs else '>10'}"
+    )
+
+
+def load(folder, name):
+    """Inputs and target of one of the tables."""
+    path = Path(folder)
+    file = path / {**TABS, "nursery": "nursery.data", "splice": "splice.dat", "votes": "house-votes-84.data"}[name]
+    if not file.is_file():
+        sys.exit(f"{file} is missing: give the folder with the UCI tables (see the head of this file)")
+    if name in TABS:
+        table = pd.read_csv(file, sep="\t", dtype=str, skiprows=[1, 2])
+        return table.drop(columns=["y", "instance"], errors="ignore"), table["y"].to_numpy()
+    if name == "splice":
+        table = pd.read_csv(file, header=None, dtype=str, skipinitialspace=True)
+        table.columns = [f"site{c}" for c in table.columns]
+        return table.iloc[:, :-1], table.iloc[:, -1].str.strip().to_numpy()
+    table = pd.read_csv(file, dtype=str)
+    return (
+        (table.iloc[:, 1:], table.iloc[:, 0].to_numpy()) if name == "votes" else (table.iloc[:, :-1], table.iloc[:, -1].to_numpy())
+    )
+
+
+def splice(args):
+    X, y = load(args.folder, "splice")
+    FEM(2, ridge=10.0).fit(X[::32], y[::32])
+    FEM(3, ridge=10.0, solver="kernel").fit(X[::32], y[::32])
+    for degree, ridge in ((2, 10.0), (2, 1.0), (3, 100.0), (3, 10.0)):
+        model, seconds = cpu(lambda degree=degree, ridge=ridge: FEM(degree, ridge=ridge).fit(X, y))
+        print(
+            f"splice degree {degree} ridge {ridge:g}: {seconds:.2f} CPU s, {model.solver_}, {model.n_iter_} sweeps, settled {model.converged_}"
+        )
+
+
+def nested(args):
+    """Five outer folds; inside, FEM chooses ridge and degree by five folds of its own. XGBoost with its defaults on one-hot columns."""
+    from sklearn.model_selection import StratifiedKFold
+    from sklearn.preprocessing import LabelEncoder, OneHotEncoder
+    from xgboost import XGBClassifier
+
+    print(
+        f"{'table':10}{'log loss':>10}{'accuracy':>10}{'XGBoost':>10}{'accuracy':>10}{'cpu s':>8}   chosen: degree, ridge, solver"
+    )
+    for name in args.names or ["car", "nursery", "splice", "votes", "monks-1", "monks-2"]:
+        X, y = load(args.folder, name)
+        code = LabelEncoder().fit_transform(y)
+        rows, chosen, seconds = [], [], 0.0
+        for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, code):
+            model, spent = cpu(lambda X=X, code=code, train=train: FEM(degree="auto", ridge="auto").fit(X.iloc[train], code[train]))
+            seconds += spent
+            encoder = OneHotEncoder(handle_unknown="ignore").fit(X.iloc[train])
+            trees = XGBClassifier(n_jobs=1).fit(encoder.transform(X.iloc[train]), code[train])
+            for P in (model.predict_proba(X.iloc[test]), trees.predict_proba(encoder.transform(X.iloc[test]))):
+                rows.append((-np.log(P[np.arange(len(test)), code[test]]).mean(), (P.argmax(axis=1) == code[test]).mean()))
+            chosen.append(f"{max(model.degree_)}, {model.ridge_:.2g}, {model.solver_}")
+        ours, theirs = np.mean(rows[0::2], axis=0), np.mean(rows[1::2], axis=0)
+        print(
+            f"{name:10}{ours[0]:10.4f}{ours[1]:10.4f}{theirs[0]:10.4f}{theirs[1]:10.4f}{seconds:8.1f}   {' | '.join(chosen)}",
+            flush=True,
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = parser.add_subparsers(required=True)
+    for task in (speed, single, screen):
+        part = parts.add_parser(task.__name__)
+        part.set_defaults(task=task)
+        part.add_argument("--rows", type=int, default=10_000)
+    for task in (splice, nested):
+        part = parts.add_parser(task.__name__)
+        part.set_defaults(task=task)
+        part.add_argument("folder", help="folder with the tables")
+        if task is nested:
+            part.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    args.task(args)
+
+
+if __name__ == "__main__":
+    main()

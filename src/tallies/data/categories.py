@@ -1,0 +1,179 @@
+"""Tables of categories at the door: any column in, codes of its states out, names kept.
+
+column                                   states
+strings, categories, booleans, numbers   its distinct values, in order
+numbers, with bins=k                     k quantile intervals (fewer where values tie)
+missing (None, NaN, NA)                  missing="state": a state of its own, named "missing"; missing="ignore": code -1
+first met after the fit                  code -1: it contributes nothing
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse as sp
+from pandas import Index, isna
+from sklearn.utils.validation import validate_data
+
+from tallies.data.columns import states_of, values_of
+from tallies.data.table import check_names
+from tallies.errors import DataError
+
+MISSING = "missing"
+
+
+class Categories(NamedTuple):
+    """What the fit has learned of each column: enough to code a new table the same way."""
+
+    names: list[str]  # (n,)  names of the columns
+    labels: list[list[str]]  # (n, m_j)  names of the states
+    states: list[Any]  # (n,)  the states themselves; without the one for missing values
+    edges: list[Any]  # (n,)  cut points of a binned column, else None
+    gap: list[int]  # (n,)  code of a missing value, -1: none
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(n,)  m_j, how many states each column has."""
+        return np.array([len(labels) for labels in self.labels], dtype=np.int64)
+
+
+def label(state: Any) -> str:
+    """How a state is written: whole numbers without a point.
+
+    >>> label(2.0), label(True), label("red")
+    ('2', 'True', 'red')
+    """
+    if isinstance(state, float | np.floating) and float(state).is_integer():
+        return str(int(state))
+    return state.decode(errors="replace") if isinstance(state, bytes) else str(state)
+
+
+def read_categories(
+    model: Any, X: Any, known: Categories | None, *, missing: str = "state", bins: Any = None
+) -> tuple[np.ndarray, Categories]:
+    """Codes (l, n) of X, int32, and the categories they refer to: those `known` from a fit, else learned here."""
+    names, columns = _columns(model, X, known is None)
+    if known is None:
+        if missing not in ("state", "ignore"):
+            raise ValueError(f'missing must be "state" or "ignore", got {missing!r}')
+        known = _learn(names, columns, missing, _check_bins(bins, names))
+    codes = np.empty((len(columns[0]), len(columns)), dtype=np.int32)
+    for j, values in enumerate(columns):
+        codes[:, j] = _code(values, j, known)
+    return codes, known
+
+
+def _columns(model: Any, X: Any, reset: bool) -> tuple[list[str], list[np.ndarray]]:
+    check_names(X)
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        validate_data(model, X, reset=reset, skip_check_array=True)
+        if 0 in frame.shape:
+            raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")
+        return [str(name) for name in frame.columns], [values_of(column) for column in frame.iter_columns()]
+    if sp.issparse(X):
+        raise TypeError(
+            "X is a sparse matrix, but dense data is required: a table of categories has a state in every cell; use X.toarray()"
+        )
+    X = validate_data(model, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_features=1)
+    if X.dtype.kind == "f" and np.isinf(X).any():
+        raise DataError(f"X contains infinity in {int(np.isinf(X).sum())} cells; expected states, or NaN for missing: replace them")
+    return [f"x{j}" for j in range(X.shape[1])], [values_of(column) for column in X.T]
+
+
+def _check_bins(bins: Any, names: list[str]) -> dict[str, int]:
+    if bins is None:
+        return {}
+    chosen = bins if isinstance(bins, dict) else dict.fromkeys(names, bins)
+    wrong = [name for name in chosen if name not in names]
+    if wrong:
+        raise DataError(f"bins names columns {wrong} that X does not have; its columns are {names[:20]}")
+    for name, k in chosen.items():
+        if not isinstance(k, int | np.integer) or k < 2:
+            raise ValueError(f"bins must be a whole number from 2 on, or a dict of column: number; got {k!r} for {name!r}")
+    return chosen
+
+
+def _learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict[str, int]) -> Categories:
+    learned = Categories([], [], [], [], [])
+    for name, values in zip(names, columns, strict=True):
+        absent = isna(values)
+        if absent.all():
+            raise DataError(f"column {name!r} has no observed value; drop it")
+        numeric = values.dtype.kind in "fiu"
+        edges = None
+        if name in bins and numeric:
+            cuts = np.quantile(values[~absent].astype(float), np.linspace(0, 1, bins[name] + 1)[1:-1])
+            edges = np.unique(cuts)
+            states = np.arange(len(edges) + 1)
+            ends = ["", *(f"{e:.4g}" for e in edges), ""]
+            labels = [f"{a}..{b}" if a and b else f"<={b}" if b else f">{a}" for a, b in pairwise(ends)]
+        elif name in bins and len(bins) < len(names):
+            raise DataError(
+                f"bins={bins[name]} is set for column {name!r}, which holds {values[~absent][0]!r}; only numbers can be binned"
+            )
+        else:
+            states = states_of(values, "categorical")
+            labels = [label(state) for state in states.tolist()]
+        own = missing == "state" and absent.any()
+        gap = len(labels) if own else -1
+        row: tuple[Any, ...] = (name, [*labels, MISSING] if own else labels, states, edges, gap)
+        parts: tuple[list[Any], ...] = learned
+        for part, value in zip(parts, row, strict=True):
+            part.append(value)
+    return learned
+
+
+def _code(values: np.ndarray, j: int, known: Categories) -> np.ndarray:
+    """Code of each value of column j."""
+    states, edges = known.states[j], known.edges[j]
+    absent = isna(values)
+    if edges is not None:
+        if values.dtype.kind not in "fiub":
+            raise DataError(f"column {known.names[j]!r} was binned as numbers, but now holds {values[~absent][0]!r}; give numbers")
+        return np.where(absent, known.gap[j], np.searchsorted(edges, values, side="left"))
+    if values.dtype.kind in "fiu" and states.dtype.kind in "fiu":
+        where = np.minimum(np.searchsorted(states, values), len(states) - 1)
+        codes = np.where(states[where] == values, where, -1)
+    else:
+        codes = Index(states.astype(object)).get_indexer(Index(values.astype(object)))
+    return np.where(absent, known.gap[j], codes)
+
+
+def unique_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First positions of the distinct rows, and for each row the number of its twin among them.
+
+    >>> unique_rows(np.array([[1, 0], [0, 0], [1, 0]]))
+    (array([1, 0]), array([1, 0, 1]))
+    """
+    span = codes.max(axis=0).astype(object) + 2
+    total = 1
+    for size in span:
+        total *= int(size)
+    if total < 1 << 62:  # rows as numbers in mixed radix: a sort of whole numbers
+        key: np.ndarray = np.zeros(len(codes), dtype=np.int64)
+        for j in range(codes.shape[1]):
+            key = key * int(span[j]) + codes[:, j] + 1
+    else:
+        key = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
+    _, first, twin = np.unique(key, return_index=True, return_inverse=True)
+    return first, twin.ravel()
+
+
+def column_caveats(categories: Categories, rows: int) -> list[str]:
+    """Columns that can teach nothing: with one state, or with a state for nearly every row."""
+    named = list(zip(categories.names, categories.sizes.tolist(), strict=True))
+    single = [name for name, size in named if size == 1]
+    crowded = [f"{name!r} ({size:,})" for name, size in named if size > max(20, rows / 2)]
+    found = []
+    if single:
+        found.append(f"columns {single[:5]} have one state only, which says nothing; their weights are zero")
+    if crowded:
+        found.append(
+            f"columns {', '.join(crowded[:5])} have a state for nearly every one of {rows:,} rows, so new rows hold unseen ones; "
+            "cut numbers into intervals with bins=5, or drop what is a name"
+        )
+    return found

@@ -1,0 +1,64 @@
+"""Alignments from FASTA files (also A2M, A3M and .gz): one row a sequence, one column a site."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tallies.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def read_fasta(path: str | Path) -> pd.DataFrame:
+    """Read an alignment; rows are named by the first word of each header, columns by their place from 1 on.
+
+    Lower-case letters and dots mark insertions (A2M, A3M) and are left out, unless the whole file is lower case.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "small.fasta")
+    >>> _ = open(path, "w").write(">one first\\nAC\\n-T\\n>two\\nACaGT\\n")
+    >>> read_fasta(path).loc["two"].tolist()
+    ['A', 'C', 'G', 'T']
+    """
+    import pandas as pd
+
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}; check the path")
+    names: list[str] = []
+    parts: list[list[str]] = []
+    open_text: Any = gzip.open if path.suffix == ".gz" else open
+    try:
+        with open_text(path, "rt", encoding="utf-8") as file:
+            for number, raw in enumerate(file, 1):
+                line = raw.strip()
+                if line.startswith(">"):
+                    names.append(line[1:].split()[0] if line[1:].split() else str(len(names) + 1))
+                    parts.append([])
+                elif line and not line.startswith(";"):
+                    if not parts:
+                        raise DataError(
+                            f"{str(path)!r} is no FASTA file: line {number} comes before any header, which begins with '>'"
+                        )
+                    parts[-1].append(line)
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+        raise DataError(f"{str(path)!r} cannot be read as FASTA: {error}; is it complete, and text?") from error
+    if not names:
+        raise DataError(f"{str(path)!r} holds no sequence; expected lines that begin with '>', each followed by letters")
+    texts = ["".join(lines).replace(" ", "") for lines in parts]
+    if any(letter.isupper() for text in texts for letter in text):
+        texts = ["".join(letter for letter in text if not letter.islower() and letter != ".") for text in texts]
+    lengths = [len(text) for text in texts]
+    if min(lengths) != max(lengths) or not lengths[0]:
+        i = next((k for k, length in enumerate(lengths) if length != lengths[0]), 0)
+        raise DataError(
+            f"an alignment has sequences of one length, but {names[0]!r} has {lengths[0]} sites and {names[i]!r} has {lengths[i]}; "
+            "align them first"
+        )
+    table = np.array([list(text) for text in texts], dtype=object)
+    return pd.DataFrame(table, index=names, columns=[str(j + 1) for j in range(lengths[0])])

@@ -1,0 +1,387 @@
+"""Ontologies at the door: OBO files, tables of concepts, or the pairs (concept, word) and (concept, parent).
+
+The reader is tolerant: what it cannot use it leaves out and says so in `problems`, with the line, instead of giving up a file
+of forty thousand good entries. Obsolete entries are left out; ids that were merged or replaced still lead to the living one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tallies.data.pairs import pairs, text_of
+from tallies.errors import DataError, DataWarning, FileError, MissingExtra
+
+QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
+ESCAPE = re.compile(r"\\(.)")
+COLUMNS = ("id", "name", "definition", "synonyms", "parents")  # of a table of concepts; only id is required
+LISTS = re.compile(r"[|;]")  # what separates synonyms or parents in one cell of a table
+
+
+@dataclass(frozen=True, eq=False)
+class Ontology:
+    """Concepts with names, definitions, synonyms and parents, in the order of the file.
+
+    >>> animals = Ontology(["a", "b"], ["animal", "bird"], parents=[[], ["a"]], synonyms=[[], ["fowl"]])
+    >>> len(animals), animals.index("b"), animals.ancestors("b")
+    (2, 1, ['a'])
+    """
+
+    ids: list[str]
+    names: list[str]
+    definitions: list[str] = field(default_factory=list)
+    synonyms: list[list[str]] = field(default_factory=list)
+    parents: list[list[str]] = field(default_factory=list)  # ids, of is_a and part_of alike
+    scopes: list[list[str]] = field(default_factory=list)  # EXACT, NARROW, ... of each synonym; "" where not given
+    alternatives: dict[str, str] = field(default_factory=dict)  # merged or replaced id -> living id
+    obsolete: list[str] = field(default_factory=list)  # ids left out because the ontology has given them up
+    problems: list[str] = field(default_factory=list)  # what was skipped or mended while reading, with the line
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        for name, empty in (("definitions", str), ("synonyms", list), ("parents", list)):
+            if not getattr(self, name):
+                object.__setattr__(self, name, [empty() for _ in range(n)])
+        if not self.scopes:
+            object.__setattr__(self, "scopes", [[""] * len(s) for s in self.synonyms])
+        sizes = {name: len(getattr(self, name)) for name in ("names", "definitions", "synonyms", "parents", "scopes")}
+        if set(sizes.values()) != {n}:
+            raise DataError(f"an ontology needs one entry per id in every list; there are {n} ids, but {sizes}")
+        if n == 0:
+            raise DataError(
+                "an ontology needs at least one concept, but none was given" + "".join(f"; {p}" for p in self.problems[:3])
+            )
+        if len(self._places) < n:
+            twice = sorted({c for c in self.ids if self.ids.count(c) > 1})[:5] if n < 5000 else "several"
+            raise DataError(f"ids of concepts must differ, but {twice} occur more than once; merge or rename them")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    # ways in
+
+    @classmethod
+    def read(cls, path: str | Path) -> Ontology:
+        """Read an OBO file, or a csv, tsv or parquet table with the columns id, name, definition, synonyms, parents; .gz alike."""
+        path = Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"expected an ontology (OBO, csv, tsv or parquet) at {str(path)!r}, but there is no such file")
+        kind = next((s for s in reversed(path.suffixes) if s != ".gz"), "")
+        if kind == ".parquet":
+            return cls.from_table(_parquet(path))
+        raw = path.read_bytes()
+        try:
+            raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+        except (OSError, EOFError) as error:
+            raise FileError(f"{path} is a damaged gzip file ({error}); fetch it again") from error
+        try:
+            text = raw.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = raw[: error.start].count(b"\n") + 1
+            raise FileError(f"expected UTF-8, but line {line} of {path} is not; convert it, such as with iconv -t utf-8") from error
+        if kind in (".csv", ".tsv"):
+            import pandas as pd
+
+            return cls.from_table(
+                pd.read_csv(io.StringIO(text), sep="\t" if kind == ".tsv" else ",", dtype=str, keep_default_na=False)
+            )
+        found = _parse_obo(text)
+        if not found.ids:
+            raise FileError(f"expected an OBO file with [Term] stanzas, or a .csv/.tsv/.parquet table; {path} has no usable term")
+        return found
+
+    @classmethod
+    def from_table(cls, table: Any) -> Ontology:
+        """From a data frame (pandas, polars, pyarrow) with a column id, and name, definition, synonyms, parents where known.
+
+        Synonyms and parents are lists, or texts with | or ; between the items.
+
+        >>> import pandas as pd
+        >>> t = Ontology.from_table(pd.DataFrame({"id": ["x", "y"], "name": ["cat", "tabby"], "parents": ["", "x"]}))
+        >>> t.parents
+        [[], ['x']]
+        """
+        import narwhals as nw
+
+        frame = nw.from_native(table, eager_only=True)
+        lower = {name.lower(): name for name in frame.columns}
+        if "id" not in lower:
+            raise DataError(f"a table of concepts needs a column 'id' (and of {COLUMNS[1:]} what there is); it has {frame.columns}")
+        n = len(frame)
+
+        def column(name: str) -> list[Any]:
+            return frame[lower[name]].to_list() if name in lower else [None] * n
+
+        ids = [text_of(v) for v in column("id")]
+        problems = [f"row {i + 1}: no id; left out" for i, c in enumerate(ids) if not c]
+        keep = [i for i, c in enumerate(ids) if c]
+        name, definition, synonyms, parents = (column(c) for c in COLUMNS[1:])
+        terms = [
+            _Term(
+                ids[i], i + 1, text_of(name[i]), text_of(definition[i]), [(s, "") for s in _items(synonyms[i])], _items(parents[i])
+            )
+            for i in keep
+        ]
+        return _assemble(terms, problems)
+
+    @classmethod
+    def from_pairs(cls, words: Iterable[tuple[Any, Any]], parents: Iterable[tuple[Any, Any]] = ()) -> Ontology:
+        """From pairs (concept, word) and (concept, parent), as lists or two-column tables; the words become the definition.
+
+        >>> Ontology.from_pairs([("g1", "cell"), ("g1", "death"), ("g2", "growth")], [("g2", "g1")]).definitions
+        ['cell death', 'growth']
+        """
+        bags: dict[str, list[str]] = {}
+        for concept, word in pairs(words, "(concept, word)"):
+            bags.setdefault(concept, []).append(word)
+        above: dict[str, list[str]] = {}
+        for concept, parent in pairs(parents, "(concept, parent)"):
+            bags.setdefault(concept, [])
+            above.setdefault(concept, []).append(parent)
+        terms = [_Term(c, i + 1, "", " ".join(ws), [], above.get(c, [])) for i, (c, ws) in enumerate(bags.items())]
+        return _assemble(terms, [], named=False)
+
+    # use
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {c: i for i, c in enumerate(self.ids)}
+
+    def resolve(self, concept: str) -> str | None:
+        """The living id that `concept` stands for: itself, or what it was merged into or replaced by; None if unknown."""
+        return concept if concept in self._places else self.alternatives.get(concept)
+
+    def index(self, concept: str) -> int:
+        """Position of a concept, by its id or one merged into it."""
+        living = self.resolve(concept)
+        if living is None:
+            more = " (it is obsolete and has no replacement)" if concept in self.obsolete else ""
+            raise KeyError(f"no concept {concept!r} in this ontology of {len(self)}{more}")
+        return self._places[living]
+
+    @cached_property
+    def links(self) -> sp.csr_array:
+        """(G, G) 1 where column h is a parent of row g."""
+        rows = [(g, self._places[p]) for g, above in enumerate(self.parents) for p in above if p in self._places]
+        i, j = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+        return sp.csr_array((np.ones(len(i)), (i, j)), shape=(len(self), len(self)))
+
+    def ancestors(self, concept: str) -> list[str]:
+        """Ids of all concepts above this one, nearest first; a cycle is walked once."""
+        seen, queue = {self.ids[self.index(concept)]}, [self.ids[self.index(concept)]]
+        for c in queue:
+            for p in self.parents[self._places[c]]:
+                if p not in seen and p in self._places:
+                    seen.add(p)
+                    queue.append(p)
+        return queue[1:]
+
+    @cached_property
+    def lineage(self) -> sp.csr_array:
+        """(G, G) 1 where column h is row g or above it: values of concepts times this are rolled up along the ontology."""
+        rows = [[g, *(self._places[a] for a in self.ancestors(c))] for g, c in enumerate(self.ids)]
+        ptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
+        return sp.csr_array((np.ones(ptr[-1]), np.concatenate(rows), ptr), shape=(len(self), len(self)))
+
+    def distances(self) -> np.ndarray:
+        """(G, G) steps between concepts along parent links, either way; where no path joins them, one more than the farthest."""
+        from scipy.sparse.csgraph import shortest_path
+
+        steps = shortest_path(self.links, directed=False, unweighted=True)
+        reached = np.isfinite(steps)
+        return np.where(reached, steps, steps[reached].max() + 1)
+
+    def __repr__(self) -> str:
+        return (
+            f"Ontology({len(self):,} concepts, {sum(map(len, self.synonyms)):,} synonyms, {len(self.obsolete):,} obsolete left out)"
+        )
+
+
+class _Term:
+    """One stanza or row while reading."""
+
+    def __init__(self, id: str, line: int, name: str = "", definition: str = "", synonyms: Any = None, parents: Any = None):
+        self.id, self.line, self.name, self.definition = id, line, name, definition
+        self.synonyms: list[tuple[str, str]] = synonyms or []
+        self.parents: list[str] = parents or []
+        self.alternatives: list[str] = []
+        self.replaced: list[str] = []
+        self.obsolete = False
+
+
+def _parse_obo(text: str) -> Ontology:
+    terms: list[_Term] = []
+    problems: list[str] = []
+    for line, stanza in _stanzas(text):
+        try:
+            terms.append(_term(line, stanza))
+        except ValueError as error:
+            problems.append(f"{error}; the stanza was skipped")
+    return _assemble(terms, problems, empty_ok=True)
+
+
+def _stanzas(text: str) -> Iterator[tuple[int, list[tuple[int, str]]]]:
+    """The [Term] stanzas as (line, [(line, text)]); headers, [Typedef] and [Instance] are passed over."""
+    start, wanted = 0, False
+    body: list[tuple[int, str]] = []
+    for number, raw in enumerate(text.split("\n"), 1):
+        row = raw.strip()
+        if row.startswith("["):
+            if wanted:
+                yield start, body
+            start, body, wanted = number, [], row.startswith("[Term]")
+        elif wanted and row and not row.startswith("!"):
+            body.append((number, row))
+    if wanted:
+        yield start, body
+
+
+def _term(line: int, stanza: list[tuple[int, str]]) -> _Term:
+    term = _Term("", line)
+    for number, row in stanza:
+        tag, colon, value = row.partition(": ")
+        if not colon:
+            tag, colon, value = row.partition(":")
+            if not colon:
+                raise ValueError(f"line {number}: expected 'tag: value', got {row[:60]!r}")
+        if tag == "id":
+            term.id = value.strip()
+        elif tag == "name":
+            term.name = _unescape(value)
+        elif tag in ("def", "synonym"):
+            found = QUOTED.match(value)
+            if found is None:
+                raise ValueError(f"line {number}: expected a text in double quotes after {tag}:, got {value[:60]!r}")
+            if tag == "def":
+                term.definition = _unescape(found[1])
+            else:
+                term.synonyms.append((_unescape(found[1]), found[2] or ""))
+        elif tag == "is_a":
+            term.parents.append(value.split()[0] if value.split() else "")
+        elif tag == "relationship" and value.startswith("part_of "):
+            term.parents.append(value.split()[1])
+        elif tag == "alt_id":
+            term.alternatives.append(value.split()[0])
+        elif tag == "replaced_by":
+            term.replaced.append(value.split()[0])
+        elif tag == "is_obsolete":
+            term.obsolete = value.strip().lower().startswith("true")
+    if not term.id:
+        raise ValueError(f"line {line}: a [Term] without an id")
+    return term
+
+
+def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True, empty_ok: bool = False) -> Ontology:
+    """An Ontology from raw terms: duplicates merged, missing names mended, unknown parents and cycles reported."""
+    living: dict[str, _Term] = {}
+    for term in terms:
+        if term.obsolete:
+            continue
+        if term.id in living:
+            first = living[term.id]
+            problems.append(f"line {term.line}: id {term.id} was defined at line {first.line}; the second was joined to the first")
+            first.synonyms += [(term.name, ""), *term.synonyms] if term.name != first.name else term.synonyms
+            first.parents += term.parents
+            continue
+        living[term.id] = term
+        if named and not term.name:
+            problems.append(
+                f"line {term.line}: {term.id} has no name; "
+                + ("its first synonym is used" if term.synonyms else "it can only be found by its definition")
+            )
+            term.name = term.synonyms[0][0] if term.synonyms else ""
+    alternatives = {a: t.id for t in living.values() for a in t.alternatives if a not in living}
+    gone = [t for t in terms if t.obsolete and t.id not in living]
+    heirs = {t.id: t.replaced[0] for t in gone if t.replaced}
+    for old, new in heirs.items():
+        for _ in range(len(heirs)):  # a replacement may itself have been replaced
+            if new in living or new not in heirs:
+                break
+            new = heirs[new]
+        new = alternatives.get(new, new)
+        if new in living:
+            alternatives[old] = new
+    for t in living.values():
+        t.parents = list(dict.fromkeys(alternatives.get(p, p) for p in t.parents))
+        strange = [p for p in t.parents if p not in living]
+        if strange:
+            problems.append(
+                f"line {t.line}: {t.id} names parents that are not here: {', '.join(strange[:3])}; the links were dropped"
+            )
+            t.parents = [p for p in t.parents if p in living]
+    if not living and empty_ok:
+        raise FileError(
+            "expected an OBO file with [Term] stanzas, but found no usable term" + "".join(f"; {p}" for p in problems[:3])
+        )
+    problems += _cycles(living)
+    if problems:
+        warnings.warn(
+            f"{len(problems)} problems while reading the ontology, such as: {problems[0]}; see .problems", DataWarning, stacklevel=4
+        )
+    values = list(living.values())
+    return Ontology(
+        list(living),
+        [t.name for t in values],
+        [t.definition for t in values],
+        [[s for s, _ in t.synonyms] for t in values],
+        [t.parents for t in values],
+        [[scope for _, scope in t.synonyms] for t in values],
+        alternatives,
+        [t.id for t in gone],
+        problems,
+    )
+
+
+def _cycles(living: dict[str, _Term]) -> list[str]:
+    """Report concepts that are their own ancestors; the links stay, and walks along them end where they began."""
+    below = dict.fromkeys(living, 0)  # children not yet removed
+    for t in living.values():
+        for p in t.parents:
+            below[p] += 1
+    queue = [c for c, n in below.items() if n == 0]
+    for c in queue:
+        for p in living[c].parents:
+            below[p] -= 1
+            if below[p] == 0:
+                queue.append(p)
+    stuck = [c for c, n in below.items() if n > 0]
+    # what is left lies on cycles or above them; only the former reach themselves
+    on = [c for c in stuck if c in _reach(living, c)] if len(stuck) < 2000 else stuck
+    return [f"line {living[on[0]].line}: the parents of {', '.join(on[:5])} run in a circle; roll-up walks it once"] if on else []
+
+
+def _reach(living: dict[str, _Term], start: str) -> set[str]:
+    queue, seen = list(living[start].parents), set(living[start].parents)
+    for c in queue:
+        for p in living[c].parents:
+            if p not in seen:
+                seen.add(p)
+                queue.append(p)
+    return seen
+
+
+def _parquet(path: Path) -> Any:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet", "Reading Parquet") from error
+    return pq.read_table(path)
+
+
+def _items(value: Any) -> list[str]:
+    found = LISTS.split(value) if isinstance(value, str) else [] if value is None or np.ndim(value) == 0 else list(value)
+    return [t for t in map(text_of, found) if t]
+
+
+def _unescape(text: str) -> str:
+    return ESCAPE.sub(lambda m: {"n": " ", "W": " ", "t": " "}.get(m[1], m[1]), text.strip()) if "\\" in text else text.strip()

@@ -1,0 +1,286 @@
+"""Loops of FEM: which features a row has, what a model expects to count, how rows match, how states move."""
+
+import numpy as np
+from numba import njit
+
+LN2_HIGH, LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6  # ln 2 in two parts, so that n * ln 2 loses no digit
+
+
+@njit(nogil=True, cache=True)
+def active_ids(codes, variables, strides, offset, out):
+    """Feature that each term has in each row; -1 where one of its variables is missing or unseen (code below 0)."""
+    for i in range(codes.shape[0]):
+        for t in range(variables.shape[0]):
+            f = offset[t]
+            for q in range(variables.shape[1]):
+                v = variables[t, q]
+                if v < 0:
+                    break
+                if codes[i, v] < 0:
+                    f = -1
+                    break
+                f += codes[i, v] * strides[t, q]
+            out[i, t] = f
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def softmax_rows(H, weight, starts, lse):
+    """Turn rows of H into weight * softmax within each output; add weight * log sum exp of each output to lse.
+
+    exp is written out (range reduction, a polynomial of degree 12, a power of two through its bits): loops of it use the
+    vector unit, which calls of the library's exp do not.
+    """
+    n_out, M = len(starts) - 1, H.shape[1]
+    several = weight.shape[1] > 1  # else one weight a row, for all outputs
+    bits = np.empty(M, np.int64)
+    power = bits.view(np.float64)
+    for i in range(H.shape[0]):
+        h = H[i]
+        for o in range(n_out):
+            a, b = starts[o], starts[o + 1]
+            top = h[a]
+            for k in range(a + 1, b):
+                top = max(top, h[k])
+            for k in range(a, b):
+                h[k] -= top
+            lse[o] += weight[i, o * several] * top
+        for k in range(M):
+            x = max(h[k], -700.0)
+            n = np.floor(x * 1.4426950408889634 + 0.5)
+            r = x - n * LN2_HIGH - n * LN2_LOW
+            bits[k] = (np.int64(n) + 1023) << 52
+            s = 1 / 5040 + r * (1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * (1 / 39916800 + r / 479001600))))
+            h[k] = 1 + r * (1 + r * (0.5 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720 + r * s))))))
+        for k in range(M):
+            h[k] *= power[k]
+        for o in range(n_out):
+            a, b = starts[o], starts[o + 1]
+            total = 0.0
+            for k in range(a, b):
+                total += h[k]
+            w = weight[i, o * several]
+            lse[o] += w * np.log(total)
+            share = w / total
+            for k in range(a, b):
+                h[k] *= share
+
+
+@njit(nogil=True, cache=True)
+def gather(ids, W, H):
+    """H = sum of the weights of the features of each row."""
+    M = W.shape[1]
+    if M == 2:  # two classes are common, and a loop of two costs more than its sums
+        for i in range(ids.shape[0]):
+            a, b = 0.0, 0.0
+            for c in range(ids.shape[1]):
+                f = ids[i, c]
+                if f >= 0:
+                    a += W[f, 0]
+                    b += W[f, 1]
+            H[i, 0] = a
+            H[i, 1] = b
+        return
+    for i in range(ids.shape[0]):
+        h = H[i]
+        h[:] = 0.0
+        for c in range(ids.shape[1]):
+            f = ids[i, c]
+            if f >= 0:
+                for k in range(M):
+                    h[k] += W[f, k]
+
+
+@njit(nogil=True, cache=True)
+def scatter(ids, H, G):
+    """Add each row of H to the rows of G that its features name."""
+    M = G.shape[1]
+    if M == 2:
+        for i in range(ids.shape[0]):
+            a, b = H[i, 0], H[i, 1]
+            for c in range(ids.shape[1]):
+                f = ids[i, c]
+                if f >= 0:
+                    G[f, 0] += a
+                    G[f, 1] += b
+        return
+    for i in range(ids.shape[0]):
+        h = H[i]
+        for c in range(ids.shape[1]):
+            f = ids[i, c]
+            if f >= 0:
+                for k in range(M):
+                    G[f, k] += h[k]
+
+
+@njit(nogil=True, cache=True)
+def expected(ids, weight, W, starts, G, lse):
+    """G += expected counts of every feature with every output state under weights W; lse += weighted log sums of each output."""
+    rows = max(16, 8192 // W.shape[1])  # rows of h held at a time: 64 KB, so that they stay in the cache
+    H = np.empty((rows, W.shape[1]))
+    for a in range(0, len(ids), rows):
+        b = min(a + rows, len(ids))
+        gather(ids[a:b], W, H[: b - a])
+        softmax_rows(H[: b - a], weight[a:b], starts, lse)
+        scatter(ids[a:b], H[: b - a], G)
+
+
+@njit(nogil=True, cache=True)
+def scatter_states(ids, states, weight, starts, G):
+    """Add the observed states of n output variables to G: `scatter` of one-hot rows, without building them."""
+    for i in range(ids.shape[0]):
+        for c in range(ids.shape[1]):
+            f = ids[i, c]
+            if f >= 0:
+                for o in range(states.shape[1]):
+                    if states[i, o] >= 0:
+                        G[f, starts[o] + states[i, o]] += weight[i]
+
+
+@njit(nogil=True, cache=True)
+def gram(ids, weight, G):
+    """Lower triangle of sum_i w_i x_i x_i' for one-hot rows x_i."""
+    for i in range(ids.shape[0]):
+        w = weight[i]
+        for c in range(ids.shape[1]):
+            f = ids[i, c]
+            if f >= 0:
+                for e in range(c + 1):
+                    g = ids[i, e]
+                    if g >= 0:
+                        G[f, g] += w
+
+
+@njit(nogil=True, cache=True)
+def gram_kept(ids, kept, weight, G):
+    """`gram` of the features that have a place in `kept` (-1: none), behind a constant in place 0."""
+    have = np.zeros(ids.shape[1] + 1, np.int64)
+    for i in range(ids.shape[0]):
+        count = 1
+        for c in range(ids.shape[1]):
+            if kept[ids[i, c]] >= 0:
+                have[count] = kept[ids[i, c]]
+                count += 1
+        for c in range(count):
+            for e in range(c + 1):
+                G[have[c], have[e]] += weight[i]
+
+
+@njit(nogil=True, cache=True)
+def feature_counts(ids, weight, out):
+    """Weight of the rows that have each feature, for each column of weights."""
+    for i in range(ids.shape[0]):
+        for c in range(ids.shape[1]):
+            f = ids[i, c]
+            if f >= 0:
+                for o in range(weight.shape[1]):
+                    out[f, o] += weight[i, o]
+
+
+@njit(nogil=True, cache=True)
+def matches(A, B, out):
+    """In how many variables each row of A agrees with each row of B; codes below 0 agree with nothing."""
+    for i in range(A.shape[0]):
+        for r in range(B.shape[0]):
+            equal = 0
+            for j in range(A.shape[1]):
+                equal += (A[i, j] == B[r, j]) & (A[i, j] >= 0)
+            out[i, r] = equal
+
+
+@njit(nogil=True, cache=True)
+def kernel_rows(A, B, table, alpha, out):
+    """out_i = sum_r K(a_i, b_r) alpha_r, where K is a function of the matches, `table` (one row of it for each row of A)."""
+    for i in range(A.shape[0]):
+        out[i, :] = 0.0
+        for r in range(B.shape[0]):
+            equal = 0
+            for j in range(A.shape[1]):
+                equal += (A[i, j] == B[r, j]) & (A[i, j] >= 0)
+            K = table[i, equal]
+            for k in range(out.shape[1]):
+                out[i, k] += K * alpha[r, k]
+
+
+@njit(nogil=True, cache=True)
+def neighbours(codes, rows, least, out):
+    """For each of `rows`, how many rows of all agree with it in at least `least` variables (itself included)."""
+    n = codes.shape[1]
+    for q in range(len(rows)):
+        i, count = rows[q], 0
+        for r in range(codes.shape[0]):
+            equal = 0
+            for j in range(n):
+                equal += codes[i, j] == codes[r, j]
+            count += equal >= least
+        out[q] = count
+
+
+@njit(nogil=True, cache=True)
+def advance(codes, W, bias, variables, strides, offset, starts, uniform, synchronous, out):
+    """Move one state through len(out) steps: every variable is drawn from its conditional given the state.
+
+    synchronous: all from the state before (a time series); else one after the other, each seeing the last (a Gibbs sweep).
+    """
+    n, K = len(starts) - 1, variables.shape[1]
+    now, new = codes.copy(), codes.copy()
+    h = np.empty(W.shape[1])
+    for t in range(out.shape[0]):
+        for o in range(n):
+            a, b = starts[o], starts[o + 1]
+            h[a:b] = bias[a:b]
+            for c in range(variables.shape[0]):
+                f = offset[c]
+                for q in range(K):
+                    v = variables[c, q]
+                    if v < 0:
+                        break
+                    f += now[v] * strides[c, q]
+                for k in range(a, b):
+                    h[k] += W[f, k]
+            top = h[a:b].max()
+            total = 0.0
+            for k in range(a, b):
+                h[k] = np.exp(h[k] - top)
+                total += h[k]
+            left = uniform[t, o] * total
+            state = b - a - 1
+            for k in range(a, b - 1):
+                left -= h[k]
+                if left < 0:
+                    state = k - a
+                    break
+            new[o] = state
+            if not synchronous:
+                now[o] = state
+        now[:] = new
+        out[t] = new
+
+
+@njit(nogil=True, cache=True)
+def direct_information(J, fi, fj, tol, max_iter):
+    """Mutual information of the two-site model exp(J + u + v) whose margins are fi and fj (proportional fitting)."""
+    E = np.exp(J - J.max())
+    u, v = np.ones(len(fi)), np.ones(len(fj))
+    for _ in range(max_iter):
+        change = 0.0
+        for a in range(len(fi)):
+            total = 0.0
+            for b in range(len(fj)):
+                total += E[a, b] * v[b]
+            new = fi[a] / total if total > 0 else 0.0
+            change = max(change, abs(new - u[a]) * total)
+            u[a] = new
+        for b in range(len(fj)):
+            total = 0.0
+            for a in range(len(fi)):
+                total += E[a, b] * u[a]
+            v[b] = fj[b] / total if total > 0 else 0.0
+        if change < tol:
+            break
+    information = 0.0
+    for a in range(len(fi)):
+        for b in range(len(fj)):
+            P = u[a] * E[a, b] * v[b]
+            if P > 0:
+                information += P * np.log(P / (fi[a] * fj[b]))
+    return information

@@ -1,0 +1,157 @@
+"""The prior side of the author-concept model: which concepts a sentence may speak of, given who wrote its document.
+
+    1.  P(g | d) = share_d base_g + sum_r W_dr psi_rg        rows r: the authors of d, and d itself where documents have a level
+    2.  n_rg = sum_s r_sg W_dr psi_rg / P(g | d)             split credit: the E-step of (1), which row the concept came from
+    3.  n_rg = sum_s r_sg [W_dr > 0]                         whole credit: every co-author is given the whole sentence
+
+A chain of back-off is fixed weights W: of a document with S_d sentences, S_d / (S_d + strength) is its own, the rest goes to its
+authors in equal parts; of an author's part, S_a / (S_a + strength) is the author's own, the rest goes to `base`, all authors'
+prior. So (1) is one mixture whatever the chain, and EM over it never loses. A document of unknown authors has P(g | d) = everybody.
+psi is kept as sparse + constant: psi_rg = constant_r base_g + own_rg.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from tallies.maths import Array
+
+
+class Rows(NamedTuple):
+    """Who stands behind each document (eq. 1), as CSR (D, R) parts."""
+
+    share: Array  # (D,)  weight of `base`
+    ptr: np.ndarray  # (D+1,)
+    row: np.ndarray  # (.,) int64
+    weight: Array  # (.,)
+
+
+class Psi(NamedTuple):
+    base: Array  # (G,)  all authors' prior
+    constant: Array  # (R,)  part of each row that is `base`
+    own: sp.csr_array  # (R, G)  the rest of each row
+    everybody: Array  # (G,)  share of all sentences: what an unknown author writes about (base is only what rows leave over)
+
+
+def rows_of(
+    authors: Sequence[Sequence[int]], sizes: np.ndarray, weight_author: Array | None, strength: float | None, first: int
+) -> Rows:
+    """Weights of documents with the given author numbers (-1: unknown) and numbers of sentences.
+
+    `weight_author` (A,) is the part of an author that is the author's own, None for all of it; with `strength` documents have rows
+    of their own, numbered from `first`.
+    """
+    share, ptr, row, weight = np.zeros(len(authors)), [0], [], []
+    for d, several in enumerate(authors):
+        rest = 1.0
+        if strength is not None:
+            mine = sizes[d] / (sizes[d] + strength)
+            row.append(first + d)
+            weight.append(mine)
+            rest -= mine
+        for a in several:
+            part = rest / len(several)
+            own = 0.0 if a < 0 else 1.0 if weight_author is None else weight_author[a]
+            share[d] += part * (1.0 - own)
+            if own > 0:
+                row.append(a)
+                weight.append(part * own)
+        if not several:
+            share[d] += rest
+        ptr.append(len(row))
+    return Rows(share, np.array(ptr), np.array(row, dtype=np.int64), np.array(weight))
+
+
+def effective_share(rows: Rows, psi: Psi) -> Array:
+    """share_d with the constant parts of the rows: P(g | d) = effective share * base_g + sparse."""
+    if not len(rows.row):
+        return rows.share.copy()
+    document = np.repeat(np.arange(len(rows.share)), np.diff(rows.ptr))
+    return rows.share + np.bincount(document, weights=rows.weight * psi.constant[rows.row], minlength=len(rows.share))
+
+
+def matrix(rows: Rows, n_rows: int) -> sp.csr_array:
+    return sp.csr_array((rows.weight, rows.row, rows.ptr), shape=(len(rows.share), n_rows))
+
+
+def credit(
+    rows: Rows, psi: Psi, document: np.ndarray, r: sp.csr_array, log_prior: Array, whole: bool
+) -> tuple[Array, sp.csr_array]:
+    """Expected sentences of `base` and of every row (eq. 2 or 3); `log_prior` is log P(g | d) of each stored entry of r."""
+    S, D, R = r.shape[0], len(rows.share), len(psi.constant)
+    gather = sp.csr_array((np.ones(S), (document, np.arange(S))), shape=(D, S))
+    W = matrix(rows, R)
+    if whole:
+        by_document = gather @ r
+        used = rows.share > 0
+        return np.asarray(by_document[used].sum(axis=0)).ravel(), sp.csr_array((W > 0).astype(float).T @ by_document)
+    scaled = gather @ sp.csr_array((r.data * np.exp(-log_prior), r.indices, r.indptr), shape=r.shape)
+    base = psi.base * (rows.share @ scaled)
+    M = sp.csr_array(W.T @ scaled)
+    flat = sp.csr_array(
+        (M.data * np.repeat(psi.constant, np.diff(M.indptr)) * psi.base[M.indices], M.indices, M.indptr), shape=M.shape
+    )
+    return base, sp.csr_array(M.multiply(psi.own)) + flat
+
+
+def maximise(n_base: Array, n_rows: sp.csr_array, psi: Psi, prior: Array, gamma: float, sparsity: float, level: bool) -> Psi:
+    """The M-step of psi: counts plus pseudocounts, plus what the sparsity term F1 is worth as counts (see `sparsity_counts`).
+
+    With a common `level`, `prior` (G,) are the pseudocounts of `base`, and rows have none, for base stands behind them. Without,
+    base stays as it is, and every row has `gamma` pseudocounts in all, spread like base.
+    """
+    base = psi.base
+    if level:
+        base = n_base + prior
+        if sparsity:
+            base = base + sparsity * psi.base**2 / np.linalg.norm(psi.base)
+        base = base / base.sum()
+        gamma = 0.0
+    n = sp.csr_array(n_rows)
+    n.eliminate_zeros()
+    constant = np.full(n.shape[0], gamma)
+    if sparsity:
+        n, constant = _sparsity_rows(n, constant, psi, sparsity)
+    total = np.asarray(n.sum(axis=1)).ravel() + constant
+    empty = total <= 0  # an author without a sentence is like all authors
+    scale = 1.0 / np.where(empty, 1.0, total)
+    own = sp.csr_array((n.data * np.repeat(scale, np.diff(n.indptr)), n.indices, n.indptr), shape=n.shape)
+    everybody = n_base + np.asarray(n_rows.sum(axis=0)).ravel() + prior
+    return Psi(base, np.where(empty, 1.0, constant * scale), own, everybody / everybody.sum())
+
+
+def _sparsity_rows(n: sp.csr_array, constant: Array, psi: Psi, sparsity: float) -> tuple[sp.csr_array, Array]:
+    """Add sparsity * psi^2 / |psi| to the counts of every row: own entries as such, the flat part to the constant."""
+    R, G = n.shape
+    flat = psi.constant[:, None] * psi.base.mean()  # exact where base is flat, as it is without a common level
+    own = psi.own
+    dense_sum = G * flat[:, 0] ** 2
+    per_row = np.repeat(np.arange(R), np.diff(own.indptr))
+    values = own.data + psi.constant[per_row] * psi.base[own.indices]
+    square = dense_sum + np.bincount(per_row, weights=values**2 - flat[per_row, 0] ** 2, minlength=R)
+    norm = np.sqrt(np.maximum(square, 1e-300))
+    extra = (values**2 - flat[per_row, 0] ** 2) / norm[per_row]
+    more = sp.csr_array((sparsity * extra, own.indices, own.indptr), shape=own.shape)
+    return sp.csr_array(n + more), constant + sparsity * G * flat[:, 0] ** 2 / norm
+
+
+def log_penalty(psi: Psi, prior: Array, gamma: float, sparsity: float, level: bool) -> float:
+    """What `maximise` adds to the log likelihood: log Dirichlet priors and sparsity * sum of the norms of the rows."""
+    value = float(np.sum(prior * np.log(psi.base), where=prior > 0)) if level else 0.0
+    own, R = psi.own, len(psi.constant)
+    per_row = np.repeat(np.arange(R), np.diff(own.indptr))
+    if (gamma and not level) or sparsity:
+        flat = psi.constant[:, None] * psi.base  # (R, G): only where these options are used, with few authors
+        dense = flat.copy()
+        np.add.at(dense, (per_row, own.indices), own.data)
+        if gamma and not level:
+            value += gamma * float(np.sum(psi.base * np.log(dense)))
+        if sparsity:
+            value += sparsity * float(np.sqrt((dense**2).sum(axis=1)).sum())
+            if level:
+                value += sparsity * float(np.linalg.norm(psi.base))
+    return value

@@ -1,0 +1,245 @@
+"""What FEM and FEMNetwork share: the verbs of a conditional model of categories, p(output | active features).
+
+Whatever the solver, a sweep counts what the model expects at the trial point, and the update compares it with what was
+counted (`fem_solvers`, eq. 2). Shards are pieces of the rows; the kernel form ties every row to every other and has one shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight
+
+from tallies import engine
+from tallies.backends import _blas, place
+from tallies.engine import State
+from tallies.errors import DataError
+from tallies.estimator import Estimator
+from tallies.kernels import fem as kernels
+from tallies.maths import Array
+from tallies.models import fem_solvers as solvers
+from tallies.models.fem_solvers import Metric, Search
+from tallies.models.fem_terms import Terms
+
+SHARD_WORK = 1 << 22  # sums a sweep makes in one shard: a few milliseconds, many times what scheduling it costs
+MAX_SHARDS = 16  # every shard brings home a tally of the size of W
+
+
+def _one_thread(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """BLAS keeps to one thread in the solver's algebra too: a threaded product may sum in another order."""
+
+    @wraps(verb)
+    def limited(*arguments: Any) -> Any:
+        with _blas().limit(limits=1, user_api="blas"):
+            return verb(*arguments)
+
+    return limited
+
+
+class Setup(NamedTuple):
+    """What the door has decided; the verbs read it."""
+
+    solver: str  # "fem" | "lbfgs" | "kernel"
+    metric: str  # which Metric, see fem_solvers
+    terms: Terms | None  # None: kernel
+    starts: np.ndarray  # (n_out + 1,)  first column of each output
+    ridge: float
+    table: Any  # (n + 1,)  kernel as a function of the matches, else None
+    own: Any  # features that each output must not use, else None
+    tol: float
+    basis: Any = None  # fem_basis.Basis of the metric "reduced"
+
+
+class Shard(NamedTuple):
+    ids: np.ndarray  # (l, T)  active features; kernel: (l, n) codes
+    Y: np.ndarray  # (l, M)  weighted counts of each output state, or (l, n_out) states
+    weight: np.ndarray  # (l, n_out), or (l, 1) where it is the same for all outputs
+
+
+class Survey(NamedTuple):
+    counted: Array  # (p, M)  sum_i x_i y_i'; kernel: Y itself
+    counts: Array  # (p, n_out) or (p, 1)  weight of the rows that have a feature; kernel: of each row
+    gram: Array | None  # (p, p)  sum_i w_i x_i x_i'; kernel: K (l, l)
+    weight: Array  # (n_out,)
+
+
+class Tally(NamedTuple):
+    lse: Array  # (n_out,)  sum_i w_i log sum exp h_i
+    expected: Array  # (p, M)  sum_i w_i x_i p_i'; kernel: w p (l, M)
+
+
+class Params(NamedTuple):
+    W: Array  # (p, M)  weights, the best so far; kernel: dual weights a (l, M), W = sum_i x_i a_i'
+    value: Array  # (n_out,)  penalised log likelihood there
+    trial: Any  # where the next sweep evaluates; this and what follows is None once the fit is over
+    counted: Any  # (p, M)  as surveyed
+    metric: Metric | None
+    search: Search | None
+    finished: bool
+
+
+class Conditional(Estimator):
+    """Base of FEM and FEMNetwork; `_setup` is the door's doing."""
+
+    _setup: Setup
+    run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol"})
+
+    # verbs
+
+    def survey(self, shard: Shard) -> Survey:
+        s = self._setup
+        if s.solver == "kernel":
+            matched = np.empty((len(shard.ids), len(shard.ids)), dtype=np.int32)
+            kernels.matches(shard.ids, shard.ids, matched)
+            return Survey(shard.Y, shard.weight, s.table[matched], shard.weight.sum(axis=0))
+        assert s.terms is not None
+        p, M = s.terms.p, int(s.starts[-1])
+        counted, counts, gram = np.zeros((p, M)), np.zeros((p, shard.weight.shape[1])), None
+        row = np.ascontiguousarray(shard.weight.max(axis=1))
+        if shard.Y.dtype.kind == "f":
+            kernels.scatter(shard.ids, shard.Y, counted)
+        else:
+            kernels.scatter_states(shard.ids, shard.Y, row, s.starts, counted)
+        kernels.feature_counts(shard.ids, shard.weight, counts)
+        if s.metric != "diagonal":
+            gram = self._gram(shard.ids, row, p)
+        return Survey(counted, counts, gram, shard.weight.sum(axis=0))
+
+    def _gram(self, ids: np.ndarray, weight: Array, p: int) -> Array:
+        """G, or what it is in the basis."""
+        basis = self._setup.basis
+        gram = np.zeros((p, p) if basis is None else basis.R.shape)
+        if basis is None:
+            kernels.gram(ids, weight, gram)
+        else:
+            kernels.gram_kept(ids, basis.kept, weight, gram)
+        gram += np.tril(gram, -1).T
+        return gram if basis is None else basis.R.T @ gram @ basis.R
+
+    @_one_thread
+    def init(self, survey: Survey, rng: np.random.Generator) -> Params:
+        """At W = 0 every state is as likely as any other: the first step needs no sweep."""
+        s = self._setup
+        params = self._begin(survey, np.zeros_like(survey.counted), None)
+        m = np.diff(s.starts)
+        lse = np.broadcast_to(survey.weight, m.shape) * np.log(m)
+        columns = survey.counts if survey.counts.shape[1] == 1 else np.repeat(survey.counts, m, axis=1)
+        return self.update(params, Tally(lse, columns / np.repeat(m, m)), rng)
+
+    @_one_thread
+    def _begin(self, survey: Survey, W: Array, image: Any) -> Params:
+        """A fit that starts at W: `init`, and the next ridge of a path."""
+        s = self._setup
+        m = float(np.median(np.diff(s.starts)))
+        counted = survey.counted
+        if s.metric == "diagonal":
+            assert s.terms is not None
+            metric = solvers.diagonal_metric(survey.counts.max(axis=1), s.ridge, m, len(s.terms.variables))
+        else:
+            assert survey.gram is not None
+            make = solvers.pinv_metric(survey.gram, s.ridge, s.own) if s.metric == "pinv" else None
+            metric = make or solvers.full_metric(survey.gram, s.ridge, m, s.metric, s.basis)
+        if s.own is not None:
+            counted = counted.copy()
+            self._exclude(counted)
+        if s.solver == "kernel" and image is None:
+            image = np.zeros_like(W)
+        search = solvers.begin(W, s.starts, image)
+        return Params(W, search.value, W if image is None else image, counted, metric, search, False)
+
+    def _exclude(self, table: Array) -> None:
+        """Zero the entries of every output with features that contain it."""
+        s = self._setup
+        for o, F in enumerate(s.own):
+            table[F, s.starts[o] : s.starts[o + 1]] = 0.0
+
+    def sweep(self, shard: Shard, latents: None, params: Params, rng: np.random.Generator) -> tuple[Tally, None]:
+        s = self._setup
+        lse = np.zeros(len(s.starts) - 1)
+        if s.solver == "kernel":
+            P = params.trial.copy()
+            kernels.softmax_rows(P, shard.weight, s.starts, lse)
+            return Tally(lse, P), None
+        G = np.zeros_like(params.trial)
+        kernels.expected(shard.ids, shard.weight, params.trial, s.starts, G, lse)
+        return Tally(lse, G), None
+
+    @_one_thread
+    def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
+        s, search = self._setup, params.search
+        assert search is not None and params.metric is not None
+        x, h = solvers.trial(search, s.starts)
+        value = solvers.dots(params.counted, x if h is None else h, s.starts) - tally.lse  # eq. 1
+        value = value - 0.5 * s.ridge * solvers.dots(x, x if h is None else h, s.starts)
+        g = params.counted - tally.expected - s.ridge * x  # eq. 2
+        if s.own is not None:
+            self._exclude(g)
+        if s.solver == "fem":
+            step, _ = solvers.apply(params.metric, g, s.starts)
+            scale = np.maximum(np.abs(value), solvers.START_SHARE * np.abs(value if search.g is None else search.start))
+            done = bool(np.all(0.5 * solvers.dots(g, step, s.starts) <= s.tol * scale))
+            start = value if search.g is None else search.start
+            search = search._replace(x=x + step, g=g, value=value, start=start)
+        else:
+            search = solvers.advance(search, value, g, params.metric, s.starts, s.tol, s.own)
+            done = bool(search.done.all())
+        point, image = solvers.trial(search, s.starts)
+        return params._replace(
+            W=search.x, value=search.value, trial=point if image is None else image, search=search, finished=done
+        )
+
+    def objective(self, tally: Tally, before: Params, after: Params) -> float:
+        """Penalised log likelihood of the best point: a refused trial repeats it."""
+        return float(after.value.sum())
+
+    def done(self, params: Params) -> bool:
+        return params.finished
+
+    def _converged(self, state: State) -> bool:
+        return self.done(state.params)  # a refused step changes nothing, and is not the end
+
+    # fitting
+
+    def _cut(self, ids: np.ndarray, Y: np.ndarray, weight: np.ndarray) -> list[Shard]:
+        """Shards of equal work; where they are cut follows from the data alone."""
+        s, l = self._setup, len(ids)
+        work = l * ids.shape[1] * int(s.starts[-1])
+        parts = 1 if s.solver == "kernel" else int(np.clip(work // SHARD_WORK, 1, min(MAX_SHARDS, l)))
+        if s.terms is not None and s.metric != "diagonal":  # tallies of the survey have p^2 entries
+            parts = min(parts, max(1, (1 << 26) // (s.terms.p if s.basis is None else len(s.basis.R)) ** 2))
+        size = l if s.solver == "kernel" else self.shard_rows or -(-l // parts)
+        return [Shard(ids[a : a + size], Y[a : a + size], weight[a : a + size]) for a in range(0, l, size)]
+
+    def _solve(self, params: Params, backend: Any, limit: int) -> Params:
+        """Iterate from `params` to the end, without watchers: a step of a path."""
+        steps = engine.steps(self, backend, state=State(params, backend.latents, ()))
+        for _ in range(limit):
+            params = next(steps).params
+            if self.done(params):
+                break
+        return params
+
+    def _close(self) -> None:
+        """Keep of the params what predictions need, and check that the fit went well."""
+        if not np.isfinite(self.params_.W).all():
+            raise DataError(
+                "the weights grew beyond all bounds: without a ridge a perfect fit has none; set a small ridge, such as 1e-3"
+            )
+        self.params_ = self.params_._replace(trial=None, counted=None, metric=None, search=None)
+
+    @staticmethod
+    def _place(shards: list[Shard]) -> Any:
+        return place(shards)
+
+
+def check_weight(sample_weight: Any, l: int) -> Array:
+    """(l,)  row weights, ones where none are given."""
+    weight = np.ones(l) if sample_weight is None else _check_sample_weight(sample_weight, np.empty((l, 1)), dtype=np.float64)
+    if (weight < 0).any():
+        raise DataError(f"sample_weight must not be negative, got {weight.min()}; leave rows out with a weight of 0")
+    if not weight.any():
+        raise DataError("sample_weight is zero for every row, so there is nothing to fit; give some row a positive weight")
+    return weight

@@ -1,0 +1,195 @@
+"""What FEM chooses for itself: the solver by its cost, ridge and degree by cross-validation.
+
+Folds are outputs: the weights of all folds stand side by side in one W, every column block with its own row weights, so one
+sweep serves them all. Along the path each ridge starts from the weights of the one before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tallies import engine
+from tallies.errors import DataError
+from tallies.kernels import fem as kernels
+from tallies.maths import Array
+from tallies.models.fem_base import Conditional, Setup
+from tallies.models.fem_basis import make_basis
+from tallies.models.fem_solvers import MEMORY
+from tallies.models.fem_terms import Terms, feature_total, features, groups_of, make_terms
+
+BUDGET = 2 << 30  # bytes that one fit may hold: features, weights and the history of L-BFGS, or a kernel matrix
+PATH_TOL = 1e-5  # a ridge is judged by held-out log loss: more digits of its optimum decide nothing
+PATH_SWEEPS = 300  # of one ridge, for the same reason
+DECADES = (2, 1, 0, -1, -2, -3, -4)  # log10 ridge, from strong to weak; extended upwards where the strongest is best
+FLAT = 1e-3  # share of the held-out log loss, and ...
+SMALL = 2e-4  # ... nats a row that a higher degree must gain to be worth its terms
+
+
+class Rows(NamedTuple):
+    """The distinct rows of a classification table."""
+
+    codes: np.ndarray  # (u, n)
+    Y: Array  # (u, M)  weight of each class in each row
+    folds: Any  # (k, u, M)  the part of Y that each fold holds out, or None
+
+
+class Plan(NamedTuple):
+    solver: str
+    metric: str
+    seconds: float  # estimate, of one core
+    bytes: float
+
+
+def plan(
+    l: int, sizes: np.ndarray, degrees: Iterable[int], columns: int, terms: Terms | None, solver: str, kernel: bool = True
+) -> Plan:
+    """The cheapest way to fit l rows, by counts of operations; `terms` where they are chosen (then there is no kernel)."""
+    degrees = tuple(degrees)
+    n = len(sizes)
+    p = float(terms.p) if terms is not None else feature_total(sizes, degrees)
+    C = len(terms.variables) if terms is not None else sum(math.comb(n, k) for k in degrees)
+    sweep = 2e-9 * l * C * max(columns / 4, 1.0)  # seconds: gathering and scattering move about 2e9 numbers a second
+    held = 4.0 * l * C + 8.0 * p * columns * (2 * MEMORY + 8)
+    gram = 1e-9 * l * C * C / 2 + p**3 / 3 / 2.5e10
+    closed = (terms is None and degrees == tuple(range(1, max(degrees) + 1))) and kernel  # spans a basis
+    r = feature_total(sizes - 1, (0, *degrees)) if closed else p
+    active = feature_total(1 - 1 / sizes, (0, *degrees)) if closed else C
+    reduced = 1e-9 * l * active**2 / 2 + 5 * r**3 / 2.5e10 + 80e-9 * r * r
+    options = []
+    if solver == "fem":
+        options = [Plan("fem", "pinv", 200 * sweep + gram + 10 * p**3 / 2.5e10, held + 24.0 * p * p)]
+    if solver in ("auto", "lbfgs"):
+        # sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows
+        options += [
+            Plan("lbfgs", "diagonal", 300 * sweep, held),
+            Plan("lbfgs", "gram", 40 * sweep + gram + 40e-9 * p * p, held + 24.0 * p * p),
+        ]
+        if closed:
+            options.append(Plan("lbfgs", "reduced", 40 * sweep + reduced, held + 40.0 * r * r))
+    if solver == "kernel" or (solver == "auto" and terms is None and kernel):
+        options.append(
+            Plan("kernel", "kernel", 5e-10 * l * l * n + l**3 / 3 / 2.5e10 + 100 * 2e-10 * l * l * (4 + columns), 28.0 * l * l)
+        )
+    fitting = [option for option in options if option.bytes <= BUDGET]
+    if not fitting:
+        least = min(options, key=lambda option: option.bytes)
+        raise DataError(
+            f"degree {max(degrees)} of {n} variables has {p:,.0f} features, and the {least.solver!r} solver would need "
+            f"{least.bytes / 2**30:,.1f} GiB for {l:,} distinct rows (limit {BUDGET / 2**30:.0f}); lower degree, keep the "
+            "strongest pairs with screen=..., or bin columns with many states"
+        )
+    return min(fitting, key=lambda option: option.seconds)
+
+
+def set_up(
+    model: Conditional, rows: Rows, degrees: tuple[int, ...], terms: Terms | None, starts: np.ndarray, ridge: float, solver: str
+) -> tuple[Setup, np.ndarray]:
+    """The setup of a fit to these rows, and the ids that its shards hold."""
+    sizes = model.categories_.sizes
+    chosen = plan(len(rows.codes), sizes, degrees, int(starts[-1]), terms, solver)
+    tol: float = model.tol
+    if chosen.solver == "kernel":
+        return Setup("kernel", "kernel", None, starts, ridge, match_table(rows.codes.shape[1], degrees), None, tol), rows.codes
+    terms = terms or make_terms(sizes, groups_of(len(sizes), degrees))
+    ids, basis, metric = features(terms, rows.codes), None, chosen.metric
+    if metric == "reduced":
+        basis = make_basis(terms) if ids.min(initial=0) >= 0 else None
+        metric = "gram" if basis is None else metric
+    return Setup(chosen.solver, metric, terms, starts, ridge, None, None, tol, basis), ids
+
+
+def match_table(n: int, degrees: Iterable[int]) -> Array:
+    """K as a function of the number of variables in which two rows agree: they share C(matches, k) features of degree k."""
+    return np.array([float(sum(math.comb(a, k) for k in degrees)) for a in range(n + 1)])
+
+
+class Path(NamedTuple):
+    ridge: float  # the best
+    loss: float  # its held-out log loss, nats a row
+    tried: list[tuple[float, float]]  # ridge, loss
+
+
+def ridge_path(
+    model: Conditional, rows: Rows, degrees: tuple[int, ...], terms: Terms | None, solver: str, given: Any = None
+) -> Path:
+    """Held-out log loss along the ridge, strong to weak with warm starts, then between the best and its neighbours."""
+    k, M = len(rows.folds), rows.Y.shape[1]
+    starts = np.arange(0, (k + 1) * M, M)
+    setup, ids = set_up(model, rows, degrees, terms, starts, 1.0, "auto" if solver == "fem" else solver)
+    train = np.ascontiguousarray((rows.Y - rows.folds).transpose(1, 0, 2).reshape(len(ids), k * M))
+    weight = np.add.reduceat(train, starts[:-1], axis=1)
+    model._setup = setup._replace(tol=PATH_TOL)
+    backend = model._place(model._cut(ids, train, weight))
+    surveyed = engine.survey(model, backend)
+    held = rows.folds.transpose(1, 0, 2).reshape(len(ids), k * M)
+    losses: dict[float, float] = {}
+    W, image = np.zeros_like(surveyed.counted), None
+
+    def attempt(ridge: float) -> float:
+        nonlocal W, image
+        if ridge not in losses:
+            model._setup = setup._replace(tol=PATH_TOL, ridge=ridge)
+            params = model._solve(model._begin(surveyed, W, image), backend, PATH_SWEEPS)
+            assert params.search is not None
+            W, image = params.W, params.search.image
+            H = image.copy() if image is not None else gathered(ids, W)
+            kernels.softmax_rows(H, np.ones((len(H), 1)), starts, np.zeros(k))
+            losses[ridge] = float(-np.sum(held * np.log(H)) / held.sum())
+        return losses[ridge]
+
+    if given is not None:
+        return Path(given, attempt(given), [(given, losses[given])])
+    for decade in DECADES:
+        attempt(10.0**decade)
+        recent = list(losses.values())
+        if len(recent) >= 3 and min(recent[-2:]) > min(recent):  # two in a row beyond the best
+            break
+    while _best(losses) == max(losses) < 1e6:
+        attempt(max(losses) * 10)
+    centre = _best(losses)
+    for factor in (10**0.5, 10**-0.5):
+        attempt(centre * factor)
+    ridge = _best(losses)
+    return Path(ridge, losses[ridge], sorted(losses.items(), reverse=True))
+
+
+def _best(losses: dict[float, float]) -> float:
+    return min(losses, key=lambda ridge: (losses[ridge], -ridge))
+
+
+def gathered(ids: np.ndarray, W: Array) -> Array:
+    H = np.empty((len(ids), W.shape[1]))
+    kernels.gather(ids, W, H)
+    return H
+
+
+def degree_path(model: Conditional, rows: Rows, solver: str, ridge: Any, highest: int) -> tuple[tuple[int, ...], dict[int, Path]]:
+    """Degrees upwards, each with its best ridge, until one does not pay; XOR-like tables need a look at 2 and 3 in any case."""
+    n, best, found = rows.codes.shape[1], 1, {}
+    for K in range(1, min(n, highest) + 1):
+        try:
+            found[K] = ridge_path(model, rows, tuple(range(1, K + 1)), None, solver, ridge)
+        except DataError:  # too large: the degrees below have to do
+            if K == 1:
+                raise
+            break
+        if found[K].loss < found[best].loss * (1 - FLAT) - SMALL:
+            best = K
+        if K >= 3 and best < K:
+            break
+    return tuple(range(1, best + 1)), found
+
+
+def fold_numbers(y: np.ndarray, k: int, seed: int) -> np.ndarray | None:
+    """A fold for every row, classes spread evenly; None where a class has too few rows to leave any out."""
+    if k < 2 or np.bincount(y)[np.unique(y)].min() < 2 or len(y) < 2 * k:
+        return None
+    rng = np.random.default_rng(seed)
+    order = np.lexsort((rng.random(len(y)), y))
+    folds = np.empty(len(y), dtype=np.int64)
+    folds[order] = np.arange(len(y)) % k
+    return folds

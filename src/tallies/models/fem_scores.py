@@ -1,0 +1,59 @@
+"""Scores of coupled pairs: Frobenius norm and direct information, each less what a row and a column have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tallies.data.categories import Categories
+from tallies.kernels import fem as kernels
+from tallies.maths import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def coupling_scores(J: Array, starts: np.ndarray, frequencies: list[Array], kind: str, apc: bool, directed: bool) -> Array:
+    """(n, n)  eq. 4 and 5 of `fem_network`."""
+    n = len(starts) - 1
+    if kind == "frobenius":
+        squares = np.add.reduceat(np.add.reduceat(np.square(J), starts[:-1], axis=0), starts[:-1], axis=1)
+        S = np.sqrt(squares)
+    elif kind == "direct_information":
+        S = np.zeros((n, n))
+        for j in range(n):
+            for k in range(n) if directed else range(j + 1, n):
+                block = np.ascontiguousarray(J[starts[j] : starts[j + 1], starts[k] : starts[k + 1]])
+                S[j, k] = kernels.direct_information(block, frequencies[j], frequencies[k], 1e-10, 1000)
+        S = S if directed else S + S.T
+    else:
+        raise ValueError(f'kind must be "frobenius" or "direct_information", got {kind!r}')
+    if not directed:
+        np.fill_diagonal(S, 0.0)
+    if apc and n > 1:
+        parts = n if directed else n - 1  # the diagonal is no pair at lag 0
+        rows, columns = S.sum(axis=1, keepdims=True) / parts, S.sum(axis=0, keepdims=True) / parts
+        mean = S.sum() / (n * parts)
+        S = S - rows * columns / mean if mean > 0 else S
+        if not directed:
+            np.fill_diagonal(S, 0.0)
+    return S
+
+
+def top_pairs(S: Array, J: Array, starts: np.ndarray, categories: Categories, top: int, directed: bool) -> pd.DataFrame:
+    """Pairs of largest score, with the coupling of largest size in each."""
+    import pandas as pd
+
+    n = len(starts) - 1
+    first, second = np.nonzero(np.ones((n, n))) if directed else np.triu_indices(n, 1)
+    rows = []
+    for t in np.argsort(-S[first, second], kind="stable")[:top]:
+        j, k = int(first[t]), int(second[t])
+        block = J[starts[j] : starts[j + 1], starts[k] : starts[k + 1]]
+        s, r = np.unravel_index(int(np.argmax(np.abs(block))), block.shape)
+        a, b = (f"{categories.names[v]}={categories.labels[v][int(q)]}" for v, q in ((j, s), (k, r)))
+        rows.append(
+            (categories.names[j], categories.names[k], float(S[j, k]), f"{a} {'->' if directed else '&'} {b}", float(block[s, r]))
+        )
+    return pd.DataFrame(rows, columns=["a", "b", "score", "strongest", "coupling"])

@@ -1,0 +1,182 @@
+"""FEMNetwork: exclusion, recovery of couplings, scores, energies, simulation."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import tallies
+from tallies import FEM, FEMNetwork
+from tallies.kernels import fem as kernels
+from tallies.models.fem_network import sequence_weights
+from tallies.models.fem_terms import groups_of, make_terms, zero_sum
+
+
+def kinetic(n, m, l, seed=0):
+    """A series from random couplings, and the couplings in zero-sum gauge."""
+    rng = np.random.default_rng(seed)
+    terms, starts = make_terms(np.full(n, m), groups_of(n, [1])), np.arange(0, n * m + 1, m)
+    W = rng.normal(0, 1 / np.sqrt(n), (terms.p, n * m))
+    out = np.empty((l, n), dtype=np.int32)
+    kernels.advance(
+        np.zeros(n, np.int32),
+        W,
+        np.zeros(n * m),
+        terms.variables,
+        terms.strides,
+        terms.offset,
+        starts,
+        rng.random((l, n)),
+        True,
+        out,
+    )
+    return out, zero_sum(terms, W, starts)[2]
+
+
+def potts(n, m, l, seed=0, scale=0.5):
+    """Equilibrium states of symmetric random couplings, by Gibbs sampling, and the couplings in zero-sum gauge."""
+    rng = np.random.default_rng(seed)
+    starts = np.arange(0, n * m + 1, m)
+    W = rng.normal(0, scale, (n * m, n * m))
+    W = (W + W.T) / 2
+    for j in range(n):
+        W[starts[j] : starts[j + 1], starts[j] : starts[j + 1]] = 0.0
+    terms = make_terms(np.full(n, m), groups_of(n, [1]))
+    out = np.empty((l * 20, n), dtype=np.int32)
+    kernels.advance(
+        np.zeros(n, np.int32),
+        W,
+        np.zeros(n * m),
+        terms.variables,
+        terms.strides,
+        terms.offset,
+        starts,
+        rng.random((l * 20, n)),
+        False,
+        out,
+    )
+    return out[19::20], zero_sum(terms, W, starts)[2]
+
+
+def test_each_output_is_a_fem_of_its_own():
+    X, _ = kinetic(5, 3, 400)
+    network = FEMNetwork(ridge=1.0, tol=1e-13).fit(X)
+    series = FEMNetwork(ridge=1.0, lag=1, tol=1e-13).fit(X)
+    for j in range(5):
+        others = [k for k in range(5) if k != j]
+        alone = FEM(ridge=1.0, tol=1e-13).fit(X[:, others], X[:, j])
+        log_p = alone.predict_log_proba(X[:, others])[np.arange(400), X[:, j]]
+        np.testing.assert_allclose(network.log_conditional(X)[:, j], log_p, atol=1e-6)
+        alone = FEM(ridge=1.0, tol=1e-13).fit(X[:-1], X[1:, j])
+        np.testing.assert_allclose(
+            series.log_conditional(X)[:, j], alone.predict_log_proba(X[:-1])[np.arange(399), X[1:, j]], atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_independent_variables_do_not_leak(degree):
+    X = np.random.default_rng(0).integers(0, 2, (4000, 6))
+    model = FEMNetwork(degree, ridge=1.0).fit(X)
+    terms, starts = model._terms(), model._starts()
+    for t, group in enumerate(terms.all()):
+        for j in group:
+            assert not model.params_.W[terms.offset[t] : terms.offset[t + 1], starts[j] : starts[j + 1]].any()
+    # accuracy of chance: half, with room for 15 or 5 parameters fitted to noise and 5 standard errors
+    assert np.exp(model.log_conditional(X)).mean() < 0.51
+    # a quarter of the log odds ratio of two fair coins has standard error 1/sqrt l
+    assert np.abs(model.couplings_).max() < 5 / np.sqrt(4000)
+
+
+def test_the_seeds_iteration_excludes_the_own_block_too():
+    X, _ = potts(5, 3, 1500)
+    seed = FEMNetwork(ridge=0.0, solver="fem", tol=1e-13).fit(X)
+    quick = FEMNetwork(ridge=0.0, solver="lbfgs", tol=1e-13).fit(X)
+    np.testing.assert_allclose(seed.couplings_, quick.couplings_, atol=1e-5)
+    assert np.abs(seed.couplings_).max() > 0.3  # the original's default found none
+
+
+def test_kinetic_couplings_return():
+    X, truth = kinetic(20, 5, 10_000)
+    model = FEMNetwork(ridge=1.0, lag=1).fit(X)
+    rmse = np.sqrt(np.mean((model.couplings_ - truth) ** 2))
+    assert np.corrcoef(model.couplings_.ravel(), truth.ravel())[0, 1] > 0.95
+    assert rmse < 0.06
+
+
+def test_equilibrium_couplings_return():
+    X, truth = potts(20, 4, 5_000, scale=0.4)
+    model = FEMNetwork(ridge=10.0).fit(X)
+    off = ~np.kron(np.eye(20, dtype=bool), np.ones((4, 4), dtype=bool))
+    assert np.corrcoef(model.couplings_[off], truth[off])[0, 1] > 0.94
+    scores = model.scores()
+    assert np.allclose(scores, scores.T)
+    assert not np.diag(scores).any()
+
+
+def test_scores_rank_true_pairs_first():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (1500, 8))
+    for a, b in ((0, 1), (2, 5)):
+        X[:, b] = np.where(rng.random(1500) < 0.5, X[:, a], X[:, b])
+    model = FEMNetwork(ridge=1.0).fit(X)
+    for kind in ("frobenius", "direct_information"):
+        top = model.top_couplings(2, kind)
+        assert {tuple(pair) for pair in top[["a", "b"]].values.tolist()} == {("x0", "x1"), ("x2", "x5")}
+    plain, corrected = model.scores(apc=False), model.scores()
+    off = ~np.eye(8, dtype=bool)
+    mean = plain.sum(axis=1) / 7
+    np.testing.assert_allclose(corrected[off], (plain - np.outer(mean, mean) / plain[off].mean())[off], atol=1e-12)
+    # direct information of a pair alone is the mutual information of a two-site model
+    assert model.scores("direct_information", apc=False)[0, 1] > 0.1
+
+
+def test_energy_gives_the_boltzmann_distribution_back():
+    X, truth = potts(4, 3, 20_000, seed=2)
+    model = FEMNetwork(ridge=0.1).fit(X)
+    states = np.array(list(product(range(3), repeat=4)))
+    p = np.exp(-model.energy(states))
+    p /= p.sum()
+    share = np.array([(state == X).all(axis=1).mean() for state in states])
+    assert np.abs(p - share).max() < 0.01
+    J = truth
+    E = np.array([-sum(J[3 * j + s[j], 3 * k + s[k]] for j in range(4) for k in range(j + 1, 4)) for s in states])
+    q = np.exp(-E)
+    assert np.abs(p - q / q.sum()).max() < 0.02
+
+
+def test_simulation_is_seeded_and_lawful():
+    X, _ = kinetic(4, 3, 4000)
+    model = FEMNetwork(ridge=1.0, lag=1).fit(X)
+    a, b = model.simulate(500, random_state=3), model.simulate(500, random_state=3)
+    np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(a, model.simulate(500, random_state=4))
+    again = FEMNetwork(ridge=1.0, lag=1).fit(model.simulate(40_000, random_state=0))
+    assert np.corrcoef(again.couplings_.ravel(), model.couplings_.ravel())[0, 1] > 0.98
+    network = FEMNetwork(ridge=1.0).fit(X)
+    rows = network.sample(300, random_state=0, thin=2)
+    assert rows.shape == (300, 4)
+    assert network.energy(rows).shape == (300,)
+    with pytest.raises(tallies.errors.DataError, match="has not seen"):
+        model.simulate(5, start=[9, 9, 9, 9])
+
+
+def test_reweighting_counts_copies_once():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, (60, 20))
+    many = np.vstack([X, np.repeat(X[:1], 30, axis=0)])
+    weight = sequence_weights(many.astype(np.int32), 0.8)
+    assert weight.sum() == pytest.approx(60)
+    model = FEMNetwork(ridge=1.0, reweight=0.8).fit(many)
+    plain = FEMNetwork(ridge=1.0).fit(X)
+    assert model.effective_rows_ == pytest.approx(60)
+    np.testing.assert_allclose(model.couplings_, plain.couplings_, atol=1e-5)
+
+
+def test_ridge_is_chosen_by_held_out_rows():
+    X, _ = potts(6, 3, 300)
+    model = FEMNetwork().fit(X)
+    assert model.ridge_ == model.path_["ridge"][int(np.argmin(model.path_["log_loss"]))]
+    fresh, _ = potts(6, 3, 300)
+    assert model.score(fresh) > FEMNetwork(ridge=0.0).fit(X).score(fresh) - 0.5
