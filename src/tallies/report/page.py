@@ -93,9 +93,9 @@ class Section:
         With `search`, the label of a box, the reader can look for words; `most` are shown at a time.
         """
         body = "".join(
-            f'<li data-keys="{" ".join(map(str, keys))}"><h4>{escape(heading)}</h4>{_tags(tags)}'
+            f'<li{" hidden" * (i >= most)} data-keys="{" ".join(map(str, keys))}"><h4>{escape(heading)}</h4>{_tags(tags)}'
             f'<p dir="auto">{_runs(runs)}</p></li>'
-            for keys, heading, tags, runs in items
+            for i, (keys, heading, tags, runs) in enumerate(items)
         )
         box = f'<label>{escape(search)}<br><input type="search" autocomplete="off"></label>' if search else ""
         self.parts.append(

@@ -252,14 +252,19 @@ const Charts = (() => {
   function points(spec, width, picked) {
     const height = spec.bare ? Math.min(Math.max(width * 0.75, 300), 620) : Math.min(Math.max(width * 0.62, 280), 520);
     const shapes = spec.outlines || [], arrows = spec.arrows || [], margin = spec.sizes ? 0.12 : 0.04;
-    const pad = ([a, b]) => [a - (b - a) * margin, b + (b - a) * margin];
-    const f = frame(spec, width, height, pad(extent([...spec.px, ...[...shapes, ...arrows].flatMap((o) => o.x)])), pad(extent([...spec.py, ...[...shapes, ...arrows].flatMap((o) => o.y)])));
+    const pad = ([a, b], log) => (log ? [a * 0.8, b * 1.25] : [a - (b - a) * margin, b + (b - a) * margin]);
+    const span = (axis, own) => pad(extent([...own, ...[...shapes, ...arrows].flatMap((o) => o[axis])]), spec[axis].log);
+    const f = frame(spec, width, height, span("x", spec.px), span("y", spec.py));
     const key = (i) => (spec.keys ? spec.keys[i] : spec.group[i]), off = (k) => (picked !== null && k !== picked ? " dim" : "");
     const faded = (a, b) => (picked !== null && a !== picked && b !== picked ? " dim" : "");
     shapes.forEach((o) => {
       const d = o.x.map((v, i) => `${i ? "L" : "M"}${f.X(v)},${f.Y(o.y[i])}`).join("") + "Z";
       f.root.append(svg("path", { d, class: `area ${colour(o.key)}${off(o.key)}` }), svg("path", { d, class: `line ${colour(o.key)}${off(o.key)}`, "fill-opacity": 0, "stroke-dasharray": dash(o.key) }));
     });
+    if (spec.diagonal) {
+      const [a, b] = [Math.max(f.x0, f.y0), Math.min(f.x1, f.y1)].map((v) => (spec.x.log ? 10 ** v : v));
+      f.root.append(svg("path", { d: `M${f.X(a)},${f.Y(a)}L${f.X(b)},${f.Y(b)}`, class: "ref" }));
+    }
     const stops = [];
     (spec.links || []).forEach((l) => {
       const [x, y, u, v] = [f.X(spec.px[l.a]), f.Y(spec.py[l.a]), f.X(spec.px[l.b]), f.Y(spec.py[l.b])];
