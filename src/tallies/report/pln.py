@@ -122,7 +122,8 @@ def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) ->
         if isinstance(model.covariance, str) and model.covariance == "full"
         else "a fixed form"
     )
-    text = f"A Poisson log-normal model of {plural(len(species), 'species', 'species')} in {plural(len(model.design_), 'sample')}, with a latent covariance of {shape}."
+    text = f"A Poisson log-normal model of {plural(len(species), 'species', 'species')} in {plural(len(model.design_), 'sample')}, "
+    text += f"with a latent covariance of {shape}."
     strong = np.abs(np.triu(R, 1))
     if len(species) > 1 and strong.max() > 0.05:
         a, b = np.unravel_index(int(strong.argmax()), R.shape)
@@ -143,7 +144,8 @@ def _warn(out: Page, model: Any, Y: Array | None, species: list[str]) -> None:
     if len(flat):
         names = ", ".join(species[j] for j in flat[:5]) + (" ..." if len(flat) > 5 else "")
         out.warnings.append(
-            f"{plural(len(flat), 'species varies', 'species vary')} no more than Poisson counts do ({names}): their correlations mean nothing."
+            f"{plural(len(flat), 'species varies', 'species vary')} no more than Poisson counts do ({names}): "
+            "their correlations mean nothing."
         )
     if Y is not None:
         thin = np.flatnonzero(np.nansum(Y, axis=0) < THIN)
