@@ -29,6 +29,9 @@ Run = tuple[str, str, str]  # a piece of text, the class of its mark ("" for non
 Tag = tuple[str, str, int, str]  # a word that selects: its text, the selector, the item, the class of its mark
 
 
+Node = tuple[str, float, int | None, list[Any]]  # a name, its number, the item that it selects, the nodes below
+
+
 class Section:
     """A part of the page with a heading; its methods add to it, in order, and return it."""
 
@@ -101,6 +104,12 @@ class Section:
         self.parts.append(
             f'<div class="passages" data-of="{escape(of)}" data-most="{most}">{box}<p class="soft"></p><ul>{body}</ul></div>'
         )
+        return self
+
+    def tree(self, roots: Sequence[Node], pick: str) -> Section:
+        """A tree that opens and closes, with a number at each node; nodes with an index select that item of `pick`."""
+        largest = max((node[1] for node in roots), default=0.0)
+        self.parts.append(f'<ul class="tree">{"".join(_branch(node, pick, largest, 0) for node in roots)}</ul>')
         return self
 
     def beside(self) -> Section:
@@ -252,6 +261,19 @@ def compact(value: Any) -> Any:
         short = float(f"{value:.{DIGITS}g}")
         return int(short) if short.is_integer() and abs(short) < 1e15 else short
     return value if isinstance(value, bool | int | str) or value is None else str(value)
+
+
+def _branch(node: Node, pick: str, largest: float, depth: int) -> str:
+    name, number, index, below = node
+    label = escape(name)
+    if index is not None:
+        label = f'<button type="button" data-pick="{escape(pick)}" data-index="{index}">{label}</button>'
+    bar = f'<meter min="0" max="{largest:.6g}" value="{number:.6g}" aria-hidden="true"></meter>' if largest > 0 else ""
+    line = f"{label} <b>{show(round(number, 1) if number < 10 else round(number))}</b>{bar}"
+    if not below:
+        return f"<li><span>{line}</span></li>"
+    inside = "".join(_branch(child, pick, largest, depth + 1) for child in below)
+    return f"<li><details{' open' * (depth < 1)}><summary>{line}</summary><ul>{inside}</ul></details></li>"
 
 
 def _tags(tags: Sequence[Tag]) -> str:
