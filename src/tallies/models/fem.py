@@ -129,8 +129,8 @@ class FEM(ClassifierMixin, Conditional):
         Y: Any = np.bincount(cell, weight, len(first) * M).reshape(-1, M)
         folds = None
         if number is not None:
-            shape = (number.max() + 1, len(first), M)
-            folds = np.bincount(number * len(first) * M + cell, weight, int(np.prod(shape))).reshape(shape)
+            shape, out = (number.max() + 1, len(first), M), number >= 0
+            folds = np.bincount((number * len(first) * M + cell)[out], weight[out], int(np.prod(shape))).reshape(shape)
         return Rows(np.ascontiguousarray(codes[first]), Y, folds)
 
     def _choose(self, rows: Rows) -> tuple[Terms | None, dict[str, list[float]]]:

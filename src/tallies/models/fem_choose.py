@@ -185,7 +185,7 @@ def degree_path(model: Conditional, rows: Rows, solver: str, ridge: Any, highest
 
 
 def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
-    """A fold for every row, classes spread evenly; None where a class has too few rows to leave any out.
+    """A fold for every row, classes spread evenly; -1, never held out, for a class of one row; None for too few rows.
 
     `cv` may also be scikit-learn's list of (train, test) rows, each row in one test set.
     """
@@ -199,8 +199,9 @@ def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
             )
         return folds
     k = min(int(cv), int(np.bincount(y).max()))
-    if k < 2 or np.bincount(y)[np.unique(y)].min() < 2 or len(y) < 2 * k:
+    if k < 2 or len(y) < 2 * k:
         return None
     order = np.lexsort((np.random.default_rng(seed).random(len(y)), y))
     folds[order] = np.arange(len(y)) % k
+    folds[(np.bincount(y) < 2)[y]] = -1
     return folds
