@@ -24,6 +24,7 @@ class Case(NamedTuple):
     z_scores: Callable[[Any], np.ndarray] | None = None  # of parameters refitted to the model's own samples
     exact: bool = True  # shards and row order change the result by rounding only
     weights: bool = True  # takes sample_weight
+    sampler: bool = False  # draws random numbers in a sweep: other shards, other draws
 
 
 def arrays(tree: Any) -> list[np.ndarray]:
@@ -123,6 +124,31 @@ def bayes_z(model: Any) -> np.ndarray:
     return np.concatenate([part.ravel() for part in z])
 
 
+# topics
+
+
+def documents(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    topics = rng.dirichlet(np.full(25, 0.1), 3)
+    return {"X": np.array([rng.multinomial(30, p) for p in rng.dirichlet(np.full(3, 0.3), n) @ topics])}
+
+
+def topics(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    return [model.topics_, model.document_topics_, model.transform(data["X"])]
+
+
+# counts
+
+
+def abundances(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    X = np.hstack([np.ones((n, 1)), rng.normal(size=(n, 1))])
+    Z = X @ rng.normal(0.5, 0.5, (2, 5)) + rng.normal(size=(n, 5)) @ np.tril(rng.normal(size=(5, 5)) * 0.4 + 0.4 * np.eye(5)).T
+    return {"counts": rng.poisson(np.exp(Z)), "covariates": X}
+
+
+def latent(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    return [model.coefficients_, model.covariance_]
+
+
 CASES = [
     Case("gda shared", lambda: tallies.GDA(), numbers, posterior, gda_z),
     Case("gda class", lambda: tallies.GDA("class"), numbers, posterior, gda_z),
@@ -132,5 +158,27 @@ CASES = [
     Case("gda class with gaps", lambda: tallies.GDA("class", semi_supervised=True), gaps, posterior, gda_z),
     Case("naive bayes mixed", lambda: tallies.NaiveBayes(), mixed, posterior, bayes_z),
     Case("naive bayes words", lambda: tallies.NaiveBayes(), words, posterior, bayes_z),
+    Case(
+        "lda",
+        lambda: tallies.LDA(n_topics=3, max_iter=40, burn_in=20, random_state=3),
+        documents,
+        topics,
+        exact=False,
+        weights=False,
+        sampler=True,
+    ),
     Case("naive bayes unlabelled", lambda: tallies.NaiveBayes(semi_supervised=True), mixed_unlabelled, posterior, bayes_z),
+    # the path of L-BFGS amplifies rounding: shards agree to the tolerance of the fit, as its own tests say
+    Case("pln", lambda: tallies.PLN(tol=1e-14, random_state=0), abundances, latent, exact=False),
+    Case("pln diagonal", lambda: tallies.PLN(covariance="diagonal", tol=1e-14), abundances, latent, exact=False),
+    Case("pln of rank 2", lambda: tallies.PLN(rank=2, random_state=0, tol=1e-13, n_starts=2), abundances, latent, exact=False),
+    Case(
+        "pln by importance sampling",
+        lambda: tallies.PLN(rank=1, method="importance", random_state=0, max_epochs=3, n_plateau=1, n_trigger=1, accuracy=0.1),
+        abundances,
+        latent,
+        exact=False,
+        weights=False,
+        sampler=True,
+    ),
 ]

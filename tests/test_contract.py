@@ -72,6 +72,8 @@ def test_verbs_are_pure_and_speak_in_records(case: Case, data: dict[str, Any]) -
 
 
 def test_tallies_of_parts_add_to_the_tally_of_the_whole(case: Case, data: dict[str, Any]) -> None:
+    if case.sampler:
+        pytest.skip("a sampler draws other numbers for other shards")
     model = case.make()
     whole, parts = shards(model, data, 1), shards(model, data, 7)
     assert len(parts) == 7

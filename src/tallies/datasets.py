@@ -1,13 +1,111 @@
-"""Small data sets made in code, for examples and tests."""
+"""Small data sets that need no download: those bundled with scikit-learn, and some made here, whose truth is known.
+
+>>> from tallies.datasets import load
+>>> birds = load("birds")
+>>> birds.X.shape, sorted(set(birds.y.tolist()))
+((1200, 6), ['finch', 'heron', 'owl', 'swift'])
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tallies.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TIC_TAC_TOE_LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))  # the eight lines
+
+
+class Dataset(NamedTuple):
+    """A table, the class of each row, and what they are."""
+
+    X: Any  # data frame, (n, d)
+    y: np.ndarray  # (n,)  names of classes
+    name: str
+    about: str  # one sentence
+    truth: dict[str, Any] | None = None  # what the rows were made from, where it is known
+
+
+def load(name: str) -> Dataset:
+    """One of the sets of `names()`."""
+    if name not in _SETS:
+        raise DataError(f"there is no data set {name!r}; the sets are {', '.join(names())}")
+    return _SETS[name]()
+
+
+def names() -> list[str]:
+    """The sets that `load` knows.
+
+    >>> names()
+    ['birds', 'breast-cancer', 'digits', 'iris', 'wine']
+    """
+    return sorted(_SETS)
+
+
+def birds(n: int = 1200, gaps: float = 0.08, random_state: int = 0) -> Dataset:
+    """Birds made up from a known truth, in columns of four kinds, with a share `gaps` of the cells missing.
+
+    Given the kind of bird the columns are independent, so naive Bayes is the true model. `truth["posterior"]` is the
+    probability of each class for each row under the truth: what no classifier can beat on average.
+
+    >>> made = birds(500, random_state=1)
+    >>> made.X.dtypes.astype(str).tolist()[:2], round(float(made.X["wing"].isna().mean()), 1)
+    (['float64', 'float64'], 0.1)
+    """
+    from pandas import DataFrame
+    from scipy.special import softmax
+    from scipy.stats import norm, poisson
+
+    rng = np.random.default_rng(random_state)
+    kinds = np.array(["finch", "heron", "owl", "swift"])
+    share = np.array([0.40, 0.15, 0.20, 0.25])
+    wing, wing_sd = np.array([8.0, 44.0, 26.0, 17.0]), np.array([1.5, 7.0, 6.0, 4.5])  # cm
+    mass, mass_sd = np.array([3.1, 7.3, 5.9, 3.8]), np.array([0.5, 0.5, 0.7, 0.5])  # log gram
+    eggs = np.array([4.6, 3.8, 3.0, 2.2])
+    colours = np.array(["black", "brown", "grey", "yellow"])
+    colour = np.array([[0.05, 0.45, 0.10, 0.40], [0.05, 0.10, 0.80, 0.05], [0.05, 0.75, 0.19, 0.01], [0.60, 0.35, 0.04, 0.01]])
+    nests = np.array(["building", "cavity", "tree"])
+    nest = np.array([[0.10, 0.15, 0.75], [0.01, 0.01, 0.98], [0.20, 0.55, 0.25], [0.80, 0.15, 0.05]])
+    migrates = np.array([0.30, 0.60, 0.05, 0.97])
+
+    k = rng.choice(4, n, p=share)
+    drawn = [(p.cumsum(axis=1)[k] < rng.random(n)[:, None]).sum(axis=1) for p in (colour, nest)]
+    numbers = [rng.normal(wing[k], wing_sd[k]), rng.normal(mass[k], mass_sd[k]), rng.poisson(eggs[k])]
+    moves = rng.random(n) < migrates[k]
+    hidden = rng.random((n, 6)) < gaps
+    hidden[:, 5] = False  # a column of booleans stays one, and shows that kind
+    table = np.column_stack([*numbers, *drawn, moves]).astype(float)
+    log_p = np.stack(
+        [
+            norm.logpdf(table[:, [0]], wing, wing_sd),
+            norm.logpdf(table[:, [1]], mass, mass_sd),
+            poisson.logpmf(table[:, [2]], eggs),
+            np.log(colour.T[drawn[0]]),
+            np.log(nest.T[drawn[1]]),
+            np.log(np.where(table[:, [5]] == 1, migrates, 1 - migrates)),
+        ]
+    )
+    posterior = softmax(np.log(share) + np.where(hidden.T[:, :, None], 0.0, log_p).sum(axis=0), axis=1)
+    table[hidden] = np.nan
+    X = DataFrame(
+        {
+            "wing": table[:, 0],
+            "log mass": table[:, 1],
+            "eggs": table[:, 2],
+            "colour": np.where(hidden[:, 3], None, colours[drawn[0]].astype(object)),
+            "nest": np.where(hidden[:, 4], None, nests[drawn[1]].astype(object)),
+            "migrates": moves,
+        }
+    )
+    truth = {"classes": kinds, "share": share, "wing": wing, "log mass": mass, "eggs": eggs}
+    truth |= {"colour": colour, "nest": nest, "migrates": migrates}
+    about = f"{n:,} birds made up from a known truth: numbers, counts, categories and gaps in one table"
+    return Dataset(X, kinds[k], "birds", about, truth | {"posterior": posterior})
 
 
 def tic_tac_toe() -> tuple[pd.DataFrame, pd.Series]:
@@ -35,3 +133,25 @@ def tic_tac_toe() -> tuple[pd.DataFrame, pd.Series]:
     play(("b",) * 9, "x")
     cells = [f"{row}_{column}" for row in ("top", "middle", "bottom") for column in ("left", "centre", "right")]
     return pd.DataFrame(sorted(ends), columns=cells), pd.Series([ends[board] for board in sorted(ends)], name="outcome")
+
+
+def _bundled(name: str, loader: str, about: str, counts: bool = False) -> Callable[[], Dataset]:
+    def read() -> Dataset:
+        from sklearn import datasets
+
+        raw = getattr(datasets, loader)(as_frame=True)
+        X = raw.data.astype(int) if counts else raw.data
+        return Dataset(X, np.array([str(c) for c in raw.target_names])[raw.target], name, about)
+
+    return read
+
+
+_SETS: dict[str, Callable[[], Dataset]] = {
+    "birds": birds,
+    "iris": _bundled("iris", "load_iris", "150 iris flowers of three species, measured by Anderson, published by Fisher in 1936"),
+    "wine": _bundled("wine", "load_wine", "178 Italian wines of three cultivars by thirteen chemical measurements"),
+    "breast-cancer": _bundled("breast-cancer", "load_breast_cancer", "569 tumours by thirty measurements of their cell nuclei"),
+    "digits": _bundled("digits", "load_digits", "1,797 handwritten digits on a grid of 8 x 8 pixels", counts=True),
+}
+
+__all__ = ["Dataset", "birds", "load", "names", "tic_tac_toe"]

@@ -156,6 +156,18 @@ class Estimator(BaseEstimator):
         tree = {"hyperparameters": self.get_params(deep=False), "fitted": fitted}
         storage.write(path, "model", type(self).__name__, tree)
 
+    def report(self, path: str | Path, *data: Any, **options: Any) -> Path:
+        """Write one self-contained HTML page about the fit; `data`, as in `fit` but unseen, adds how good it is.
+
+        >>> import tallies, tempfile, os
+        >>> model = tallies.GDA().fit([[0.0], [1.0], [5.0], [6.0]], [0, 0, 1, 1])
+        >>> model.report(os.path.join(tempfile.mkdtemp(), "report.html")).name
+        'report.html'
+        """
+        from tallies.report import write
+
+        return write(self, path, *data, **options)
+
     def summary(self) -> str:
         """A few lines of text: what was fitted, on what, how it ended."""
         check_is_fitted(self)

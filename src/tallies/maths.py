@@ -136,6 +136,8 @@ def linear(mean: Array, root: Whitening, log_prior: Array | float) -> tuple[Arra
 
 def patterns(X: np.ndarray) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp]]]:
     """Which cells are NaN, and the rows where just these are: one pair for each pattern of gaps in X."""
+    if not len(X):
+        return
     found, group = np.unique(np.isnan(X), axis=0, return_inverse=True)
     order = np.argsort(group, kind="stable")
     ends = np.cumsum(np.bincount(group, minlength=len(found)))

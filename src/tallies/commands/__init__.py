@@ -10,7 +10,9 @@ FAMILIES = {
     "FEM": "tallies.commands.fem",
     "FEMNetwork": "tallies.commands.fem",
     "GDA": "tallies.commands.classifiers",
+    "LDA": "tallies.commands.topics",
     "NaiveBayes": "tallies.commands.classifiers",
+    "PLN": "tallies.commands.counts",
 }
 
 

@@ -80,3 +80,9 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
     X, y = model.sample(n, random_state=seed)
     frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(X, columns=model.feature_names_in_)
     return frame.assign(**{options["target"]: y})
+
+
+def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
+    """What the report judges the model by."""
+    X, y = _features(model, path, options, need_target=False)
+    return (X,) if y is None else (X, y)

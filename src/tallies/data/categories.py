@@ -116,7 +116,7 @@ def _learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict
                 f"bins={bins[name]} is set for column {name!r}, which holds {values[~absent][0]!r}; only numbers can be binned"
             )
         else:
-            states = _states(values, "categorical", name)
+            states = _states(values, "categorical")
             labels = [label(state) for state in states.tolist()]
         own = missing == "state" and absent.any()
         gap = len(labels) if own else -1

@@ -45,7 +45,10 @@ class Layout(NamedTuple):
 
 
 def read_table(model: Any, X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]:
-    """Validate X and cut it into one block a family. With a `known` layout columns are coded as they were in the fit."""
+    """Validate X and cut it into one block a family. With a `known` layout columns are coded as they were in the fit.
+
+    A column without any observed value has no states; whether that is an error is for the caller to say.
+    """
     check_names(X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
@@ -73,7 +76,7 @@ def read_table(model: Any, X: Any, families: Any, known: Layout | None) -> tuple
         values = [_values(column) for column in X.T]
     if known is None:
         chosen = _choose(names, values, families)
-        states = [_states(v, f, n) if f in CODED else None for v, f, n in zip(values, chosen, names, strict=True)]
+        states = [_states(v, f) if f in CODED else None for v, f in zip(values, chosen, strict=True)]
         known = Layout(chosen, states)
     return _blocks(values, names, known), known
 
@@ -137,15 +140,13 @@ def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[s
     return chosen
 
 
-def _states(values: np.ndarray, family: str, name: Any) -> np.ndarray:
+def _states(values: np.ndarray, family: str) -> np.ndarray:
     """The states of a coded column, in order, missing left out."""
     if family == "bernoulli":
         return np.array([False, True])
     from pandas import factorize
 
     _, states = factorize(values)
-    if not len(states):
-        raise DataError(f"column {name!r} has no observed value; drop it")
     try:
         return np.sort(np.asarray(states))
     except TypeError:  # states of several types have no order: they stay as first met
@@ -232,7 +233,7 @@ def _uniform(X: np.ndarray, names: list[Any], families: Any, known: Layout | Non
         chosen = _choose(names, list(X.T), families)
         states: list[Any] | None = _whole_states(X) if set(chosen) == {"categorical"} and X.dtype.kind in "iu" else None
         if states is None:
-            states = [_states(X[:, j], f, j) if f in CODED else None for j, f in enumerate(chosen)]
+            states = [_states(X[:, j], f) if f in CODED else None for j, f in enumerate(chosen)]
         known = Layout(chosen, states)
     family = known.families[0] if len(set(known.families)) == 1 else "mixed"
     if family == "gaussian":

@@ -5,5 +5,7 @@ MODELS = {
     "FEM": "tallies.models.fem",
     "FEMNetwork": "tallies.models.fem_network",
     "GDA": "tallies.models.gda",
+    "LDA": "tallies.models.lda",
     "NaiveBayes": "tallies.models.naive_bayes",
+    "PLN": "tallies.models.pln",
 }

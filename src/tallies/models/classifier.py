@@ -84,7 +84,15 @@ class Classifier(ClassifierMixin, Estimator):
             only = self.classes_.tolist()[0]
             raise DataError(f"y must hold at least two classes, but all rows are of one class, {only!r}: nothing to tell apart")
         self._run(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
+        empty = self._unobserved()
+        if empty:
+            names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))[empty].tolist()
+            raise DataError(f"columns {names[:5]} have no observed value; drop them")
         return self
+
+    def _unobserved(self) -> list[int]:
+        """Columns without a single value: an error in a fit, not in a batch of `partial_fit`."""
+        return []
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the fit: exactly the model that all rows at once would give. `classes` may name those still to come.

@@ -103,10 +103,11 @@ class Categorical:
     @staticmethod
     def estimate(counts: Array, start: np.ndarray, smoothing: float) -> CategoricalParams:
         states = np.diff(start)
-        total = np.add.reduceat(counts, start[:-1], axis=0) + smoothing * states[:, None]  # (d, K)
-        empty = total <= 0  # a class without rows, not smoothed: all states alike
-        total = np.where(empty, states[:, None], total)
         column = np.repeat(np.arange(len(states)), states)
+        total = np.repeat(smoothing * states[:, None], counts.shape[1], axis=1)  # (d, K)
+        np.add.at(total, column, counts)
+        empty = total <= 0  # a class without rows, not smoothed: all states alike
+        total = np.where(empty, np.maximum(states, 1)[:, None], total)
         log_p = log0(np.where(empty[column], 1.0, counts + smoothing)) - np.log(total)[column]
         log_unseen = log0(np.full_like(total, smoothing)) - np.log(total) if smoothing > 0 else np.zeros_like(total)
         return CategoricalParams(counts, start, log_p, log_unseen)

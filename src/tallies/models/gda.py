@@ -112,12 +112,12 @@ class GDA(Classifier):
     def init(self, survey: Survey, rng: np.random.Generator) -> Params:
         refuse_infinite(survey.infinite)
         n, s, column = survey.n, survey.s, survey.n.sum(axis=0)
-        if not column.all():
-            raise DataError(f"columns {np.flatnonzero(column == 0)[:5].tolist()} have no observed value; drop them")
         # a class without observed values in a column starts from the mean of that column
-        mean = np.where(n > 0, s / np.where(n > 0, n, 1.0), s.sum(axis=0) / column)
+        mean = np.where(n > 0, s / np.where(n > 0, n, 1.0), s.sum(axis=0) / np.where(column > 0, column, 1.0))
         K, d = mean.shape
         diagonal = self.covariance == "diagonal"
+        if not diagonal and not column.all():
+            raise DataError(f"columns {np.flatnonzero(column == 0)[:5].tolist()} have no observed value; drop them")
         hidden = survey.unlabelled > 0 or (survey.gaps > 0 and not diagonal)
         # no covariance yet: the first E-step then puts class means where cells are missing
         covariance = None if diagonal else np.zeros((1, d, d))
@@ -194,6 +194,10 @@ class GDA(Classifier):
             covariance, pooled = covariance + ridge, pooled + ridge
         root = whiten(covariance, covariance[0] if len(covariance) == 1 else pooled, size)
         return Params(n, self._log_prior(n), mean, sums, covariance, root, None, complete, ready=True)
+
+    def _unobserved(self) -> list[int]:
+        cells = self.params_.cells
+        return [] if cells is None else np.flatnonzero(cells.n.sum(axis=0) == 0).tolist()
 
     # what users ask
 

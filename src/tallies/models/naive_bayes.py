@@ -122,10 +122,7 @@ class NaiveBayes(Classifier):
         centre = None
         if survey.cells is not None and survey.s is not None:
             cells, s, column = survey.cells, survey.s, survey.cells.sum(axis=0)
-            if not column.all():
-                names = [self.layout_.of("gaussian")[j] for j in np.flatnonzero(column == 0)]
-                raise DataError(f"columns {names[:5]} have no observed value; drop them")
-            centre = np.where(cells > 0, s / np.where(cells > 0, cells, 1.0), s.sum(axis=0) / column)
+            centre = np.where(cells > 0, s / np.where(cells > 0, cells, 1.0), s.sum(axis=0) / np.where(column > 0, column, 1.0))
         prior = np.full(len(survey.n), -np.log(len(survey.n)))
         return Params(survey.n, prior, centre, None, None, None, None, survey.unlabelled == 0, ready=False)
 
@@ -169,6 +166,13 @@ class NaiveBayes(Classifier):
         """Where the states of each coded column begin among all states."""
         sizes = [len(self.layout_.states[j]) for j in self.layout_.of(*CODED)]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def _unobserved(self) -> list[int]:
+        empty = [j for j, states in enumerate(self.layout_.states) if states is not None and not len(states)]
+        for family, p in (("gaussian", self.params_.gaussian), ("poisson", self.params_.poisson)):
+            if p is not None:
+                empty += [j for j, n in zip(self.layout_.of(family), p.n.sum(axis=0), strict=True) if n == 0]
+        return empty
 
     # what users ask
 

@@ -1,1 +1,1 @@
-"""Plots (matplotlib, the extra `plots`): each function takes a fitted model and returns axes."""
+"""Plots of fitted models (extra: matplotlib). Every function draws on an axes and returns it."""

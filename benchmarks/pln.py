@@ -1,0 +1,297 @@
+"""PLN against pyPLNmodels: same data, one thread, one exact ELBO for both.
+
+    python benchmarks/pln.py [--data FOLDER] [--repeats 3] [--only NAME ...] [--part full rank cold threads memory importance]
+    [--json FILE]
+
+FOLDER holds oaks_Abundance.csv, oaks_Offset.csv and oaks_covariates.csv as shipped with the R package PLNmodels; without it the
+synthetic
+tables alone are run. pyPLNmodels 1.0 imports only with setuptools < 81 (it needs pkg_resources): pip install pyPLNmodels torch
+"setuptools<81".
+
+full   CPU seconds until the exact ELBO is within 1e-4 (relative) of pyPLNmodels' final one, theirs over ours. Their curve is
+their own ELBO, shifted by a
+       constant so that its last value is the exact one (theirs replaces log y! by an approximation, which is such a constant).
+rank   PLN-PCA: our final ELBO and CPU seconds, theirs at 400 (default) and 3,000 iterations.
+cold   wall seconds of a first fit of a 50 by 17 table in a new process, imports included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+from scipy.special import gammaln  # noqa: E402
+
+import tallies  # noqa: E402
+from tallies.models.pln import PLN  # noqa: E402
+
+
+def synthetic(n: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Counts with 20 latent factors and noise: mean log rate about 1, a tenth to a third of zeros."""
+    rng = np.random.default_rng(0)
+    B, L = rng.normal(1, 1, (1, p)), rng.normal(size=(p, min(p, 20))) * 0.4
+    Z = B + rng.normal(size=(n, L.shape[1])) @ L.T + 0.5 * rng.normal(size=(n, p))
+    Y = rng.poisson(np.exp(np.minimum(Z, 15.0))).astype(float)
+    Y = Y[:, Y.sum(axis=0) > 0]
+    return Y, np.zeros_like(Y), np.ones((n, 1))
+
+
+def tables(folder: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if folder is None:
+        print("no --data: oaks is left out")
+    else:
+        root = Path(folder)
+        missing = [f for f in ("oaks_Abundance.csv", "oaks_Offset.csv", "oaks_covariates.csv") if not (root / f).is_file()]
+        if missing:
+            sys.exit(f"--data {folder}: expected {', '.join(missing)} there")
+        Y = pd.read_csv(root / "oaks_Abundance.csv").to_numpy(float)
+        O = np.log(pd.read_csv(root / "oaks_Offset.csv").to_numpy(float))
+        tree = pd.get_dummies(pd.read_csv(root / "oaks_covariates.csv")["tree"], drop_first=True).to_numpy(float)
+        one = np.ones((len(Y), 1))
+        found |= {"oaks": lambda: (Y, O, one), "oaks + tree": lambda: (Y, O, np.hstack([one, tree]))}
+    sizes = ((1000, 200), (5000, 100), (500, 1000))
+    return found | {f"synthetic {n}x{p}": (lambda n=n, p=p: synthetic(n, p)) for n, p in sizes}
+
+
+def exact_elbo(Y: Any, O: Any, X: Any, M: Any, S2: Any) -> float:
+    """The bound of a full PLN at its best B and Sigma given the rows, with exact log factorials."""
+    R = M - X @ np.linalg.lstsq(X, M, rcond=None)[0]
+    Sigma = (R.T @ R + np.diag(S2.sum(axis=0))) / len(Y)
+    cells = Y * (O + M) - np.exp(O + M + S2 / 2) + 0.5 * np.log(S2) - gammaln(Y + 1)
+    return float(cells.sum() - len(Y) / 2 * np.linalg.slogdet(Sigma)[1])
+
+
+def exact_elbo_rank(Y: Any, O: Any, X: Any, B: Any, C: Any, M: Any, S2: Any) -> float:
+    L = O + X @ B + M @ C.T
+    cells = Y * L - np.exp(L + 0.5 * S2 @ (C * C).T) - gammaln(Y + 1)
+    return float(cells.sum() - 0.5 * (M**2 + S2 - np.log(S2) - 1).sum())
+
+
+def ours(data: Any, **options: Any) -> tuple[Any, list[tuple[float, float]]]:
+    """A fit and its curve: (CPU seconds since the call, ELBO)."""
+    Y, O, X = data
+    curve: list[tuple[float, float]] = []
+    start = time.process_time()
+    with tallies.backend("threads", workers=1):
+        model = PLN(random_state=0, **options).fit(
+            Y, X, O, progress=False, callback=lambda state: curve.append((time.process_time() - start, state.objective[-1]))
+        )
+    curve.append((time.process_time() - start, model.elbo_))
+    return model, curve
+
+
+def theirs(data: Any, rank: int | None = None, iterations: int = 400) -> tuple[float, list[tuple[float, float]]]:
+    """The exact final ELBO of pyPLNmodels and its curve."""
+    import torch
+    from pyPLNmodels import Pln, PlnPCA
+    from pyPLNmodels.utils import _criterion
+
+    torch.set_num_threads(1)
+    Y, O, X = data
+    curve: list[tuple[float, float]] = []
+    monitor = _criterion._ElboCriterionMonitor
+    before = monitor.update_criterion
+
+    def watched(self: Any, elbo: Any) -> Any:
+        curve.append((time.process_time() - start, float(elbo)))
+        return before(self, elbo)
+
+    monitor.update_criterion = watched
+    try:
+        start = time.process_time()
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            extra = {} if rank is None else {"rank": rank}
+            model = (Pln if rank is None else PlnPCA)(Y, exog=X, offsets=O, add_const=False, **extra).fit(maxiter=iterations)
+    finally:
+        monitor.update_criterion = before
+    M, S2 = (np.asarray(a.detach(), dtype=float) for a in (model.latent_mean, model.latent_variance))
+    if rank is None:
+        final = exact_elbo(Y, O, X, M, S2)
+    else:
+        B, C = (np.asarray(a.detach(), dtype=float) for a in (model.coef, model.components))
+        final = exact_elbo_rank(Y, O, X, B, C, M, S2)
+    shift = final - curve[-1][1]
+    return final, [(t, e + shift) for t, e in curve]
+
+
+def reach(curve: list[tuple[float, float]], target: float) -> float:
+    return next((t for t, e in curve if e >= target), float("nan"))
+
+
+def full(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
+    out = []
+    for name, make in found.items():
+        data = make()
+        runs = []
+        for k in range(repeats + 1):  # the first run of each is cold: compilers, caches
+            final, rival = theirs(data)
+            model, mine = ours(data)
+            check = exact_elbo(data[0], data[1], data[2], model.latent_mean_, model.latent_variance_)
+            assert abs(check - model.elbo_) < 1e-8 * abs(check), (check, model.elbo_)
+            target = final - 1e-4 * abs(final)
+            runs.append((reach(rival, target), reach(mine, target), rival[-1][0], mine[-1][0]))
+            if k == 0:
+                print(f"{name:20s} cold: theirs {runs[0][0]:.3f} s, ours {runs[0][1]:.3f} s to the target")
+        t, o, t_all, o_all = np.median(runs[1:], axis=0)
+        row = {
+            "data": name,
+            "theirs": t,
+            "ours": o,
+            "ratio": t / o,
+            "theirs_total": t_all,
+            "ours_total": o_all,
+            "elbo_theirs": final,
+            "elbo_ours": model.elbo_,
+            "converged": bool(model.converged_),
+        }
+        print(
+            f"{name:20s} {t:8.3f} s / {o:7.3f} s = {t / o:5.1f}   ELBO {final:.2f} | {model.elbo_:.2f}   converged "
+            f"{model.converged_}"
+        )
+        out.append(row)
+    print(f"geometric mean of the ratios: {np.exp(np.mean([np.log(r['ratio']) for r in out])):.1f}")
+    return out
+
+
+def rank(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
+    out = []
+    for name, make in found.items():
+        if "tree" in name:
+            continue
+        data = make()
+        for q in (5, 10):
+            short, curve = theirs(data, q)
+            long = theirs(data, q, 3000)[0] if data[0].size < 300_000 else float("nan")
+            runs = [ours(data, rank=q) for _ in range(repeats)]
+            model, mine = runs[-1]
+            seconds = float(np.median([c[-1][0] for _, c in runs]))
+            print(
+                f"{name:20s} q={q:2d} theirs 400 it. {short:.1f} in {curve[-1][0]:.2f} s, 3000 it. {long:.1f}; ours "
+                f"{model.elbo_:.1f} in {seconds:.2f} s "
+                f"(past theirs after {reach(mine, np.nanmax([short, long])):.2f} s), converged {model.converged_}"
+            )
+            out.append(
+                {
+                    "data": name,
+                    "q": q,
+                    "theirs_400": short,
+                    "theirs_3000": long,
+                    "theirs_seconds": curve[-1][0],
+                    "ours": model.elbo_,
+                    "ours_seconds": seconds,
+                    "converged": bool(model.converged_),
+                }
+            )
+    return out
+
+
+def cold() -> dict[str, Any]:
+    code = (
+        "import time; t = time.perf_counter(); import numpy as np; from tallies.models.pln import PLN; "
+        "Y = np.random.default_rng(0).poisson(5.0 * np.random.default_rng(1).gamma(1, 1, (50, 17))); a = time.perf_counter(); "
+        "m = PLN().fit(Y); print(a - t, time.perf_counter() - a, m.converged_)"
+    )
+    imports, fit, converged = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    print(f"first fit of 50x17 in a new process: {float(fit):.2f} s after {float(imports):.2f} s of imports, converged {converged}")
+    return {"imports": float(imports), "fit": float(fit)}
+
+
+def threads() -> dict[str, Any]:
+    Y, O, X = synthetic(5000, 100)
+    times = {}
+    for workers in (1, 2, 1, 2):
+        with tallies.backend("threads", workers=workers):
+            start = time.perf_counter()
+            PLN().fit(Y, X, O)
+            times[workers] = time.perf_counter() - start
+    print(f"5000x100: one thread {times[1]:.2f} s, two {times[2]:.2f} s, ratio {times[1] / times[2]:.2f}")
+    return {"one": times[1], "two": times[2]}
+
+
+def memory() -> list[dict[str, Any]]:
+    out = []
+    for n, p in ((1000, 2000), (100_000, 200)):
+        # a process of its own, so that its peak is that of this fit
+        done = subprocess.run([sys.executable, __file__, "--one", str(n), str(p)], capture_output=True, text=True, check=True)
+        print(done.stdout.strip(), flush=True)
+        out.append({"n": n, "p": p, "said": done.stdout.strip()})
+    return out
+
+
+def one_large(n: int, p: int) -> None:
+    data = synthetic(n, p)
+    start = time.perf_counter()
+    model = PLN().fit(data[0], data[2], data[1])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"{n}x{p}: {time.perf_counter() - start:.1f} s wall, peak {peak:.2f} GB, converged {model.converged_}, ELBO "
+        f"{model.elbo_:.1f}"
+    )
+
+
+def importance() -> dict[str, Any]:
+    Y, O, X = synthetic(200, 50)
+    start, curve = time.process_time(), []
+    variational = PLN(rank=5, random_state=0).fit(Y, X, O)
+    begun = time.process_time() - start
+    base = tallies.evaluate(variational, Y, X, O, method="importance", n_draws=2000)
+    start = time.process_time()
+    model = PLN(rank=5, method="importance", random_state=0).fit(
+        Y, X, O, callback=lambda s: curve.append((time.process_time() - start, s.objective[-1]))
+    )
+    taken = time.process_time() - start
+    values = [(t, e - gammaln(Y + 1).sum()) for t, e in curve if np.isfinite(e)]
+    near = reach(values, max(e for _, e in values) - 2 * model.loglik_stderr_)
+    print(
+        f"200x50, q=5: variational {begun:.2f} s, log likelihood {base.value * 200:.2f} +- {base.stderr * 200:.2f}; "
+        f"importance sampling {taken:.2f} s, "
+        f"{model.loglik_:.2f} +- {model.loglik_stderr_:.2f}, an epoch within 2 standard errors of the best after "
+        f"{near:.2f} s, lowest ESS {model.ess_.min():.0%}"
+    )
+    return {"variational": begun, "importance": taken, "gain": model.loglik_ - base.value * 200}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--part", nargs="*", default=["full", "rank", "cold", "threads", "memory", "importance"])
+    parser.add_argument("--json")
+    parser.add_argument("--one", nargs=2, type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if options.one:
+        one_large(*options.one)
+        return
+    found = {k: v for k, v in tables(options.data).items() if options.only is None or any(o in k for o in options.only)}
+    results: dict[str, Any] = {}
+    for part in options.part:
+        print(f"-- {part}")
+        results[part] = (
+            {"full": full, "rank": rank}[part](found, options.repeats) if part in ("full", "rank") else globals()[part]()
+        )
+    if options.json:
+        Path(options.json).write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""A corpus: documents as counts of words, with their ids, authors and (when asked) sentences."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tallies.data.text import Document, read_documents, split_sentences, stemmer, stop_words, tokenize
+from tallies.errors import DataError
+
+
+class Corpus:
+    """Counts (documents x words) and what belongs to them; texts are read once, one at a time, and not kept.
+
+    >>> corpus = Corpus.from_texts(["Apples and pears.", "Pears, plums and pears!"])
+    >>> corpus.vocabulary.tolist(), corpus.counts.toarray().tolist()
+    (['apples', 'pears', 'plums'], [[1, 1, 0], [0, 2, 1]])
+    """
+
+    counts: sp.csr_array  # (D, V)  how often word v occurs in document d
+    vocabulary: np.ndarray  # (V,)  the words, sorted
+    documents: np.ndarray  # (D,)  ids
+    authors: list[tuple[str, ...]]  # (D,)  names, () where unknown
+    sentence_counts: sp.csr_array | None  # (S, V)  the same for sentences
+    sentence_document: np.ndarray | None  # (S,)  document of each sentence
+    sentences: list[str] | None  # (S,)  their text
+
+    def __init__(
+        self,
+        counts: Any,
+        vocabulary: Sequence[str] | np.ndarray,
+        documents: Sequence[Any] | None = None,
+        authors: Sequence[Any] | None = None,
+        sentence_counts: Any = None,
+        sentence_document: Any = None,
+        sentences: list[str] | None = None,
+    ):
+        self.counts = sp.csr_array(counts)
+        D, V = self.counts.shape
+        self.vocabulary = np.asarray(vocabulary, dtype=object)
+        if len(self.vocabulary) != V:
+            raise DataError(f"counts have {V} columns, but the vocabulary has {len(self.vocabulary)} words; they must be the same")
+        self.documents = np.asarray(range(D) if documents is None else documents, dtype=object)
+        self.authors = [()] * D if authors is None else [_names(a) for a in authors]
+        for name, values in (("ids", self.documents), ("authors", self.authors)):
+            if len(values) != D:
+                raise DataError(f"there are {D} documents, but {len(values)} {name}; give one for each document")
+        self.sentence_counts = None if sentence_counts is None else sp.csr_array(sentence_counts)
+        self.sentence_document, self.sentences = sentence_document, sentences
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Iterable[str],
+        authors: Iterable[Any] | None = None,
+        ids: Iterable[Any] | None = None,
+        sentences: bool = False,
+        stop_words: str | Iterable[str] | None = "english",
+        min_df: int | float = 1,
+        max_df: int | float = 1.0,
+        stem: bool | str = False,
+        bigrams: bool = False,
+        vocabulary: Sequence[str] | None = None,
+    ) -> Corpus:
+        """Tokenise texts and count.
+
+        min_df and max_df bound the documents that a word occurs in: a whole number counts documents, a fraction is a share of
+        them. stem=True (or a language) stems with Snowball; bigrams=True also counts pairs of neighbours as "new_york";
+        vocabulary fixes the words and their order.
+        """
+        if isinstance(texts, str):
+            raise DataError("expected a collection of texts, got one string; put it into a list")
+        return cls._count(_documents(texts, authors, ids), sentences, stop_words, min_df, max_df, stem, bigrams, vocabulary)
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        text: str = "text",
+        authors: str | None = "authors",
+        id: str | None = "id",
+        sentences: bool = False,
+        stop_words: str | Iterable[str] | None = "english",
+        min_df: int | float = 1,
+        max_df: int | float = 1.0,
+        stem: bool | str = False,
+        bigrams: bool = False,
+        vocabulary: Sequence[str] | None = None,
+    ) -> Corpus:
+        """Read .jsonl, .csv, .tsv or .parquet (also .gz), or a folder of .txt files; see `from_texts` for the options."""
+        stream = read_documents(path, text, authors, id)
+        return cls._count(stream, sentences, stop_words, min_df, max_df, stem, bigrams, vocabulary)
+
+    @classmethod
+    def _count(
+        cls,
+        stream: Iterator[Document],
+        keep_sentences: bool,
+        stops: str | Iterable[str] | None,
+        min_df: int | float,
+        max_df: int | float,
+        stem: bool | str,
+        bigrams: bool,
+        vocabulary: Sequence[str] | None,
+    ) -> Corpus:
+        skip, root = stop_words(stops), stemmer(stem)
+        place: dict[str, int] = {} if vocabulary is None else {word: v for v, word in enumerate(vocabulary)}
+        grow = vocabulary is None
+        ids: list[str] = []
+        authors: list[tuple[str, ...]] = []
+        kept: list[str] = []
+        rows, home, flat = (
+            array("q", [0]),
+            array("q"),
+            array("i"),
+        )  # ends of sentences (or documents) in `flat`, their documents, words
+        for d, document in enumerate(stream):
+            ids.append(document.id)
+            authors.append(document.authors)
+            parts = split_sentences(document.text) if keep_sentences else [document.text]
+            for part in parts:
+                words = [root(w) if root else w for w in tokenize(part) if w not in skip]
+                if bigrams:
+                    words += [f"{a}_{b}" for a, b in pairwise(words)]
+                if grow:
+                    flat.extend([place.setdefault(w, len(place)) for w in words])
+                else:
+                    flat.extend([place[w] for w in words if w in place])
+                rows.append(len(flat))
+                home.append(d)
+            if keep_sentences:
+                kept.extend(parts)
+        if not ids:
+            raise DataError("expected at least one text, got none; check the path or the collection")
+        S, V = len(home), len(place)
+        pieces = sp.csr_array(
+            (np.ones(len(flat), dtype=np.int64), np.frombuffer(flat, dtype=np.int32).copy(), np.array(rows)), shape=(S, V)
+        )
+        pieces.sum_duplicates()
+        doc = np.array(home, dtype=np.int64)
+        counts = pieces
+        if keep_sentences:
+            counts = sp.csr_array((np.ones(S, dtype=np.int64), (doc, np.arange(S))), shape=(len(ids), S)) @ pieces
+            counts.sort_indices()
+        names = np.array(list(place), dtype=object)
+        if grow:
+            order = _choose(counts, names, min_df, max_df)
+            counts, pieces, names = sp.csr_array(counts[:, order]), sp.csr_array(pieces[:, order]), names[order]
+            counts.sort_indices()
+            pieces.sort_indices()
+        if not keep_sentences:
+            return cls(counts, names, ids, authors)
+        return cls(counts, names, ids, authors, pieces, doc, kept)
+
+    def __len__(self) -> int:
+        return self.counts.shape[0]
+
+    def __repr__(self) -> str:
+        D, V = self.counts.shape
+        return f"Corpus({D:,} documents, {V:,} words, {int(self.counts.sum()):,} tokens)"
+
+
+def _documents(texts: Iterable[Any], authors: Iterable[Any] | None, ids: Iterable[Any] | None) -> Iterator[Document]:
+    """Texts with their authors and ids, one at a time; all three must end together."""
+    end = object()
+    who, names = (repeat(None) if part is None else iter(part) for part in (authors, ids))
+    i = -1
+    for i, text in enumerate(texts):
+        author, name = next(who, end), next(names, end)
+        if author is end or name is end:
+            raise DataError(f"there are more texts than {'authors' if author is end else 'ids'} ({i}); give one for each text")
+        if not isinstance(text, str):
+            raise DataError(f"text {i} is a {type(text).__name__}, expected a string; turn missing texts into ''")
+        yield Document(str(i) if name is None else str(name), text, _names(author))
+    if (authors is not None and next(who, end) is not end) or (ids is not None and next(names, end) is not end):
+        raise DataError(f"there are more authors or ids than texts ({i + 1}); give one for each text")
+
+
+def _names(authors: Any) -> tuple[str, ...]:
+    return (authors,) if isinstance(authors, str) else tuple(authors or ())
+
+
+def _choose(counts: sp.csr_array, names: np.ndarray, min_df: int | float, max_df: int | float) -> np.ndarray:
+    """Columns of the words that stay, in alphabetical order."""
+    D = counts.shape[0]
+    for name, value in (("min_df", min_df), ("max_df", max_df)):
+        if not isinstance(value, int | float | np.number) or value < 0 or (isinstance(value, float) and value > 1):
+            raise ValueError(f"{name} must be a number of documents (whole) or a share of them (0.0 to 1.0), got {value!r}")
+    least = min_df * D if isinstance(min_df, float) else min_df
+    most = max_df * D if isinstance(max_df, float) else max_df
+    frequency = np.bincount(counts.indices, minlength=counts.shape[1])
+    stay = np.flatnonzero((frequency >= least) & (frequency <= most) & (frequency > 0))
+    if not len(stay):
+        raise DataError(
+            f"no word is left: {len(names)} words in {D} documents, none in between min_df={min_df} and max_df={max_df} of them; "
+            "lower min_df, raise max_df, or pass stop_words=None"
+        )
+    return stay[np.argsort(names[stay])]

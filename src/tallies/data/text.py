@@ -1,0 +1,155 @@
+"""From text to tokens and sentences, and from files to texts, one at a time."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tallies.errors import DataError, MissingExtra
+
+WORD = re.compile(r"[^\W\d_](?:[\w'’-]*\w)")  # two characters or more, the first a letter; inner apostrophes and hyphens stay
+SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[^\W\d_a-z])|\n\s*\n")  # an end, a space, and no small letter after it
+
+
+class Document(NamedTuple):
+    """One text as it comes in."""
+
+    id: str
+    text: str
+    authors: tuple[str, ...]
+
+
+def tokenize(text: str) -> list[str]:
+    """Words of a text in small letters.
+
+    >>> tokenize("The state-of-the-art isn't 42, it's x2!")
+    ['the', 'state-of-the-art', "isn't", "it's", 'x2']
+    """
+    return WORD.findall(text.lower().replace("’", "'"))
+
+
+def split_sentences(text: str) -> list[str]:
+    """Sentences of a text, by punctuation followed by a space and a capital letter, or by an empty line.
+
+    >>> split_sentences("It works. Does it? Yes, e.g. here.")
+    ['It works.', 'Does it?', 'Yes, e.g. here.']
+    """
+    return [part.strip() for part in SENTENCE.split(text) if part and part.strip()]
+
+
+def stop_words(which: str | Iterable[str] | None) -> frozenset[str]:
+    """ "english" is scikit-learn's list; any other collection is taken as it is."""
+    if which is None:
+        return frozenset()
+    if which == "english":
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+        return frozenset(ENGLISH_STOP_WORDS)
+    if isinstance(which, str):
+        raise ValueError(f'stop_words must be "english", a collection of words, or None, got {which!r}')
+    return frozenset(which)
+
+
+def stemmer(language: bool | str) -> Callable[[str], str] | None:
+    """A Snowball stemmer with a memory, or None."""
+    if not language:
+        return None
+    try:
+        import snowballstemmer
+    except ImportError as error:
+        raise MissingExtra("snowballstemmer", "text", "Stemming") from error
+    try:
+        stem = snowballstemmer.stemmer("english" if language is True else language).stemWord
+    except KeyError as error:
+        raise ValueError(f"stem must be True or a language of snowballstemmer, got {language!r}") from error
+    known: dict[str, str] = {}
+
+    def remember(word: str) -> str:
+        if word not in known:
+            known[word] = stem(word)
+        return known[word]
+
+    return remember
+
+
+def read_documents(
+    path: str | Path, text: str = "text", authors: str | None = "authors", id: str | None = "id"
+) -> Iterator[Document]:
+    """Documents of a .jsonl, .csv, .tsv or .parquet file (also .gz), or of a folder of .txt files, one at a time.
+
+    `text`, `authors` and `id` name the fields; authors are a list, or a string parted by semicolons. A missing `authors` or
+    `id` field is no error.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"expected texts at {str(path)!r}, but there is nothing")
+    if path.is_dir():
+        files = sorted(p for p in path.rglob("*") if p.suffix == ".txt" or p.name.endswith(".txt.gz"))
+        if not files:
+            raise DataError(f"expected .txt files in the folder {str(path)!r}, but there are none")
+        for file in files:
+            with _open(file) as stream:
+                yield Document(str(file.relative_to(path)), stream.read(), ())
+        return
+    reader = _READERS.get(next((s for s in reversed(path.suffixes) if s != ".gz"), ""))
+    if reader is None:
+        raise DataError(f"expected a .jsonl, .csv, .tsv or .parquet file or a folder of .txt files, got {str(path)!r}; convert it")
+    for number, record in enumerate(reader(path)):
+        if text not in record:
+            raise DataError(
+                f"record {number + 1} of {path} has no field {text!r}, only {sorted(map(str, record))[:8]}; name it with text="
+            )
+        who = record.get(authors) if authors is not None else None
+        if isinstance(who, str):
+            who = [name.strip() for name in who.split(";")]
+        name = record.get(id) if id is not None else None
+        names = tuple(str(a) for a in (who if who is not None else ()) if a)
+        yield Document(str(number if name is None else name), str(record[text] or ""), names)
+
+
+def _open(path: Path) -> Any:
+    raw = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")  # noqa: SIM115  the caller closes it
+    return io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="")
+
+
+def _jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    with _open(path) as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                try:
+                    record = json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise DataError(f"line {number} of {path} is not JSON ({error}); expected one object a line") from error
+                if not isinstance(record, dict):
+                    raise DataError(f"line {number} of {path} is a {type(record).__name__}; expected an object with a text field")
+                yield record
+
+
+def _csv(path: Path) -> Iterator[dict[str, Any]]:
+    csv.field_size_limit(1 << 30)  # texts are longer than the default of 128 kB
+    with _open(path) as stream:
+        yield from csv.DictReader(stream, delimiter="\t" if ".tsv" in path.suffixes else ",")
+
+
+def _parquet(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet", "Reading Parquet") from error
+    for batch in pq.ParquetFile(path).iter_batches(batch_size=1000):
+        yield from batch.to_pylist()
+
+
+_READERS: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {
+    ".jsonl": _jsonl,
+    ".ndjson": _jsonl,
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".parquet": _parquet,
+}

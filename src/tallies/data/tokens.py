@@ -1,0 +1,111 @@
+"""Counts laid out as tokens for the Gibbs sampler of LDA: shuffled documents, word blocks, padded lists."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from tallies.errors import DataError
+from tallies.kernels.lanes import LANES
+
+
+class Tokens(NamedTuple):
+    """A shard of LDA. Documents are in shuffled order; words are numbered block by block, by falling frequency within."""
+
+    words: np.ndarray  # (N,) int32  word of each token, rising within a document
+    cuts: np.ndarray  # (P+1, D)  where block q of document d begins in `words`
+    blocks: np.ndarray  # (P+1,)  where document block p begins
+    rows: np.ndarray  # (D,)  row of each document in the data
+    rank: np.ndarray  # (V,)  number of each column among the words
+    at: np.ndarray  # (V,)  where the list of a word begins
+    room: int  # entries in all word lists
+    topics_at: np.ndarray  # (D+1,)  where the list of a document begins
+    shift: Any  # bits of a topic in an entry of a list; its type is the type of an entry
+    longest: int  # tokens of the longest document of all shards
+    first: int  # documents in the shards before this one
+    total: int  # documents in all shards
+    pieces: int  # number of shards
+
+
+def block_count(n_tokens: int, n_words: int) -> int:
+    """P of the P x P rotation: one below 200,000 tokens, where a sweep takes milliseconds; belongs to the data alone."""
+    blocks = 1 if n_tokens < 200_000 else 4 if n_tokens < 8_000_000 else 8
+    return max(1, min(blocks, n_words))
+
+
+def word_blocks(frequency: np.ndarray, n_blocks: int) -> np.ndarray:
+    """Block of each word, greedy: the next most frequent word goes to the block with the fewest tokens.
+
+    >>> word_blocks(np.array([5, 4, 3, 2]), 2).tolist()
+    [0, 1, 1, 0]
+    """
+    load = [(0, p) for p in range(n_blocks)]
+    block = np.zeros(len(frequency), dtype=np.int64)
+    for v in np.argsort(-frequency, kind="stable"):
+        tokens, p = heapq.heappop(load)
+        block[v] = p
+        heapq.heappush(load, (tokens + int(frequency[v]), p))
+    return block
+
+
+def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.Generator, cuts: list[slice]) -> list[Tokens]:
+    """Shards of the shuffled documents of a count matrix; `base` are counts (words x topics) that the lists hold besides."""
+    n_documents, V = X.shape
+    frequency = np.zeros(V, dtype=np.int64)
+    np.add.at(frequency, X.indices, X.data)
+    P = block_count(int(frequency.sum()) // len(cuts), V)
+    block = word_blocks(frequency, P)
+    order = np.lexsort((-frequency, block))
+    rank = np.empty(V, dtype=np.int32)
+    rank[order] = np.arange(V, dtype=np.int32)
+    # an entry is count << shift | topic: four bytes if the largest count fits, else eight
+    largest = int(frequency.max(initial=0)) + (int(base.data.max()) if base.nnz else 0)
+    shift = int(n_topics).bit_length()  # one number more than topics, for the padding
+    if largest >= 1 << (62 - shift):
+        raise DataError(f"a word occurs {largest} times, too often to be counted beside {n_topics} topics; scale the counts down")
+    entry = np.int32 if largest < 1 << (31 - shift) else np.int64
+    # a new topic is entered before the old one leaves, so there may be one topic more than tokens
+    room = np.minimum(frequency + np.diff(base.indptr) + 1, n_topics)[order]
+    room = -(-room // LANES) * LANES
+    at = np.concatenate([[0], np.cumsum(room)])
+    rows = rng.permutation(n_documents)
+    lengths = np.asarray(X.sum(axis=1)).ravel()
+    longest = int(lengths.max(initial=0))
+    shards = []
+    for cut in cuts:
+        mine = rows[cut]
+        Y = X[mine]
+        Y = sp.csr_array((Y.data, rank[Y.indices], Y.indptr), shape=Y.shape)
+        Y.sort_indices()
+        D = len(mine)
+        cell = np.repeat(np.arange(D), np.diff(Y.indptr)) * P + block[order][Y.indices]
+        tokens = np.bincount(cell, weights=Y.data, minlength=D * P).astype(np.int64)
+        ends = np.concatenate([[0], np.cumsum(tokens)])
+        index = np.int32 if ends[-1] < 2**31 else np.int64
+        places = np.empty((P + 1, D), dtype=index)
+        places[:P] = ends[:-1].reshape(D, P).T
+        places[P] = ends[P::P] if D else 0
+        starts = places[0].astype(np.int64)
+        blocks = np.searchsorted(starts, np.arange(P + 1) * (ends[-1] / P))
+        blocks[-1] = D
+        shards.append(
+            Tokens(
+                words=np.repeat(Y.indices.astype(np.int32, copy=False), Y.data),
+                cuts=places,
+                blocks=blocks.astype(np.int64),
+                rows=mine,
+                rank=rank,
+                at=at[:-1],
+                room=int(at[-1]),
+                topics_at=np.concatenate([[0], np.cumsum(np.minimum(lengths[mine], n_topics) + 1)]).astype(np.int64),
+                shift=entry(shift),
+                longest=longest,
+                first=cut.start,
+                total=n_documents,
+                pieces=len(cuts),
+            )
+        )
+    return shards

@@ -1,0 +1,219 @@
+# mypy: disable-error-code="no-untyped-def,import-untyped"
+"""Sixteen numbers at a time, and threads that meet: the few operations that a compiler does not find by itself in a loop.
+
+Everything is plain LLVM (no instruction of one machine), so it compiles everywhere: sixteen lanes become one AVX-512 register,
+two AVX2 registers or four NEON registers. NumPy twins stand in the tests. Callers keep arrays padded to a multiple of `LANES`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 16
+I1, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
+
+
+class LaneAddresses(ir.instructions.Instruction):
+    """base + index in every lane (llvmlite itself writes only the scalar form of getelementptr)."""
+
+    def __init__(self, parent: Any, base: Any, index: Any, element: Any) -> None:
+        super().__init__(parent, ir.VectorType(base.type, LANES), "getelementptr", [base, index], name="lanes")
+        self.element = element
+
+    def descr(self, buf: list[str]) -> None:
+        """Write the instruction as text."""
+        base, index = self.operands
+        buf.append(f"getelementptr {self.element}, {base.type} {base.get_reference()}, {index.type} {index.get_reference()}\n")
+
+
+class Lanes:
+    """Vector code for one call of an intrinsic: loads, gathers, spreads and sums of sixteen numbers."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any) -> None:
+        self.context, self.builder, self.types = context, builder, signature.args
+
+    def address(self, number: int, array: Any, at: Any = None) -> Any:
+        """Where array[at] is, for the argument of that number."""
+        data = cgutils.create_struct_proxy(self.types[number])(self.context, self.builder, array).data
+        return data if at is None else self.builder.gep(data, [at])
+
+    def element(self, number: int) -> Any:
+        """LLVM type of the elements of an array argument."""
+        return self.context.get_data_type(self.types[number].dtype)
+
+    def load(self, number: int, array: Any, at: Any) -> Any:
+        """array[at:at+16]"""
+        vector = ir.VectorType(self.element(number), LANES)
+        pointer = self.builder.bitcast(self.address(number, array, at), vector.as_pointer())
+        return self.builder.load(pointer, align=self.types[number].dtype.bitwidth // 8, typ=vector)
+
+    def store(self, value: Any, number: int, array: Any, at: Any) -> None:
+        """array[at:at+16] = value"""
+        pointer = self.builder.bitcast(self.address(number, array, at), value.type.as_pointer())
+        self.builder.store(value, pointer, align=self.types[number].dtype.bitwidth // 8)
+
+    def gather(self, number: int, array: Any, index: Any) -> Any:
+        """array[index]"""
+        base, element = self.address(number, array), self.element(number)
+        lanes = LaneAddresses(self.builder.block, base, index, element)
+        self.builder._insert(lanes)
+        vector, mask = ir.VectorType(element, LANES), ir.VectorType(I1, LANES)
+        name = {"float": "f32", "double": "f64"}[str(element)]
+        takes = ir.FunctionType(vector, [lanes.type, I32, mask, vector])
+        function = cgutils.get_or_insert_function(self.builder.module, takes, f"llvm.masked.gather.v{LANES}{name}.v{LANES}p0")
+        every = ir.Constant(mask, [1] * LANES)
+        return self.builder.call(
+            function, [lanes, I32(self.types[number].dtype.bitwidth // 8), every, ir.Constant(vector, ir.Undefined)]
+        )
+
+    def spread(self, value: Any) -> Any:
+        """One number in every lane."""
+        vector = ir.VectorType(value.type, LANES)
+        first = self.builder.insert_element(ir.Constant(vector, ir.Undefined), value, I32(0))
+        return self.builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(I32, LANES), [0] * LANES))
+
+    def cumulate(self, value: Any) -> Any:
+        """Running sums over the lanes: within fours first (cheap shuffles), then fours, eights ... by the total before them."""
+        zero = ir.Constant(value.type, [0.0] * LANES)
+        for span in (1, 2, 4, 8):
+            source = []
+            for i in range(LANES):
+                # span < 4: the lane `span` places before, in the same four; else: the last of the group before, every second group
+                near, far = i - span if i % 4 >= span else None, i // span * span - 1 if i // span % 2 else None
+                before = near if span < 4 else far
+                source.append(i if before is None else LANES + before)  # lanes of (zero, value)
+            shifted = self.builder.shuffle_vector(zero, value, ir.Constant(ir.VectorType(I32, LANES), source))
+            value = self.builder.fadd(value, shifted)
+        return value
+
+    def bits(self, flags: Any) -> Any:
+        """The sixteen flags as the bits of an integer."""
+        return self.builder.zext(self.builder.bitcast(flags, I16), I64)
+
+
+def _weigh(lanes: Lanes, packed: Any, at: Any, mask: Any, shift: Any, f: Any, own: Any, f_own: Any) -> Any:
+    """Running sums of n * f[k] over sixteen entries n << shift | k, and which of them is the own topic.
+
+    The own topic is evaluated as if its token were taken out: n - 1 instead of n and f_own instead of f[own].
+    """
+    builder = lanes.builder
+    entry = lanes.load(0, packed, at)
+    topic = builder.and_(entry, lanes.spread(mask))
+    mine = builder.icmp_signed("==", topic, lanes.spread(own))
+    count = builder.add(builder.lshr(entry, lanes.spread(shift)), builder.sext(mine, entry.type))
+    weight = builder.select(mine, lanes.spread(f_own), lanes.gather(4, f, topic))
+    return lanes.cumulate(builder.fmul(builder.sitofp(count, weight.type), weight)), mine
+
+
+@intrinsic
+def accumulate(typing, packed, at, mask, shift, f, own, f_own, sums, j, carry):
+    """sums[j:j+16] = carry + running sums of the weights of packed[at:at+16], see `_weigh`; returns the last of them."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        packed, at, mask, shift, f, own, f_own, sums, j, carry = args
+        lanes = Lanes(context, builder, signature)
+        total = builder.fadd(_weigh(lanes, packed, at, mask, shift, f, own, f_own)[0], lanes.spread(carry))
+        lanes.store(total, 7, sums, j)
+        return builder.extract_element(total, I32(LANES - 1))
+
+    entry = packed.dtype
+    return f.dtype(packed, types.intp, entry, entry, f, entry, f.dtype, sums, types.intp, f.dtype), code
+
+
+def _drawing(n_chunks: int) -> Any:
+    """The intrinsic that draws from lists of at most 16 n_chunks entries, see `draw_16`."""
+
+    @intrinsic
+    def draw(typing, packed, at, mask, shift, f, own, f_own, u, u_rest):
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            packed, at, mask, shift, f, own, f_own, u, u_rest = args
+            lanes = Lanes(context, builder, signature)
+            last = ir.Constant(ir.VectorType(I32, LANES), [LANES - 1] * LANES)
+            parts, bits, total = [], I64(0), None
+            for c in range(n_chunks):
+                sums, mine = _weigh(lanes, packed, builder.add(at, I64(c * LANES)), mask, shift, f, own, f_own)
+                sums = sums if total is None else builder.fadd(sums, total)
+                total = builder.shuffle_vector(sums, sums, last)
+                parts.append(sums)
+                bits = builder.or_(bits, builder.shl(lanes.bits(mine), I64(c * LANES)))
+            scaled = builder.fmul(total, lanes.spread(u), flags=("contract",))
+            target = builder.fadd(scaled, lanes.spread(u_rest), flags=("contract",))
+            below = I64(0)
+            for sums in parts:
+                below = builder.add(below, builder.ctpop(lanes.bits(builder.fcmp_ordered("<=", sums, target))))
+            scalars = [builder.extract_element(total, I32(0)), builder.extract_element(target, I32(0)), below, bits]
+            return context.make_tuple(builder, signature.return_type, scalars)
+
+        entry, real = packed.dtype, f.dtype
+        out = types.Tuple([real, real, types.intp, types.intp])
+        return out(packed, types.intp, entry, entry, f, entry, real, real, real), code
+
+    return draw
+
+
+# One draw from a list of at most 16, 32 or 48 entries without leaving the registers: (packed, at, mask, shift, f, own, f_own, u,
+# u_rest) -> the total t of the weights (see `_weigh`), the target u t + u_rest, how many running sums are <= target, and the bits
+# that say where the own topic is.
+draw_16, draw_32, draw_48 = _drawing(1), _drawing(2), _drawing(3)
+
+
+@intrinsic
+def count_below(typing, sums, j, bound):
+    """How many of sums[j:j+16] are <= bound."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        sums, j, bound = args
+        lanes = Lanes(context, builder, signature)
+        flags = builder.fcmp_ordered("<=", lanes.load(0, sums, j), lanes.spread(bound))
+        return builder.ctpop(lanes.bits(flags))
+
+    return types.intp(sums, types.intp, sums.dtype), code
+
+
+@intrinsic
+def find_topic(typing, packed, at, mask, own):
+    """Bits that say which of packed[at:at+16] belong to topic `own`."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        packed, at, mask, own = args
+        lanes = Lanes(context, builder, signature)
+        topic = builder.and_(lanes.load(0, packed, at), lanes.spread(mask))
+        return lanes.bits(builder.icmp_signed("==", topic, lanes.spread(own)))
+
+    return types.intp(packed, types.intp, packed.dtype, packed.dtype), code
+
+
+@intrinsic
+def lowest_bit(typing, bits):
+    """Place of the lowest bit that is set."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], I1(1))
+
+    return types.intp(types.intp), code
+
+
+@intrinsic
+def atomic_add(typing, array, at, step):
+    """Add to array[at] so that no other thread comes between; returns the value before."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array, at, step = args
+        return builder.atomic_rmw("add", Lanes(context, builder, signature).address(0, array, at), step, "seq_cst")
+
+    return types.int64(array, types.intp, types.int64), code
+
+
+@intrinsic
+def atomic_load(typing, array, at):
+    """Read array[at] as other threads left it."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load_atomic(Lanes(context, builder, signature).address(0, *args), "seq_cst", 8, typ=I64)
+
+    return types.int64(array, types.intp), code

@@ -1,0 +1,333 @@
+# what numba compiles through intrinsics has no Python types
+# mypy: ignore-errors
+"""Collapsed Gibbs sweeps for LDA on packed word lists, with the rotation of blocks over threads inside compiled code.
+
+A word list holds one entry n << shift | k for every topic k that has n > 0 tokens of the word; a document list the same for the
+document. 1 << shift exceeds the number of topics, and word lists are padded to a multiple of LANES with the entry "no token of
+topic (1 << shift) - 1", which no token ever has; f has a place for it. z is -1 for a token that has no topic yet.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from numba import njit, types
+
+from tallies.kernels.lanes import (
+    LANES,
+    accumulate,
+    atomic_add,
+    atomic_load,
+    count_below,
+    draw_16,
+    draw_32,
+    draw_48,
+    find_topic,
+    lowest_bit,
+)
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+SPINS = 4000  # looks at the flag before a waiting thread lets others have the processor: about 10 microseconds
+_sleep = types.ExternalFunction("Sleep" if sys.platform == "win32" else "usleep", types.int32(types.uint32))
+JIT = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
+
+
+@njit(**JIT)
+def mix(x):
+    """Output function of splitmix64: neighbouring counters give unrelated numbers."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@njit(**JIT)
+def evaluate(lists, at, size, mask, shift, f, own, f_own, sums):
+    """Running sums of the sparse part n_kw * f_k of the conditional over one word list; returns the total."""
+    total = f.dtype.type(0)
+    for j in range(0, size, LANES):
+        total = accumulate(lists, at + j, mask, shift, f, own, f_own, sums, j, total)
+    return total
+
+
+@njit(**JIT)
+def smooth_draw(f, K, own, f_own, rest):
+    """Topic drawn from the smooth part: the first whose running sum of f, own topic patched, exceeds `rest`."""
+    k = 0
+    while k + LANES < K:
+        block = 0.0
+        for j in range(LANES):
+            block += f[k + j]
+        if k <= own < k + LANES:
+            block += f_own - f[own]
+        if rest < block:
+            break
+        rest -= block
+        k += LANES
+    last = 0
+    for j in range(k, K):
+        weight = f_own if j == own else f[j]
+        if weight > 0:
+            last = j
+            rest -= weight
+            if rest < 0:
+                break
+    return last
+
+
+@njit(**JIT)
+def seek(lists, at, size, mask, own):
+    """Place of a topic in a word list, or -1."""
+    for j in range(0, size, LANES):
+        bits = find_topic(lists, at + j, mask, own)
+        if bits:
+            return j + lowest_bit(bits)
+    return -1
+
+
+@njit(**JIT)
+def sample_cell(
+    words,
+    z,
+    starts,
+    stops,
+    lo,
+    hi,
+    topics,
+    topics_at,
+    n_topics,
+    lists,
+    at,
+    size,
+    n_k,
+    alpha,
+    beta,
+    v_beta,
+    shift,
+    f,
+    without,
+    inverse,
+    n_d,
+    sums,
+    touched,
+    key,
+):
+    """Resample the tokens starts[d]:stops[d] of documents lo:hi against word lists that no other thread uses."""
+    real, entry_type = f.dtype.type, lists.dtype.type
+    one = entry_type(1)
+    step = one << shift
+    mask = step - one
+    ground = 0.0  # sum of f over all topics of a document without tokens
+    for k in range(len(n_k)):
+        inverse[k] = 1.0 / (n_k[k] + v_beta)
+        without[k] = 1.0 / (n_k[k] - 1 + v_beta)
+        f[k] = alpha[k] * inverse[k]
+        ground += np.float64(alpha[k]) * inverse[k]
+    for d in range(lo, hi):
+        begin, end = starts[d], stops[d]
+        if begin == end:
+            continue
+        first, n_touched = np.int64(topics_at[d]), np.int64(n_topics[d])
+        extra = 0.0  # what the tokens of the document add to the sum
+        for j in range(n_touched):
+            entry = topics[np.uintp(first + j)]
+            k = np.uintp(entry & mask)
+            n = entry >> shift
+            touched[j] = k
+            n_d[k] = n
+            f[k] = (real(n) + alpha[k]) * inverse[k]
+            extra += n * np.float64(inverse[k])
+        w_next = np.uintp(words[np.uintp(begin)])
+        z_next = z[np.uintp(begin)]
+        start_next = np.int64(at[w_next])
+        for i in range(begin, end):
+            w, z_i, start = w_next, z_next, start_next
+            own = np.uintp(z_i)
+            length = np.int64(size[w])
+            following = np.uintp(min(i + 1, end - 1))
+            w_next = np.uintp(words[following])
+            z_next = z[following]
+            start_next = np.int64(at[w_next])
+            key += GOLDEN
+            u = real(mix(key) >> np.uint64(40)) * real(2.0**-24)
+            f_own = real(0)
+            s = ground + extra
+            if z_i >= 0:
+                f_own = (real(n_d[own] - 1) + alpha[own]) * without[own]
+                s += np.float64(f_own) - f[own]
+            u_rest = u * real(beta * s)
+            mine = entry_type(z_i)
+            if length <= LANES:
+                sparse, target, place, bits = draw_16(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+            elif length <= 2 * LANES:
+                sparse, target, place, bits = draw_32(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+            elif length <= 3 * LANES:
+                sparse, target, place, bits = draw_48(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+            else:
+                bits = np.int64(0)
+                sparse = evaluate(lists, start, length, mask, shift, f, mine, f_own, sums)
+                target = u * sparse + u_rest
+                place = 0
+                for j in range(0, length, LANES):
+                    place += count_below(sums, j, target)
+            if target < sparse:
+                place = min(place, length - 1)
+                if (bits >> place) & 1:  # the own topic: known without a look into the list
+                    continue
+                new = np.uintp(lists[np.uintp(start + place)] & mask)
+                if new == own:
+                    continue
+                lists[np.uintp(start + place)] += step
+            else:
+                new = np.uintp(smooth_draw(f, len(n_k), np.int64(z_i), f_own, (target - sparse) / beta))
+                if new == own:
+                    continue
+                place = seek(lists, start, length, mask, entry_type(new))
+                if place < 0:
+                    lists[np.uintp(start + length)] = step | entry_type(new)
+                    length += 1
+                    size[w] = length
+                else:
+                    lists[np.uintp(start + place)] += step
+            if z_i >= 0:
+                if bits:
+                    here = np.uintp(start + lowest_bit(bits))
+                else:
+                    here = np.uintp(start + seek(lists, start, length, mask, entry_type(own)))
+                last = np.uintp(start + length - 1)
+                left = lists[here] - step
+                gone = left < step  # the last token of the topic: the last entry takes its place
+                lists[here] = lists[last] if gone else left
+                lists[last] = mask if gone else lists[last]
+                size[w] = length - gone
+                before = np.float64(inverse[own])
+                n, total = n_d[own] - 1, n_k[own] - 1
+                n_d[own], n_k[own] = n, total
+                inverse[own] = without[own]
+                without[own] = 1.0 / (total - 1 + v_beta)
+                ground += alpha[own] * (inverse[own] - before)
+                extra += n * np.float64(inverse[own]) - (n + 1) * before
+                f[own] = f_own
+            z[np.uintp(i)] = new
+            n, total = n_d[new] + 1, n_k[new] + 1
+            touched[np.uintp(n_touched)] = new
+            n_touched += n == 1
+            before = np.float64(inverse[new])
+            n_d[new], n_k[new] = n, total
+            without[new] = inverse[new]
+            inverse[new] = 1.0 / (total + v_beta)
+            ground += alpha[new] * (inverse[new] - before)
+            extra += n * np.float64(inverse[new]) - (n - 1) * before
+            f[new] = (real(n) + alpha[new]) * inverse[new]
+        kept = 0
+        for j in range(n_touched):
+            k = np.uintp(touched[j])
+            n = n_d[k]
+            topics[np.uintp(first + kept)] = n << shift | touched[j]
+            kept += n > 0
+            n_d[k] = 0
+            f[k] = alpha[k] * inverse[k]
+        n_topics[d] = kept
+
+
+@njit(**JIT)
+def meet(signals, n_threads):
+    """True for the last thread to arrive, who must call `release`; the others wait for that and get False."""
+    turn = atomic_load(signals, 1)
+    if atomic_add(signals, 0, 1) == n_threads - 1:
+        return True
+    looks = 0
+    while atomic_load(signals, 1) == turn:
+        looks += 1
+        if looks > SPINS:
+            _sleep(np.uint32(30 if sys.platform != "win32" else 0))
+    return False
+
+
+@njit(**JIT)
+def release(signals):
+    """Let the waiting threads go on, with all tickets back in the box."""
+    signals[0] = 0
+    signals[2] = 0
+    atomic_add(signals, 1, 1)
+
+
+@njit(**JIT)
+def rotate(
+    words,
+    z,
+    cuts,
+    blocks,
+    stops,
+    topics,
+    topics_at,
+    n_topics,
+    lists,
+    at,
+    size,
+    n_k,
+    private,
+    alpha,
+    beta,
+    v_beta,
+    shift,
+    f,
+    without,
+    inverse,
+    n_d,
+    sums,
+    touched,
+    seed,
+    n_sweeps,
+    n_threads,
+    signals,
+):
+    """n_sweeps sweeps by one of n_threads equal workers: in round r document block p works on word block (p + r) mod P.
+
+    A cell starts from the topic totals at the end of the round before and changes only its own rows and columns, so which
+    worker takes it, and when, changes nothing.
+    """
+    n_blocks = len(blocks) - 1
+    for r in range(n_blocks * n_sweeps):
+        while True:
+            p = atomic_add(signals, 2, 1)
+            if p >= n_blocks:
+                break
+            q = (p + r) % n_blocks
+            for k in range(len(n_k)):
+                private[p, k] = n_k[k]
+            key = mix(np.uint64(seed) + GOLDEN * np.uint64(1 + r * n_blocks + p))
+            sample_cell(
+                words,
+                z,
+                cuts[q],
+                cuts[q + 1],
+                blocks[p],
+                stops[p],
+                topics,
+                topics_at,
+                n_topics,
+                lists,
+                at,
+                size,
+                private[p],
+                alpha,
+                beta,
+                v_beta,
+                shift,
+                f,
+                without,
+                inverse,
+                n_d,
+                sums,
+                touched,
+                key,
+            )
+        if meet(signals, n_threads):
+            for k in range(len(n_k)):
+                total = n_k[k]
+                change = 0
+                for p in range(n_blocks):
+                    change += private[p, k] - total
+                n_k[k] = total + change
+            release(signals)

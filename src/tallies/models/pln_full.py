@@ -1,0 +1,383 @@
+"""The variational fit of a PLN whose covariance is full, diagonal, spherical or given: the five verbs and their tables.
+
+With q_i = N(M_i, diag S2_i), row weights v_i, N = sum v_i, R = M - X B and A = exp(O + M + S2/2), the bound is
+
+    J = sum_i v_i [Y(O + M) - A - log Y! + (log S2 + 1)/2] - (N log|Sigma| + tr Omega (R'vR + diag sum v S2)) / 2     (eq. 1)
+
+B = (X'vX)^-1 X'vM and Sigma = (R'vR + diag sum v S2) / N are its maximum given the rows, so they are profiled out. S2 is
+eliminated through p scalars w_j, of which S2_ij is the root of
+
+    S2_ij (w_j + A_ij) = 1                                                                                            (eq. 2)
+
+(at the optimum w_j = Omega_jj). What is left, F(M, log w) = -J, is smooth and unconstrained; with u = S2^2 / (1 + S2^2 A/2)
+
+    dF/dM = v (R Omega + A - Y + (w - Omega_jj) u A / 2),       dF/dlog w = w (w - Omega_jj) sum_i v u / 2            (eq. 3)
+
+F is minimised by preconditioned L-BFGS. M and the pairs stay with their shard (`models.lbfgs`), so an iteration takes two sweeps:
+one tries a step and adds up R'vR, one takes the gradient and adds up the dot products. A trial that does not lower F
+is tried again, shorter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from tallies.kernels import pln_plain
+from tallies.models import lbfgs
+from tallies.models.pln_records import FullLatents, FullParams, FullTally, Shard, Survey
+
+MEMORY = 5  # pairs kept by L-BFGS
+START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
+STARTS = 3  # sweeps of the diagonal model before the first gradient
+REACH_M, REACH_W = 3.0, 1.0  # longest step of one mean and of one log w: beyond e^3 the exponential is not a parabola
+SMALL = 10_000  # counts below which NumPy ends before a compiler would have begun
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """The verbs. `kind` is "full", "diagonal", "spherical" or "given"; with `B` given too, only the rows are fitted."""
+
+    kind: str = "full"
+    Sigma: np.ndarray | None = None  # of kind "given"
+    B: np.ndarray | None = None  # fixed coefficients: the projection of new rows
+    w: np.ndarray | None = None  # of a former fit, to go on from
+    single: bool = False  # begin in single precision
+    tol: float = 5e-8  # stop when five steps together gain less than this part of the bound
+
+    def survey(self, shard: Shard) -> Survey:
+        vX = shard.v[:, None] * shard.X
+        return Survey(
+            shard.v.sum(),
+            shard.v @ shard.Y,
+            shard.v @ np.exp(shard.O),
+            shard.X.T @ vX,
+            _in_place(shard, _root(shard, shard.X)) if self._wide(shard) else None,
+        )
+
+    def init(self, survey: Survey, rng: np.random.Generator) -> FullParams:
+        p, d = len(survey.n_j), len(survey.XvX)
+        mean = np.log(np.maximum(survey.n_j, 0.5) / np.maximum(survey.e_j, 1e-300))
+        B = self.B if self.B is not None else np.zeros((d, p))
+        Omega, logdet, omega = (np.zeros(0), 0.0, np.ones(p)) if self.Sigma is None else _invert(self.Sigma)
+        w = self.w if self.w is not None else np.array(omega)
+        nothing = np.zeros(p)
+        pairs = np.zeros((MEMORY, p))
+        here = lbfgs.Direction(0.0, np.zeros(MEMORY), np.zeros(MEMORY))
+        return FullParams(
+            START,
+            B,
+            Omega,
+            omega,
+            float(logdet),
+            w,
+            w,
+            np.inf,
+            (),
+            0.0,
+            0.0,
+            False,
+            self.single,
+            True,
+            here,
+            nothing,
+            mean,
+            pairs,
+            pairs,
+            (),
+            -1,
+            nothing,
+            0 if self.w is None else STARTS - 1,
+            False,
+            False,
+            survey.XvX,
+            float(survey.weight),
+            survey.rootX,
+        )
+
+    def settle(self, shard: Shard, params: FullParams, rng: np.random.Generator) -> FullLatents:
+        if shard.M is not None:
+            M = np.array(shard.M)
+        elif self.B is not None:
+            M = shard.X @ self.B
+        else:
+            mean = params.g_w  # the log of the mean rate travels in an unused place
+            M = mean + np.log((shard.Y + 1) / (np.exp(np.minimum(shard.O + mean, 60.0)) + 1))
+        # single precision where there is much of it; the pairs stay so, since directions need few digits
+        kind = np.float32 if self.single else np.float64
+        M = M.astype(kind)
+        rest = [np.zeros(M.shape, dtype=kind) for _ in range(4)]
+        pairs = [np.zeros((MEMORY, *M.shape), dtype=kind) for _ in range(2)]
+        copies = [shard.Y.astype(kind), np.maximum(shard.O, -200.0).astype(kind)] if self.single else [None, None]
+        return FullLatents(M, np.full_like(M, 0.1), M.copy(), np.full_like(M, 0.1), *rest, *pairs, *copies)
+
+    def sweep(
+        self, shard: Shard, latents: FullLatents, params: FullParams, rng: np.random.Generator
+    ) -> tuple[FullTally, FullLatents]:
+        if params.phase == GRADIENT:
+            return self._gradient(shard, latents, params)
+        z = latents if params.single or latents.counts is None else _double(latents)
+        loops, Y, O = _loops(shard, z)
+        slope = 0.0
+        if params.phase == START:
+            if params.tries and shard.M is None:
+                _approach(shard.X, Y, O, z, params)
+            np.copyto(z.M_trial, z.M)
+        else:
+            if params.fresh:
+                slope = _aim(z, params.toward)
+            np.add(z.M, z.d.dtype.type(params.step) * z.d, out=z.M_trial)
+        np.copyto(z.S2_trial, z.S2)
+        fit, s2 = loops.trial(z.M_trial, O, Y, shard.v, params.w_trial, z.S2_trial, z.A, 1e-2 if params.rough else 1e-4)
+        R = _residuals(z.M_trial, shard, params)  # sqrt(v) (M - X B)
+        P = _root(shard, shard.X).T.astype(R.dtype) @ R
+        if params.phase == START or self.kind in ("diagonal", "spherical"):
+            G = np.einsum("ij,ij->j", R, R)
+        else:
+            G = _in_place(shard, R) if self._wide(shard) else R.T @ R
+        return FullTally(fit - shard.constant, slope, P.astype(np.float64), G.astype(np.float64), s2, None, None), z
+
+    def _gradient(self, shard: Shard, z: FullLatents, params: FullParams) -> tuple[FullTally, FullLatents]:
+        """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
+        if params.Omega.shape[0] == shard.rows and self._wide(shard):
+            pull = (params.Omega[shard.start : shard.start + len(shard.Y)] / np.sqrt(shard.v)[:, None]).astype(z.A.dtype)
+        else:
+            R = _residuals(z.M_trial, shard._replace(v=None), params)
+            pull = R * params.Omega if params.Omega.ndim == 1 else R @ params.Omega.astype(R.dtype)
+        g, (loops, Y, _) = np.empty_like(z.g), _loops(shard, z)
+        T = loops.slopes(pull, z.A, Y, shard.v, z.S2_trial, params.w, params.omega, g, z.D)
+        if params.slot >= 0:
+            z.S[params.slot] = z.M_trial - z.M
+            z.Y[params.slot] = g - z.g
+        M, S2, M_trial, S2_trial = z.M_trial, z.S2_trial, z.M, z.S2
+        table = None
+        for b in pln_plain.blocks(*M.shape):
+            part = lbfgs.dots(z.S[:, b], z.Y[:, b], g[b].astype(z.S.dtype), z.D[b])
+            table = part if table is None else lbfgs.Dots(*(x + y for x, y in zip(table, part, strict=True)))
+        return FullTally(0.0, 0.0, None, None, None, T, table), z._replace(M=M, S2=S2, M_trial=M_trial, S2_trial=S2_trial, g=g)
+
+    def update(self, params: FullParams, tally: FullTally, rng: np.random.Generator) -> FullParams:
+        if params.phase == GRADIENT:
+            return self._aim(params, tally)
+        return self._begin(params, tally) if params.phase == START else self._judge(params, tally)
+
+    def _begin(self, params: FullParams, tally: FullTally) -> FullParams:
+        """A sweep of the diagonal model: regression and variances; after the last one, go on with the model itself."""
+        move = self._regress(params, tally)
+        B = params.B + move
+        spread = (tally.G - np.einsum("dj,dj->j", tally.P, move) + tally.s2) / params.weight
+        last = params.tries + 1 == STARTS
+        params = params._replace(B=B, tries=0 if last else params.tries + 1, phase=TRIAL if last else START)
+        if self.Sigma is None:
+            omega = 1.0 / (spread + (0.1 if params.tries == 1 else 1e-8))
+            params = params._replace(omega=omega)
+            if self.w is None:
+                params = params._replace(w=omega, w_trial=omega)
+        return params
+
+    def _judge(self, params: FullParams, tally: FullTally) -> FullParams:
+        """Accept the trial point if F fell enough, else shorten the step, then forget the pairs, then stop."""
+        slope = params.g_w @ params.d_w + tally.slope if params.fresh else params.slope
+        params = params._replace(slope=slope, fresh=False)
+        model = self._maximise(params, tally)
+        first = not np.isfinite(params.F)
+        noise = 1e-13 * abs(params.F) if not first else 0.0  # rounding of the sums
+        if model is not None and (first or (slope < 0 and params.F + 1e-4 * params.step * slope + noise >= model.F)):
+            path = (*params.path[-5:], model.F)
+            met = len(path) == 6 and path[0] - path[-1] < self.tol * abs(path[-1])
+            params = params._replace(rough=params.rough and (len(path) == 1 or path[-2] - path[-1] > 1e-5 * abs(path[-1])))
+            if params.single and len(path) > 1 and path[-2] - path[-1] < 1e-6 * abs(path[-1]):
+                return params._replace(single=False, F=np.inf, path=())  # the same step again, in double precision
+            return params._replace(
+                phase=GRADIENT,
+                B=model.B,
+                Omega=model.Omega,
+                omega=model.omega,
+                F=model.F,
+                path=path,
+                met=met,
+                w=params.w_trial,
+                slot=_free(params.order) if params.step else -1,
+                tries=0,
+            )
+        if params.single and (slope >= 0 or params.tries >= 2):
+            return params._replace(single=False, F=np.inf, path=(), step=0.0, w_trial=params.w)
+        if slope >= 0 or params.tries >= 8:
+            if params.order:
+                return self._direct(params._replace(order=(), tries=0), None)
+            if slope >= 0 or params.tries >= 30:  # no descent along -Dg: the end that rounding allows
+                return params._replace(met=abs(slope) < 1e-6 * abs(params.F), stuck=True)
+        step = lbfgs.backtrack(params.step, slope, np.inf if model is None else model.F - params.F)
+        return params._replace(step=step, w_trial=params.w * np.exp(step * params.d_w), tries=params.tries + 1)
+
+    def _aim(self, params: FullParams, tally: FullTally) -> FullParams:
+        """The gradient of log w, its pair, and the next direction."""
+        w, omega, T = params.w, params.omega, tally.T
+        given = self.Sigma is not None
+        g_w = np.zeros_like(w) if given else 0.5 * w * (w - omega) * T  # eq. 3
+        D_w = 2.0 / (w * w * T * np.maximum(1 - w * w * T / params.weight, 0.05))
+        S_w, Y_w, order, slot = params.S_w, params.Y_w, params.order, params.slot
+        if slot >= 0:
+            S_w, Y_w = S_w.copy(), Y_w.copy()
+            S_w[slot], Y_w[slot] = params.step * params.d_w, g_w - params.g_w
+            order = tuple(k for k in order if k != slot)
+        table = lbfgs.Dots(*(x + y for x, y in zip(tally.table, lbfgs.dots(S_w, Y_w, g_w, D_w), strict=True)))
+        if slot >= 0 and table.sy[slot, slot] > 1e-8 * table.yDy[slot, slot]:  # a pair without curvature says nothing
+            order = (*order, slot)
+        return self._direct(params._replace(g_w=g_w, D_w=D_w, S_w=S_w, Y_w=Y_w, order=order), table)
+
+    def _direct(self, params: FullParams, table: lbfgs.Dots | None) -> FullParams:
+        toward = lbfgs.direction(table, list(params.order)) if table else lbfgs.Direction(1.0, *np.zeros((2, MEMORY)))
+        d_w = -(params.D_w * (toward.scale_g * params.g_w + toward.of_y @ params.Y_w) + toward.of_s @ params.S_w)
+        d_w = np.clip(d_w, -REACH_W, REACH_W)
+        if self.Sigma is not None:
+            d_w = np.zeros_like(d_w)
+        return params._replace(phase=TRIAL, fresh=True, step=1.0, toward=toward, d_w=d_w, w_trial=params.w * np.exp(d_w), tries=0)
+
+    def _maximise(self, params: FullParams, tally: FullTally) -> Any:
+        """B, Sigma and F of eq. 1 at the trial point; None where the covariance is not finite or not positive."""
+        N, p = params.weight, len(tally.s2)
+        if not np.isfinite(tally.fit):
+            return None
+        move = self._regress(params, tally)
+        B, G, misfit = params.B + move, tally.G, 0.0
+        if self.kind in ("diagonal", "spherical"):
+            spread = (G - np.einsum("dj,dj->j", tally.P, move) + tally.s2) / N
+            if self.kind == "spherical":
+                spread = np.full(p, spread.mean())
+            inverse = 1.0 / spread, np.log(spread).sum(), 1.0 / spread
+        elif self.kind == "given":
+            inverse = params.Omega, params.logdet, params.omega
+            misfit = np.sum(params.Omega * (G - tally.P.T @ move)) + params.omega @ tally.s2 - N * p
+        elif params.rootX is not None:
+            inverse = _invert_wide(G - params.rootX @ move, tally.s2, N, params.single)
+        else:
+            G = G - tally.P.T @ move
+            G[np.diag_indices(p)] += tally.s2
+            inverse = _invert(G / N)
+        if inverse is None:
+            return None
+        Omega, logdet, omega = inverse
+        F = -tally.fit + 0.5 * (N * logdet + misfit)
+        return Point(B, Omega, omega, float(F)) if np.isfinite(F) else None
+
+    def _regress(self, params: FullParams, tally: FullTally) -> np.ndarray:
+        """How B moves: the regression of the residuals, nothing where B is fixed."""
+        return np.zeros_like(tally.P) if self.B is not None else np.linalg.solve(params.XvX, tally.P)
+
+    def _wide(self, shard: Shard) -> bool:
+        return self.kind == "full" and shard.rows < shard.Y.shape[1]
+
+    def objective(self, tally: FullTally, before: FullParams, after: FullParams) -> float:
+        return -after.F if np.isfinite(after.F) else np.nan  # no value yet
+
+    def done(self, params: FullParams) -> bool:
+        return params.met or params.stuck
+
+
+class Point(NamedTuple):
+    """Model parameters at a trial point."""
+
+    B: np.ndarray
+    Omega: np.ndarray
+    omega: np.ndarray
+    F: float
+
+
+def _root(shard: Shard, rows: np.ndarray) -> np.ndarray:
+    """Rows times the square root of their weights."""
+    return rows if shard.v is None or shard.even else np.sqrt(shard.v)[:, None] * rows
+
+
+def _residuals(M: np.ndarray, shard: Shard, params: FullParams) -> np.ndarray:
+    """sqrt(v) (M - X B), in the precision of M."""
+    R, X, B = np.empty_like(M), shard.X.astype(M.dtype), params.B.astype(M.dtype)
+    for b in pln_plain.blocks(*M.shape):
+        np.subtract(M[b], X[b] @ B, out=R[b])
+    return _root(shard, R)
+
+
+def _in_place(shard: Shard, rows: np.ndarray) -> np.ndarray:
+    """The rows of a shard among zeros for all others, so that adding shards puts them together."""
+    out = np.zeros((shard.rows, rows.shape[1]))
+    out[shard.start : shard.start + len(rows)] = rows
+    return out
+
+
+def _loops(shard: Shard, z: FullLatents) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The loops to use, and counts and offsets in their precision: compiled ones for large shards, NumPy for small ones."""
+    if z.counts is not None:
+        from tallies.kernels import pln_single
+
+        return pln_single, z.counts, z.offsets  # type: ignore[return-value]
+    if shard.Y.size < SMALL:
+        return pln_plain, shard.Y, shard.O
+    from tallies.kernels import pln
+
+    return pln, shard.Y, shard.O
+
+
+def _double(z: FullLatents) -> FullLatents:
+    """The same point in double precision."""
+    point = {k: getattr(z, k).astype(np.float64) for k in ("M", "S2", "M_trial", "S2_trial", "A", "g")}
+    return z._replace(**point, counts=None, offsets=None)
+
+
+def _free(order: tuple[int, ...]) -> int:
+    """A slot not in use, else that of the oldest pair."""
+    unused = [k for k in range(MEMORY) if k not in order]
+    return unused[0] if unused else order[0]
+
+
+def _aim(z: FullLatents, toward: lbfgs.Direction) -> float:
+    """Write the direction of eq. 1 of `models.lbfgs` into z.d, clipped entry by entry, and return its slope."""
+    slope = 0.0
+    m = len(z.S)
+    of_y, of_s = toward.of_y.astype(z.S.dtype), toward.of_s.astype(z.S.dtype)
+    for b in pln_plain.blocks(*z.M.shape):
+        d = toward.scale_g * z.g[b]
+        d += (of_y @ z.Y[:, b].reshape(m, -1)).reshape(d.shape)
+        d *= z.D[b]
+        d += (of_s @ z.S[:, b].reshape(m, -1)).reshape(d.shape)
+        np.clip(-d, -REACH_M, REACH_M, out=d)
+        slope += np.vdot(z.g[b], d)
+        z.d[b] = d
+    return float(slope)
+
+
+def _approach(X: np.ndarray, Y: np.ndarray, O: np.ndarray, z: FullLatents, params: FullParams) -> None:
+    """One Newton step of every mean under the diagonal model."""
+    omega = params.omega.astype(z.M.dtype)
+    for b in pln_plain.blocks(*z.M.shape):
+        A = np.exp(np.minimum(O[b] + z.M[b] + z.S2[b] / 2, pln_plain.TOP))
+        g = A - Y[b] + omega * (z.M[b] - (X[b] @ params.B).astype(z.M.dtype))
+        z.M[b] -= np.clip(g / (A + omega), -1.0, 1.0)
+
+
+def _invert(Sigma: np.ndarray) -> Any:
+    """Inverse, log determinant and diagonal of the inverse; None where Sigma is not positive definite."""
+    factor, bad = linalg.lapack.dpotrf(Sigma.T, lower=0, clean=1)  # transposed: as LAPACK stores it, without a copy
+    if bad or not np.isfinite(factor[0, 0]):
+        return None
+    logdet = 2 * np.log(factor.diagonal()).sum()
+    half, bad = linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
+    omega = half.diagonal().copy()
+    Omega = half + half.T
+    Omega[np.diag_indices(len(omega))] = omega
+    return Omega, logdet, omega
+
+
+def _invert_wide(R: np.ndarray, E: np.ndarray, N: float, single: bool) -> Any:
+    """R Omega, log|Sigma| and the diagonal of Omega for Sigma = (R'R + diag E)/N, through an n by n matrix."""
+    Z = (R / np.sqrt(E)).astype(np.float32 if single else np.float64)
+    K = (Z @ Z.T).astype(np.float64)
+    K[np.diag_indices(len(K))] += 1.0
+    inverse = _invert(K)
+    if inverse is None:
+        return None
+    KZ = inverse[0].astype(Z.dtype) @ Z
+    omega = N / E * np.maximum(1.0 - np.einsum("ij,ij->j", Z, KZ), 1e-12)
+    return KZ * (N / np.sqrt(E)), inverse[1] + np.log(E).sum() - len(E) * np.log(N), omega

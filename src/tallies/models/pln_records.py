@@ -1,0 +1,93 @@
+"""Records of the PLN solvers with p by p covariances (`pln_full`); shards and surveys serve all of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Shard(NamedTuple):
+    """Some rows of the data."""
+
+    Y: np.ndarray  # counts, 0 where missing                        (n, p)
+    O: np.ndarray  # offsets, -1e4 where the count is missing       (n, p)
+    X: np.ndarray  # design                                         (n, d)
+    v: Any  # row weights                                    (n,)
+    even: bool  # all weights are 1
+    start: int  # place of the first row among all rows
+    rows: int  # number of rows of all shards
+    constant: float  # sum of v log Y!
+    M: np.ndarray | None = None  # means to begin with              (n, p)
+
+
+class Survey(NamedTuple):
+    """Sums of the raw data."""
+
+    weight: float  # N
+    n_j: np.ndarray  # sum of v Y                                   (p,)
+    e_j: np.ndarray  # sum of v exp(O)                              (p,)
+    XvX: np.ndarray  # X'vX                                         (d, d)
+    rootX: np.ndarray | None  # sqrt(v) X, kept where p > n         (n, d)
+
+
+class FullParams(NamedTuple):
+    """The small global state: model parameters, the trial point's global part, and the state of the line search."""
+
+    phase: int  # START, TRIAL or GRADIENT
+    B: np.ndarray  # coefficients                                   (d, p)
+    Omega: np.ndarray  # precision: matrix, diagonal, or R Omega    (p, p) | (p,) | (n, p)
+    omega: np.ndarray  # diagonal of the precision                  (p,)
+    logdet: float  # log|Sigma| of a given covariance, else 0
+    w: np.ndarray  # of eq. 2, at the current point                 (p,)
+    w_trial: np.ndarray  # and at the point to try                  (p,)
+    F: float  # value at the current point, constants included
+    path: tuple[float, ...]  # values after the last accepted steps
+    step: float  # length of the step to try
+    slope: float  # g'd of the direction
+    fresh: bool  # the direction is new
+    single: bool  # the rows are in single precision
+    rough: bool  # steps still gain so much that S2 need not be exact
+    toward: Any  # lbfgs.Direction of the rows
+    d_w: np.ndarray  # direction of log w                           (p,)
+    g_w: np.ndarray  # gradient of log w                            (p,)
+    S_w: np.ndarray  # its pairs                                    (m, p)
+    Y_w: np.ndarray  #                                              (m, p)
+    order: tuple[int, ...]  # slots in use, oldest first
+    slot: int  # slot the next pair goes to, -1: no pair to write
+    D_w: np.ndarray  # preconditioner of log w                      (p,)
+    tries: int  # sweeps of the start, or steps tried in this direction
+    met: bool  # the stopping rule is met
+    stuck: bool  # no step lowers F any more
+    XvX: np.ndarray  # X'vX                                         (d, d)
+    weight: float  # N
+    rootX: np.ndarray | None  # sqrt(v) X where p > n               (n, d)
+
+
+class FullLatents(NamedTuple):
+    """What the rows keep: the current point, the trial point, and the L-BFGS pairs."""
+
+    M: np.ndarray  # variational means                              (n, p)
+    S2: np.ndarray  # variational variances                         (n, p)
+    M_trial: np.ndarray  #                                          (n, p)
+    S2_trial: np.ndarray  #                                         (n, p)
+    A: np.ndarray  # exp(O + M + S2/2) at the trial point           (n, p)
+    g: np.ndarray  # gradient at the current point                  (n, p)
+    D: np.ndarray  # preconditioner at the current point            (n, p)
+    d: np.ndarray  # direction                                      (n, p)
+    S: np.ndarray  # pairs: moves of M                              (m, n, p)
+    Y: np.ndarray  # pairs: moves of the gradient                   (m, n, p)
+    counts: np.ndarray | None  # single precision copies of Y ...   (n, p)
+    offsets: np.ndarray | None  # ... and O, as long as used        (n, p)
+
+
+class FullTally(NamedTuple):
+    """Sums over a shard: of a trial (fit, P, G, s2) or of a gradient (table, T)."""
+
+    fit: float  # sum v [Y(O+M) - A + log(S2)/2 - log Y!]
+    slope: float  # g'd over the rows
+    P: Any  # X'vR about the current B                       (d, p)
+    G: Any  # R'vR, its diagonal, or sqrt(v) R in its place  (p, p) | (p,) | (n, p)
+    s2: Any  # sum v S2                                      (p,)
+    T: Any  # sum v u                                        (p,)
+    table: Any  # lbfgs.Dots

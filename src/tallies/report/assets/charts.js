@@ -1,0 +1,248 @@
+"use strict";
+// Drawing: a chart is a plain object (see charts.py) and a width; the answer is an <svg> and its stops, the places that have a
+// tooltip. Pointer and arrow keys both walk the stops. Text enters by textContent only.
+const Charts = (() => {
+  const NS = document.getElementById("probe").namespaceURI;
+  const DASHES = ["", "7 4", "2 3", "9 3 2 3"];
+  const AMOUNT = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]]; // cividis
+  const SIGN = [[5, 85, 160], [120, 175, 220], [247, 247, 247], [240, 150, 110], [178, 40, 20]];
+
+  function svg(tag, attributes, ...children) {
+    const node = document.createElementNS(NS, tag);
+    for (const [key, value] of Object.entries(attributes || {})) if (value !== null && value !== undefined) node.setAttribute(key, value);
+    for (const child of children) node.append(child);
+    return node;
+  }
+
+  function number(v, digits = 4) {
+    if (v === null || v === undefined || Number.isNaN(v)) return "–";
+    if (v !== 0 && (Math.abs(v) >= 1e7 || Math.abs(v) < 1e-4)) return v.toExponential(2).replace("e+", "e");
+    return Number(v.toPrecision(digits)).toLocaleString("en-GB", { maximumFractionDigits: 8 }).replace("-", "−");
+  }
+
+  function ticks(low, high, count) {
+    const raw = (high - low) / Math.max(count, 1) || 1;
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+    const out = [];
+    for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) out.push(Number((i * step).toPrecision(12)));
+    return out;
+  }
+
+  function extent(values) {
+    let low = Infinity, high = -Infinity;
+    for (const v of values) if (v !== null && Number.isFinite(v)) { if (v < low) low = v; if (v > high) high = v; }
+    if (low > high) return [0, 1];
+    return low === high ? [low - (Math.abs(low) * 0.05 || 0.5), high + (Math.abs(high) * 0.05 || 0.5)] : [low, high];
+  }
+
+  const mix = (stops, t) => {
+    const at = Math.min(Math.max(t, 0), 1) * (stops.length - 1), i = Math.min(Math.floor(at), stops.length - 2);
+    return stops[i].map((c, j) => Math.round(c + (at - i) * (stops[i + 1][j] - c)));
+  };
+  const dark = ([r, g, b]) => 0.299 * r + 0.587 * g + 0.114 * b < 140;
+  const clip = (text, room) => (text.length * 6.6 <= room ? text : text.slice(0, Math.max(Math.floor(room / 6.6) - 1, 1)) + "…");
+  const colour = (i) => "s" + (i % 8);
+
+  // the shape of series i: eight colours, four shapes, so that 32 series differ, and colour never stands alone
+  function shape(i, x, y, r, attributes) {
+    const kind = (i + Math.floor(i / 8)) % 4;
+    const path = [
+      `M${x - r},${y}a${r},${r} 0 1 0 ${2 * r},0a${r},${r} 0 1 0 ${-2 * r},0`,
+      `M${x - r * 0.9},${y - r * 0.9}h${r * 1.8}v${r * 1.8}h${-r * 1.8}z`,
+      `M${x},${y - r * 1.2}l${r * 1.15},${r * 2}h${-r * 2.3}z`,
+      `M${x},${y - r * 1.3}l${r * 1.3},${r * 1.3}l${-r * 1.3},${r * 1.3}l${-r * 1.3},${-r * 1.3}z`,
+    ][kind];
+    return svg("path", { d: path, class: colour(i), ...attributes });
+  }
+  const dash = (i) => DASHES[Math.floor(i / 8) % 4] || null;
+
+  // laws by their parameters: thousands of densities cost a few numbers each
+  const LAWS = {
+    normal: (x, [weight, mean, sd]) => (weight / (sd * Math.sqrt(2 * Math.PI))) * Math.exp(-0.5 * ((x - mean) / sd) ** 2),
+    poisson: (x, [weight, rate]) => {
+      let log = -rate + (rate > 0 ? x * Math.log(rate) : x > 0 ? -Infinity : 0);
+      for (let i = 2; i <= x; i++) log -= Math.log(i);
+      return weight * Math.exp(log);
+    },
+  };
+
+  function frame(spec, width, height, xs, ys) {
+    const log = { x: spec.x.log, y: spec.y.log };
+    const value = (axis, v) => (log[axis] ? Math.log10(Math.max(v, 1e-300)) : v);
+    let [x0, x1] = (spec.x.domain || extent(xs)).map((v) => value("x", v));
+    let [y0, y1] = (spec.y.domain || extent(ys)).map((v) => value("y", v));
+    const yTicks = ticks(y0, y1, 5).filter((t) => !log.y || Number.isInteger(t));
+    const show = (axis, t) => (log[axis] ? number(10 ** t) : number(t));
+    const left = Math.max(...yTicks.map((t) => show("y", t).length), 2) * 7 + 8;
+    const box = { left, right: width - 12, top: 26, bottom: height - 42 };
+    if (spec.equal) { // one unit is as long upwards as sideways
+      const unit = Math.max((x1 - x0) / (box.right - box.left), (y1 - y0) / (box.bottom - box.top));
+      const [mx, my] = [(x0 + x1) / 2, (y0 + y1) / 2];
+      [x0, x1] = [mx - (unit * (box.right - box.left)) / 2, mx + (unit * (box.right - box.left)) / 2];
+      [y0, y1] = [my - (unit * (box.bottom - box.top)) / 2, my + (unit * (box.bottom - box.top)) / 2];
+    }
+    const X = (v) => box.left + ((value("x", v) - x0) / (x1 - x0)) * (box.right - box.left);
+    const Y = (v) => box.bottom - ((value("y", v) - y0) / (y1 - y0)) * (box.bottom - box.top);
+    const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
+    const back = svg("g", {});
+    for (const t of ticks(y0, y1, 5)) {
+      if (log.y && !Number.isInteger(t)) continue;
+      const y = box.bottom - ((t - y0) / (y1 - y0)) * (box.bottom - box.top);
+      back.append(svg("path", { d: `M${box.left},${y}H${box.right}`, class: "grid" }));
+      back.append(svg("text", { x: box.left - 6, y: y + 4, "text-anchor": "end", class: "tick" }, show("y", t)));
+    }
+    const most = Math.max(2, Math.floor((box.right - box.left) / 75));
+    for (const t of ticks(x0, x1, most)) {
+      if (log.x && !Number.isInteger(t)) continue;
+      const x = box.left + ((t - x0) / (x1 - x0)) * (box.right - box.left);
+      back.append(svg("path", { d: `M${x},${box.bottom}v5`, class: "base" }));
+      back.append(svg("text", { x, y: box.bottom + 17, "text-anchor": "middle", class: "tick" }, show("x", t)));
+    }
+    back.append(svg("path", { d: `M${box.left},${box.bottom}H${box.right}`, class: "base" }));
+    back.append(svg("text", { x: (box.left + box.right) / 2, y: height - 6, "text-anchor": "middle", class: "axis" }, clip(spec.x.title, width)));
+    back.append(svg("text", { x: 0, y: 12, class: "axis" }, clip(spec.y.title, width)));
+    root.append(back);
+    return { root, box, X, Y, x0, x1, y0, y1 };
+  }
+
+  function lines(spec, width, picked) {
+    const height = Math.min(Math.max(width * 0.55, 230), 360);
+    const series = spec.series.map((s) => {
+      if (!s.law) return s;
+      const [a, b] = spec.x.domain, whole = s.law === "poisson", x = [];
+      if (whole) { const step = Math.max(1, Math.ceil((b - a) / 160)); for (let v = Math.ceil(a); v <= b; v += step) x.push(v); }
+      else for (let i = 0; i <= 240; i++) x.push(a + ((b - a) * i) / 240);
+      return { ...s, x, y: x.map((v) => LAWS[s.law](v, s.p)), marks: whole && x.length < 40, fill: !whole };
+    });
+    const all = series.flatMap((s) => [...s.y, ...(s.low || []), ...(s.high || [])]);
+    const y = spec.y.zero ? [0, extent(all)[1] * 1.08] : null;
+    const f = frame({ ...spec, y: { ...spec.y, domain: spec.y.domain || y } }, width, height, series.flatMap((s) => s.x), all);
+    if (spec.diagonal) f.root.append(svg("path", { d: `M${f.X(f.x0)},${f.Y(f.x0)}L${f.X(f.x1)},${f.Y(f.x1)}`, class: "ref" }));
+    const labels = [], stops = [];
+    series.forEach((s, i) => {
+      const c = s.colour === undefined ? (s.key === undefined ? i : s.key) : s.colour;
+      const dim = picked !== null && s.key !== undefined && s.key !== picked ? " dim" : "";
+      const g = svg("g", { class: dim });
+      const path = s.x.map((v, j) => (s.y[j] === null ? "" : `${j && s.y[j - 1] !== null ? (s.step ? "H" + f.X(v) + "V" + f.Y(s.y[j]) : "L" + f.X(v) + "," + f.Y(s.y[j])) : "M" + f.X(v) + "," + f.Y(s.y[j])}`)).join("");
+      if (s.fill) g.append(svg("path", { d: `${path}L${f.X(s.x[s.x.length - 1])},${f.Y(f.y0)}L${f.X(s.x[0])},${f.Y(f.y0)}Z`, class: `area ${colour(c)}` }));
+      if (s.low) s.x.forEach((v, j) => g.append(svg("path", { d: `M${f.X(v)},${f.Y(s.low[j])}V${f.Y(s.high[j])}`, class: `line ${colour(c)}` })));
+      g.append(svg("path", { d: path, class: `line ${colour(c)}`, "stroke-dasharray": s.dash ? "4 4" : dash(c) }));
+      if (s.marks) s.x.forEach((v, j) => s.y[j] !== null && g.append(shape(c, f.X(v), f.Y(s.y[j]), 3.5)));
+      f.root.append(g);
+      const top = s.y.reduce((best, v, j) => (v !== null && (best < 0 || v > s.y[best]) ? j : best), -1);
+      if (top >= 0 && s.name) labels.push({ text: s.name, x: f.X(s.x[top]), y: f.Y(s.y[top]) - 6, dim, end: s.label === "end", c, i });
+      s.x.forEach((v, j) => {
+        if (s.y[j] === null) return;
+        const range = s.low ? ` (${number(s.low[j])} to ${number(s.high[j])})` : "";
+        const tip = s.tips ? s.tips[j] : `${s.name ? s.name + "\n" : ""}${spec.x.title}: ${number(v)}\n${spec.y.title}: ${number(s.y[j])}${range}`;
+        stops.push({ x: f.X(v), y: f.Y(s.y[j]), tip, key: s.key });
+      });
+    });
+    if (labels.length <= 8) {
+      const taken = [];
+      for (const l of labels.sort((a, b) => a.y - b.y)) {
+        const half = l.text.length * 3.6, x = Math.min(Math.max(l.x, f.box.left + half), f.box.right - half);
+        let yy = Math.max(l.y, 24);
+        while (taken.some((t) => Math.abs(t.x - x) < t.half + half && Math.abs(t.y - yy) < 14)) yy += 14;
+        if (half * 2 > width * 0.6) continue;
+        taken.push({ x, y: yy, half });
+        f.root.append(svg("text", { x, y: yy, "text-anchor": "middle", class: "halo" + l.dim }, l.text));
+      }
+    }
+    return { root: f.root, stops };
+  }
+
+  function bars(spec, width, picked) {
+    const n = spec.labels.length, G = spec.series.length;
+    const thick = G === 1 ? 18 : Math.max(7, Math.min(14, 44 / G)), gap = G === 1 ? 7 : 14;
+    const values = spec.series.flatMap((s) => [...s.values, ...(s.low || []), ...(s.high || [])]);
+    let [low, high] = spec.x.domain || extent([0, ...values]);
+    if (low > 0) low = 0;
+    const longest = Math.max(...spec.labels.map((l) => l.length), 1);
+    const left = Math.min(longest * 6.8 + 10, width * 0.42), right = width - 58, top = 6;
+    const height = top + n * (thick * G + gap) + 44;
+    const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
+    const X = (v) => left + ((v - low) / (high - low || 1)) * (right - left);
+    const stops = [];
+    for (const t of ticks(low, high, Math.max(2, Math.floor((right - left) / 75)))) {
+      root.append(svg("path", { d: `M${X(t)},${top}V${height - 40}`, class: "grid" }));
+      root.append(svg("text", { x: X(t), y: height - 26, "text-anchor": "middle", class: "tick" }, number(t)));
+    }
+    spec.labels.forEach((label, i) => {
+      const y = top + i * (thick * G + gap) + gap / 2;
+      const chosen = spec.keys && picked !== null && spec.keys[i] === picked;
+      root.append(svg("text", { x: left - 8, y: y + (thick * G) / 2 + 4, "text-anchor": "end", "font-weight": chosen ? 700 : null }, clip(label, left - 10)));
+      spec.series.forEach((s, g) => {
+        const v = s.values[i];
+        if (v === null) return;
+        const key = spec.keys ? spec.keys[i] : s.key, c = s.key === undefined ? (s.colour || (v < 0 ? 1 : 0)) : s.key;
+        const dim = !spec.keys && s.key !== undefined && picked !== null && s.key !== picked ? " dim" : "";
+        const [a, b] = [X(Math.min(0, v)), X(Math.max(0, v))], yy = y + g * thick;
+        root.append(svg("rect", { x: a, y: yy, width: Math.max(b - a, 1), height: thick - (G > 1 ? 1 : 0), class: colour(c) + dim, "stroke-width": 0, rx: 2 }));
+        if (s.low) root.append(svg("path", { d: `M${X(s.low[i])},${yy + thick / 2}H${X(s.high[i])}`, class: "base" }));
+        if (chosen) root.append(svg("rect", { x: a - 1, y: yy - 1, width: Math.max(b - a, 1) + 2, height: thick + 2, class: "picked", rx: 3 }));
+        if (thick >= 10) root.append(svg("text", { x: (v < 0 ? X(0) : b) + 5, y: yy + thick / 2 + 4, class: "tick" + dim }, number(v, 3)));
+        stops.push({ x: b, y: yy + thick / 2, box: [0, yy, width, yy + thick], key, tip: `${label}${s.name ? "\n" + s.name : ""}\n${spec.x.title}: ${number(v)}` });
+      });
+    });
+    root.append(svg("path", { d: `M${X(0)},${top}V${height - 40}`, class: "base" }));
+    root.append(svg("text", { x: (left + right) / 2, y: height - 6, "text-anchor": "middle", class: "axis" }, clip(spec.x.title, width)));
+    return { root, stops };
+  }
+
+  function heat(spec, width, picked) {
+    const R = spec.down.length, C = spec.across.length;
+    const side = (labels) => Math.max(...labels.map((l) => l.length), 1) * 6.8 + 10;
+    const left = Math.min(side(spec.down), width * 0.3, 180) + 18;
+    const cell = Math.max(Math.min((width - left - 4) / C, 130, Math.max(560 / R, 12)), 2), tall = Math.min(cell, R < 6 ? 64 : 46);
+    const turn = Math.max(...spec.across.map((l) => l.length)) * 6.8 > cell - 4;
+    const top = 24 + (turn ? Math.min(side(spec.across), 110) : 18), height = top + R * tall + 8;
+    const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
+    const stops = [], named = tall >= 11, [low, high] = spec.domain || extent(spec.values.flat());
+    const key = (i) => (spec.keys ? spec.keys[i] : i), line = picked === null ? -1 : spec.down.findIndex((_, i) => key(i) === picked);
+    const flip = spec.flip && !matchMedia("(prefers-color-scheme: dark)").matches; // strong cells stand out from the paper
+    root.append(svg("text", { x: left, y: 12, class: "axis" }, clip(spec.x.title + " →", width - left)));
+    root.append(svg("text", { x: 11, y: top + (R * tall) / 2, transform: `rotate(-90 11 ${top + (R * tall) / 2})`, "text-anchor": "middle", class: "axis" }, clip(spec.y.title, Math.max(R * tall, 90))));
+    if (named) spec.down.forEach((l, i) => root.append(svg("text", { x: left - 6, y: top + i * tall + tall / 2 + 4, "text-anchor": "end", "font-weight": line === i ? 700 : null }, clip(l, left - 24))));
+    if (cell >= 11) spec.across.forEach((l, j) => {
+      const x = left + j * cell + cell / 2;
+      root.append(turn
+        ? svg("text", { x: 0, y: 0, transform: `translate(${x + 4} ${top - 6}) rotate(-90)`, "font-weight": line === j && spec.keys ? 700 : null }, clip(l, top - 30))
+        : svg("text", { x, y: top - 6, "text-anchor": "middle", "font-weight": line === j && spec.keys ? 700 : null }, l));
+    });
+    spec.values.forEach((row, i) => row.forEach((v, j) => {
+      const t = v === null ? 0 : (v - low) / (high - low || 1), rgb = spec.scale === "sign" ? mix(SIGN, t) : mix(AMOUNT, flip ? 1 - t : t);
+      const [x, y] = [left + j * cell, top + i * tall];
+      root.append(svg("rect", { x, y, width: Math.max(cell - 1, 1), height: Math.max(tall - 1, 1), ...(spec.empty && v === 0 ? { class: "none" } : { fill: `rgb(${rgb})` }) }));
+      const text = spec.texts ? spec.texts[i][j] : "";
+      if (text && text.length * 7 < cell && tall >= 15) root.append(svg("text", { x: x + cell / 2, y: y + tall / 2 + 4, "text-anchor": "middle", class: dark(rgb) ? "on-dark" : "on-light" }, text));
+      stops.push({ x: x + cell / 2, y: y + tall / 2, box: [x, y, x + cell, y + tall], key: spec.select ? key(i) : undefined, tip: spec.tips[i][j] });
+    }));
+    if (line >= 0) root.append(svg("rect", { x: left - 1, y: top + line * tall - 1, width: C * cell + 1, height: tall + 1, class: "picked" }));
+    return { root, stops };
+  }
+
+  function points(spec, width, picked) {
+    const height = Math.min(Math.max(width * 0.62, 280), 520);
+    const shapes = spec.outlines || [];
+    const pad = ([a, b]) => [a - (b - a) * 0.04, b + (b - a) * 0.04];
+    const f = frame(spec, width, height, pad(extent([...spec.px, ...shapes.flatMap((o) => o.x)])), pad(extent([...spec.py, ...shapes.flatMap((o) => o.y)])));
+    const off = (key) => (picked !== null && key !== picked ? " dim" : "");
+    shapes.forEach((o) => {
+      const d = o.x.map((v, i) => `${i ? "L" : "M"}${f.X(v)},${f.Y(o.y[i])}`).join("") + "Z";
+      f.root.append(svg("path", { d, class: `area ${colour(o.key)}${off(o.key)}` }), svg("path", { d, class: `line ${colour(o.key)}${off(o.key)}`, "fill-opacity": 0, "stroke-dasharray": dash(o.key) }));
+    });
+    const stops = [], r = spec.px.length > 800 ? 2.2 : 3.4;
+    spec.px.forEach((v, i) => {
+      const k = spec.group[i];
+      f.root.append(shape(k, f.X(v), f.Y(spec.py[i]), r, { class: colour(k) + off(k), "fill-opacity": 0.75, "stroke-width": 0 }));
+      if (spec.rings && spec.rings[i]) f.root.append(svg("circle", { cx: f.X(v), cy: f.Y(spec.py[i]), r: r + 4, class: "picked" + off(k), "stroke-width": 1.5 }));
+      stops.push({ x: f.X(v), y: f.Y(spec.py[i]), tip: spec.tips[i], key: k });
+    });
+    (spec.names || []).forEach((n) => f.root.append(svg("text", { x: f.X(n.x), y: f.Y(n.y) + 4, "text-anchor": "middle", class: "halo" + off(n.key) }, clip(n.text, Math.min(160, width / 4)))));
+    return { root: f.root, stops };
+  }
+
+  return { draw: { lines, bars, heat, points }, svg, shape, dash, colour, number };
+})();

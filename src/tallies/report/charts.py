@@ -1,0 +1,84 @@
+"""Charts as plain dictionaries: what `assets/charts.js` draws, with the table that stands behind each.
+
+Every chart has `title`, `caption`, `columns` and `rows` (its numbers, for csv and screen readers). `select="class"` binds the keys
+of its series, points or rows to a selector of the page: choosing one dims the others. `follow` makes one chart of many, one view
+for each item of a selector. Axis titles carry their units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Chart = dict[str, Any]
+
+
+def axis(title: str, domain: Sequence[float] | None = None, log: bool = False, zero: bool = False) -> dict[str, Any]:
+    """An axis: its title with unit, its ends (None: from the data), a log scale (said in the title), whether it starts at 0."""
+    out: dict[str, Any] = {"title": title + " (log scale)" * log}
+    if domain is not None:
+        out["domain"] = [float(v) for v in domain]
+    return out | ({"log": True} if log else {}) | ({"zero": True} if zero else {})
+
+
+def lines(
+    title: str,
+    x: dict[str, Any],
+    y: dict[str, Any],
+    series: list[dict[str, Any]],
+    columns: Sequence[str],
+    rows: Sequence[Any],
+    **more: Any,
+) -> Chart:
+    """Curves: each series has name, x and y, or a `law` ("normal", "poisson") and parameters `p`; optionally key, low, high."""
+    return {"kind": "lines", "title": title, "x": x, "y": y, "series": series, "columns": columns, "rows": rows, **more}
+
+
+def bars(title: str, x: dict[str, Any], labels: Sequence[str], series: list[dict[str, Any]], **more: Any) -> Chart:
+    """Horizontal bars, one group a label: each series has name and values; `keys` says which item of `select` a label is."""
+    columns = ["", *(s.get("name") or x["title"] for s in series)]
+    rows = [[label, *(s["values"][i] for s in series)] for i, label in enumerate(labels)]
+    return {"kind": "bars", "title": title, "x": x, "labels": labels, "series": series, "columns": columns, "rows": rows, **more}
+
+
+def heat(
+    title: str, x: str, y: str, across: Sequence[str], down: Sequence[str], values: Any, texts: Any, tips: Any, **more: Any
+) -> Chart:
+    """A matrix of coloured cells; scale="sign" is centred on 0 when `domain` is."""
+    chart = {"kind": "heat", "title": title, "x": {"title": x}, "y": {"title": y}, "across": across, "down": down}
+    rows = [[name, *row] for name, row in zip(down, texts, strict=True)]
+    return {**chart, "values": values, "texts": texts, "tips": tips, "columns": [f"{y} / {x}", *across], "rows": rows, **more}
+
+
+def points(
+    title: str,
+    x: dict[str, Any],
+    y: dict[str, Any],
+    px: Any,
+    py: Any,
+    group: Any,
+    tips: list[str],
+    columns: Sequence[str],
+    rows: Sequence[Any],
+    **more: Any,
+) -> Chart:
+    """A map of points with shapes and colours by group; `outlines` are closed curves, `names` words in the plane."""
+    return {
+        "kind": "points",
+        "title": title,
+        "x": x,
+        "y": y,
+        "px": px,
+        "py": py,
+        "group": group,
+        "tips": tips,
+        "columns": columns,
+        "rows": rows,
+        **more,
+    }
+
+
+def follow(by: str, views: list[Chart], none: Chart | None = None) -> Chart:
+    """One chart that shows the view of the item selected, and `none` (or the first view) where nothing is."""
+    first = none or views[0]
+    return {"by": by, "none": first, "views": views, "title": first["title"], **({"wide": True} if first.get("wide") else {})}
