@@ -136,6 +136,29 @@ def topics(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
     return [model.topics_, model.document_topics_, model.transform(data["X"])]
 
 
+# categories
+
+
+def states(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    X = rng.permutation(4**6)[:n, None] // 4 ** np.arange(6) % 4  # distinct rows: FEM fits equal ones as one
+    y = (X[:, 0] == X[:, 1]).astype(int) + (X[:, 2] + rng.integers(0, 2, n) > 2)
+    return {"X": pd.DataFrame(X, columns=list("abcdef")), "y": np.array(["no", "some", "yes"])[y]}
+
+
+def series(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    X = rng.integers(0, 3, (n, 5))
+    X[:, 2] = np.where(rng.random(n) < 0.5, X[:, 3], X[:, 2])
+    return {"X": X}
+
+
+def proba(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    return [model.predict_proba(data["X"])]
+
+
+def couplings(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    return [model.couplings_, model.energy(data["X"])]
+
+
 # sentences
 
 
@@ -185,6 +208,9 @@ CASES = [
         sampler=True,
     ),
     Case("naive bayes unlabelled", lambda: tallies.NaiveBayes(semi_supervised=True), mixed_unlabelled, posterior, bayes_z),
+    Case("fem", lambda: tallies.FEM(2, ridge=1.0, tol=1e-12), states, proba),
+    Case("fem, the seed's iteration", lambda: tallies.FEM(1, ridge=1.0, solver="fem", tol=1e-12), states, proba),
+    Case("fem network", lambda: tallies.FEMNetwork(ridge=1.0, tol=1e-12), series, couplings),
     # a corpus cannot be taken apart by rows here: exactness over shards is in the model's own tests
     Case("author-concept mentions", lambda: tallies.AuthorConcept(), sentences, ranks, exact=False, weights=False),
     Case(
