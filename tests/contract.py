@@ -136,6 +136,46 @@ def topics(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
     return [model.topics_, model.document_topics_, model.transform(data["X"])]
 
 
+# categories
+
+
+def states(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    X = rng.permutation(4**6)[:n, None] // 4 ** np.arange(6) % 4  # distinct rows: FEM fits equal ones as one
+    y = (X[:, 0] == X[:, 1]).astype(int) + (X[:, 2] + rng.integers(0, 2, n) > 2)
+    return {"X": pd.DataFrame(X, columns=list("abcdef")), "y": np.array(["no", "some", "yes"])[y]}
+
+
+def series(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    X = rng.integers(0, 3, (n, 5))
+    X[:, 2] = np.where(rng.random(n) < 0.5, X[:, 3], X[:, 2])
+    return {"X": X}
+
+
+def proba(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    return [model.predict_proba(data["X"])]
+
+
+def couplings(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    return [model.couplings_, model.energy(data["X"])]
+
+
+# sentences
+
+
+def sentences(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    words = np.array([f"{a}{b}{c}" for a in "bdfgk" for b in "aeiou" for c in "lmnr"])
+    pairs = [(f"d{i // 5}", " ".join(rng.choice(words, 5))) for i in range(n)]
+    authors = [(f"d{i}", f"author {i % 7}") for i in range(-(-n // 5))]
+    names = [" ".join(rng.choice(words, 2, replace=False)) for _ in range(12)]
+    parents = [[] if g == 0 else [f"c{(g - 1) // 2}"] for g in range(12)]
+    concepts = tallies.Ontology([f"c{g}" for g in range(12)], names, parents=parents)
+    return {"corpus": tallies.Corpus.from_pairs(pairs, authors, stop_words=None), "concepts": concepts}
+
+
+def ranks(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    return [model.rank(data["corpus"], k=5)[1], model.log_prob(data["corpus"])]
+
+
 # counts
 
 
@@ -168,6 +208,19 @@ CASES = [
         sampler=True,
     ),
     Case("naive bayes unlabelled", lambda: tallies.NaiveBayes(semi_supervised=True), mixed_unlabelled, posterior, bayes_z),
+    Case("fem", lambda: tallies.FEM(2, ridge=1.0, tol=1e-12), states, proba),
+    Case("fem, the seed's iteration", lambda: tallies.FEM(1, ridge=1.0, solver="fem", tol=1e-12), states, proba),
+    Case("fem network", lambda: tallies.FEMNetwork(ridge=1.0, tol=1e-12), series, couplings),
+    # a corpus cannot be taken apart by rows here: exactness over shards is in the model's own tests
+    Case("author-concept mentions", lambda: tallies.AuthorConcept(), sentences, ranks, exact=False, weights=False),
+    Case(
+        "author-concept words",
+        lambda: tallies.AuthorConcept("multinomial", anchor=5.0, document_backoff=5.0),
+        sentences,
+        ranks,
+        exact=False,
+        weights=False,
+    ),
     # the path of L-BFGS amplifies rounding: shards agree to the tolerance of the fit, as its own tests say
     Case("pln", lambda: tallies.PLN(tol=1e-14, random_state=0), abundances, latent, exact=False),
     Case("pln diagonal", lambda: tallies.PLN(covariance="diagonal", tol=1e-14), abundances, latent, exact=False),

@@ -11,9 +11,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tallies import GDA, NaiveBayes
+from tallies import FEM, GDA, FEMNetwork, NaiveBayes
 
 MODELS = [
+    FEM(ridge=1.0),
+    FEM(),
+    FEMNetwork(ridge=1.0),
     GDA(),
     GDA("class"),
     GDA("diagonal"),
@@ -26,7 +29,7 @@ MODELS = [
 
 def expected_failures(model):
     """The only check that a model of ours fails, and why; check_array_api_input skips itself unless SCIPY_ARRAY_API is set."""
-    if model.semi_supervised:
+    if getattr(model, "semi_supervised", False):
         reason = "-1 is a missing label here, as in scikit-learn's own semi-supervised estimators; the check has it as a class"
         return {"check_classifiers_classes": reason}
     return {}

@@ -27,7 +27,7 @@ class Threads:
         def call(i: int) -> tuple[Any, Any]:
             return task(i, self.shards[i], self.latents[i], *broadcast)
 
-        with _blas().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             pairs = list((self.pool.map if self.pool else map)(call, range(len(self.shards))))
         self.latents = [latents for _, latents in pairs]
         return [result for result, _ in pairs]
@@ -64,7 +64,7 @@ def _cycle(client: Any) -> Iterator[str]:
 
 
 def _one_blas_thread(task: Callable[..., tuple[Any, Any]], *arguments: Any) -> tuple[Any, Any]:
-    with _blas().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         return task(*arguments)
 
 
@@ -83,6 +83,11 @@ def _pool(workers: int) -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork: a kept pool would wait for ever
+
+
+def one_blas_thread() -> Any:
+    """Inside the block every product of matrices keeps to one thread: the same bits everywhere, and none in the way of ours."""
+    return _blas().limit(limits=1, user_api="blas")
 
 
 @cache
@@ -151,7 +156,7 @@ def over_rows(task: Callable[[slice], None], n: int, block: int) -> None:
     """Call `task` on consecutive slices of n rows, on the threads of this process; it writes its result where it belongs."""
     slices = [slice(a, min(a + block, n)) for a in range(0, n, block)]
     workers = thread_count()
-    with _blas().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         if workers > 1 and len(slices) > 1:
 
             def part(first: int) -> None:

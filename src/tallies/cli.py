@@ -20,6 +20,7 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Ge
 app.add_typer(fit_app, name="fit")
 
 Run = Annotated[Path, typer.Argument(help="Folder written by `tallies fit`.")]
+Covariates = Annotated[Path | None, typer.Option(help="Covariates of these samples (pln); default: those of the fit.")]
 Table = Annotated[
     Path | None, typer.Option("--out", "-o", help="File to write (csv, tsv, jsonl, parquet); default: csv to stdout.")
 ]
@@ -60,23 +61,33 @@ def info(run: Run, as_json: Json = False) -> None:
 
 
 @app.command()
-def predict(run: Run, data: Data, out: Table = None, as_json: Json = False, quiet: Quiet = False) -> None:
+def predict(
+    run: Run,
+    data: Data,
+    out: Table = None,
+    covariates: Covariates = None,
+    top: Annotated[int, typer.Option(help="Concepts a sentence (author-concept).")] = 5,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
     """Predict every row of a file."""
     from tallies.commands import family
     from tallies.runs import read_run
 
     model, options = read_run(run)
-    _give(family(model).predict(model, options, str(data)), out, as_json, quiet)
+    told = {"covariates": str(covariates)} if covariates is not None else {}
+    _give(family(model).predict(model, {**options, "top": top, **told}, str(data)), out, as_json, quiet)
 
 
 @app.command()
-def score(run: Run, data: Data, as_json: Json = False) -> None:
+def score(run: Run, data: Data, covariates: Covariates = None, as_json: Json = False) -> None:
     """How good the model is on a file with known answers."""
     from tallies.commands import family
     from tallies.runs import read_run
 
     model, options = read_run(run)
-    result = family(model).score(model, options, str(data))
+    told = {"covariates": str(covariates)} if covariates is not None else {}
+    result = family(model).score(model, {**options, **told}, str(data))
     if as_json:
         print_json(result)
         return

@@ -215,6 +215,31 @@ def fit_fem_network(
     )
 
 
+@fit_app.command("author-concept")
+def fit_author_concept(
+    data: Annotated[Path, typer.Argument(help="Papers: jsonl, csv, tsv or parquet (also .gz), or a folder of .txt files.")],
+    ontology: Annotated[Path, typer.Option(help="Concepts: OBO (also .gz), or a table with id, name, synonyms, parents.")],
+    out: Out,
+    text: Annotated[str, typer.Option(help="Column with the text.")] = "text",
+    authors: Annotated[str, typer.Option(help="Column with the authors.")] = "authors",
+    identifier: Annotated[str, typer.Option("--id", help="Column with the id of a paper.")] = "id",
+    words: Annotated[Literal["mention", "multinomial"], typer.Option(help="How a concept makes words.")] = "mention",
+    preset: Annotated[Literal["seed"] | None, typer.Option(help="seed: hard EM on bags of definition words.")] = None,
+    seed: Seed = 0,
+    scheduler: Scheduler = None,
+    threads: Threads = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Which concept of an ontology each sentence speaks of, given who wrote it."""
+    from tallies import AuthorConcept
+
+    model = AuthorConcept(words=words, preset=preset, random_state=seed)
+    settings = {"ontology": str(ontology), "text": text, "authors": authors, "id": identifier}
+    _fit("author-concept", model, data, settings, out, scheduler, threads, force, as_json, quiet)
+
+
 def _fit(
     name: str,
     model: Any,

@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tallies import engine, storage, watch
-from tallies.backends import place
+from tallies.backends import one_blas_thread, place
 from tallies.engine import State
 from tallies.errors import ConvergenceWarning, DataWarning, FileError
 from tallies.models import MODELS
@@ -80,7 +80,7 @@ class Estimator(BaseEstimator):
         watchers: list[Callable[[State], Any]] = [w for w in (bar, saver, callback) if w is not None]
         iterator = engine.steps(self, backend, seed=seed, surveyed=surveyed, state=state)
         stopped = ""
-        with watch.interruptible() as interrupted:
+        with one_blas_thread(), watch.interruptible() as interrupted:
             while not stopped:
                 if state is not None and self._converged(state):
                     stopped = "converged"

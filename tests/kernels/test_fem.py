@@ -70,6 +70,9 @@ def test_softmax_of_huge_scores_stays_finite():
 def test_counting(case):
     rng, _, terms, ids = case
     X, weight = one_hot(ids, terms.p), rng.random((40, 2))
+    dense = np.full_like(X, 7.0)
+    kernels.one_hot(ids, dense)
+    np.testing.assert_array_equal(dense, X)
     counts, G = np.zeros((terms.p, 2)), np.zeros((terms.p, terms.p))
     kernels.feature_counts(ids, weight, counts)
     np.testing.assert_allclose(counts, X.T @ weight)

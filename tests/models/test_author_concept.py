@@ -8,13 +8,13 @@ import pytest
 import scipy.sparse as sp
 
 import tallies
+from tallies.commands import concepts as concepts_command
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 from tallies.errors import DataError, DataWarning
 from tallies.kernels import author_concept as kernels
 from tallies.models import author_prior, penalties, word_counts
 from tallies.models.author_concept import AuthorConcept, cycle_of
-from tallies.models.concept_files import fit_files, predict_file
 from tallies.models.mention import Noise, learn_words
 
 TEXT = "cell death gene expression growth apoptosis of mice liver was seen cells genes expressed"
@@ -409,10 +409,12 @@ def test_from_files_to_files(tmp_path):
     (tmp_path / "new.jsonl").write_text(
         '{"id": "a", "text": "the death of a cell"}\n{"id": "b", "text": "%%"}\n{"id": "c", "text": "growth"}'
     )
-    model = fit_files(tmp_path / "papers.jsonl", tmp_path / "go.obo")
+    options = {"data": str(tmp_path / "papers.jsonl"), "ontology": str(tmp_path / "go.obo"), "top": 1}
+    options |= {"text": "text", "authors": "authors", "id": "id"}
+    model = concepts_command.fit(AuthorConcept(), options)
     assert model.authors_.tolist() == ["Ann", "Bob", "Eve"]
-    table = predict_file(model, tmp_path / "new.jsonl", top=1)
+    table = concepts_command.predict(model, options, str(tmp_path / "new.jsonl"))
     assert table[["id", "rank", "concept", "name"]].values.tolist() == [["a", 1, "T:1", "cell death"], ["c", 1, "T:2", "growth"]]
     (tmp_path / "none.jsonl").write_text("")
     with pytest.raises(DataError, match="empty"):
-        predict_file(model, tmp_path / "none.jsonl")
+        concepts_command.predict(model, options, str(tmp_path / "none.jsonl"))

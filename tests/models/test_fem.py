@@ -260,7 +260,16 @@ def test_the_basis_spans_the_features_and_gives_the_same_metric():
     assert np.linalg.matrix_rank(X) == len(basis.R)
     v = X.T @ np.random.default_rng(0).normal(size=(len(X), 2))
     metric = solvers.full_metric(basis.R.T @ (psi.T @ psi) @ basis.R, 0.3, 2.0, "reduced", basis)
-    np.testing.assert_allclose(
-        solvers.apply(metric, v, None)[0], np.linalg.solve(X.T @ X / 2 + 0.3 * np.eye(terms.p), v), atol=1e-12
-    )
+    want = np.linalg.solve(X.T @ X / 2 + 0.3 * np.eye(terms.p), v)
+    np.testing.assert_allclose(solvers.apply(metric, v, None)[0], want, atol=1e-12)
     assert make_basis(make_terms(sizes, [(0, 1)])) is None
+
+
+def test_a_class_of_one_row_is_never_held_out():
+    codes, y, _ = table(l=100, classes=2)
+    y[0] = 2
+    model = FEM(1, cv=4).fit(codes, y)
+    assert len(model.path_["ridge"]) > 2
+    rows = FEM(1, cv=4)._read(codes, y, None)
+    assert rows.folds.sum() == 99
+    assert rows.folds[:, :, 2].sum() == 0

@@ -7,6 +7,7 @@ from typing import Any
 
 # class name of a model -> module with: predict, score, sample (each: model, options of the run, ... -> table or dict)
 FAMILIES = {
+    "AuthorConcept": "tallies.commands.concepts",
     "FEM": "tallies.commands.fem",
     "FEMNetwork": "tallies.commands.fem",
     "GDA": "tallies.commands.classifiers",

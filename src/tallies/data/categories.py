@@ -98,7 +98,7 @@ def _check_bins(bins: Any, names: list[str]) -> dict[str, int]:
 
 
 def _learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict[str, int]) -> Categories:
-    learned = Categories([], [], [], [], [])
+    learned: list[list[Any]] = [[], [], [], [], []]
     for name, values in zip(names, columns, strict=True):
         absent = isna(values)
         if absent.all():
@@ -120,11 +120,9 @@ def _learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict
             labels = [label(state) for state in states.tolist()]
         own = missing == "state" and absent.any()
         gap = len(labels) if own else -1
-        row: tuple[Any, ...] = (name, [*labels, MISSING] if own else labels, states, edges, gap)
-        parts: tuple[list[Any], ...] = learned
-        for part, value in zip(parts, row, strict=True):
+        for part, value in zip(learned, (name, [*labels, MISSING] if own else labels, states, edges, gap), strict=True):
             part.append(value)
-    return learned
+    return Categories(*learned)
 
 
 def _code(values: np.ndarray, j: int, known: Categories) -> np.ndarray:

@@ -60,10 +60,8 @@ def stemmer(language: bool | str) -> Callable[[str], str] | None:
     """A Snowball stemmer with a memory, or None."""
     if not language:
         return None
-    try:
-        import snowballstemmer
-    except ImportError as error:
-        raise MissingExtra("snowballstemmer", "text", "Stemming") from error
+    import snowballstemmer
+
     try:
         stem = snowballstemmer.stemmer("english" if language is True else language).stemWord
     except KeyError as error:

@@ -32,6 +32,7 @@ def softmax_rows(H, weight, starts, lse):
     """
     n_out, M = len(starts) - 1, H.shape[1]
     several = weight.shape[1] > 1  # else one weight a row, for all outputs
+    product = np.ones(n_out)  # of the sums of rows of weight 1: one logarithm for hundreds of them
     bits = np.empty(M, np.int64)
     power = bits.view(np.float64)
     for i in range(H.shape[0]):
@@ -59,10 +60,18 @@ def softmax_rows(H, weight, starts, lse):
             for k in range(a, b):
                 total += h[k]
             w = weight[i, o * several]
-            lse[o] += w * np.log(total)
+            if w == 1.0:
+                product[o] *= total
+                if product[o] > 1e280:
+                    lse[o] += np.log(product[o])
+                    product[o] = 1.0
+            else:
+                lse[o] += w * np.log(total)
             share = w / total
             for k in range(a, b):
                 h[k] *= share
+    for o in range(n_out):
+        lse[o] += np.log(product[o])
 
 
 @njit(nogil=True, cache=True)
@@ -122,6 +131,16 @@ def expected(ids, weight, W, starts, G, lse):
         gather(ids[a:b], W, H[: b - a])
         softmax_rows(H[: b - a], weight[a:b], starts, lse)
         scatter(ids[a:b], H[: b - a], G)
+
+
+@njit(nogil=True, cache=True)
+def one_hot(ids, X):
+    """Rows of X: 1 at the features of each row, else 0."""
+    X[:] = 0.0
+    for i in range(ids.shape[0]):
+        for c in range(ids.shape[1]):
+            if ids[i, c] >= 0:
+                X[i, ids[i, c]] = 1.0
 
 
 @njit(nogil=True, cache=True)

@@ -100,7 +100,7 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
     author_backoff: float | None = 1000.0  # sentences that make an author's own prior half of it; None: no common prior
     document_backoff: float | None = None  # the same of a document against its authors; None: it has no prior of its own
     null: bool = True  # whether a sentence may speak of none of the concepts
-    ontology_smoothing: float = 0.3  # share of a concept's prior lent to its parents when sentences are ranked
+    ontology_smoothing: float | None = None  # share of a prior lent to parents when ranking; None: 0.3, with labels 0
     several: bool = True  # mention: only concepts that share words of a sentence compete for its ranks
     noise: Any = None  # mention: a dict of `Noise` values that differ from the defaults
     smoothing: float = 1.0  # multinomial: pseudocount, of all background words together, or of each word

@@ -94,6 +94,7 @@ def door(model: Any, plan: Any, corpus: Any, concepts: Any, labels: Any, make: C
     model.alternatives_ = dict(concepts.alternatives)
     model.document_ids_ = np.array([str(d) for d in ids], dtype=object)
     given = label_lists(labels, len(texts), concepts, plan.null)
+    model.labelled_ = any(given)
     x = _words_side(model, plan, corpus, texts, document, concepts, given)
     model.n_sentences_, model.sentence_documents_ = len(texts), document
     rows = _rows(model, plan, authors, np.bincount(document, minlength=len(ids)))
@@ -135,7 +136,7 @@ def check_settings(plan: Any) -> None:
         value = getattr(plan, name)
         if value is not None and not value >= 0:
             raise ValueError(f"{name} must not be negative, got {value!r}")
-    if not 0 <= plan.ontology_smoothing <= 1:
+    if plan.ontology_smoothing is not None and not 0 <= plan.ontology_smoothing <= 1:
         raise ValueError(f"ontology_smoothing must be a share from 0 to 1, got {plan.ontology_smoothing!r}")
     if plan.keep < 1:
         raise ValueError(f"keep must be at least 1, got {plan.keep!r}")

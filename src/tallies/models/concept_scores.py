@@ -75,11 +75,13 @@ class ConceptScores:
         given = n > 0
         d = np.repeat(shard.sentences.document, n)
         W = author_prior.matrix(shard.rows, len(params.psi.constant)) @ params.psi.own
-        p = (
-            author_prior.effective_share(shard.rows, params.psi)[d] * params.psi.base[shard.labels]
-            + np.asarray(W[d, shard.labels]).ravel()
-        )
+        W.sort_indices()
         S, G = R.shape
+        cells = np.repeat(np.arange(W.shape[0]), np.diff(W.indptr)) * G + W.indices
+        at = np.searchsorted(cells, d * G + shard.labels)
+        padded, values = np.append(cells, -1), np.append(W.data, 0.0)
+        own = np.where(padded[at] == d * G + shard.labels, values[at], 0.0)
+        p = author_prior.effective_share(shard.rows, params.psi)[d] * params.psi.base[shard.labels] + own
         place = sp.csr_array((np.arange(1, R.nnz + 1), R.indices, R.indptr), shape=R.shape)
         kept = np.repeat(~given, np.diff(R.indptr))
         rows = np.concatenate([np.repeat(np.arange(S), np.diff(place.indptr))[kept], np.repeat(np.arange(S), n)])

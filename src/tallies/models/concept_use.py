@@ -26,6 +26,9 @@ CANDIDATES = 40  # concepts of a sentence that compete for its words when they a
 BLOCK = 512  # sentences scored at a time by a thread
 
 
+LENT = 0.3  # chosen on unlabelled sentences; labels tell the prior of parents themselves, and lending only blurs it
+
+
 class ConceptUse:
     """Mixed into AuthorConcept, which has the fitted attributes that these methods read."""
 
@@ -60,6 +63,8 @@ class ConceptUse:
         """The params that rank: a part of each concept's common prior is lent to its parents, for a text that often speaks of
         the parts of a thing will also speak of the thing. EM itself does not know of this; it changes no fit."""
         t, psi = self._plan.ontology_smoothing, self.params_.psi
+        if t is None:
+            t = 0.0 if self.labelled_ else LENT
         if not t:
             return self.params_
         cached = self.__dict__.get("_lent")

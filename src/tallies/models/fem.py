@@ -69,7 +69,7 @@ class FEM(ClassifierMixin, Conditional):
     screen: int | None = None  # keep so many pairs, the strongest of all (and triples grown from them); None: keep all
     missing: Literal["state", "ignore"] = "state"  # a missing cell: a state of its own | nothing
     bins: Any = None  # numbers are cut into so many quantile intervals; {column: bins} for some columns
-    cv: int = 5  # folds for the "auto"s
+    cv: Any = 5  # folds for the "auto"s, or a list of (train, test) rows
     max_degree: int = 5  # the highest that degree="auto" tries
     max_iter: int = 2000  # sweeps
     tol: float = 1e-8  # stop when the objective has no more to gain than this share of it
@@ -118,18 +118,19 @@ class FEM(ClassifierMixin, Conditional):
                 "there is nothing to tell apart"
             )
         weight = check_weight(sample_weight, l)
+        chosen = self.ridge == "auto" or self.degree == "auto"
+        number = fold_numbers(labels, self.cv, self._seed() % 2**32) if chosen else None
         used = weight > 0
         if not used.all():
             codes, labels, weight = codes[used], labels[used], weight[used]
+            number = None if number is None else number[used]
         first, twin = unique_rows(codes)
         cell = twin * M + labels
         Y: Any = np.bincount(cell, weight, len(first) * M).reshape(-1, M)
         folds = None
-        if self.ridge == "auto" or self.degree == "auto":
-            number = fold_numbers(labels, min(self.cv, int(np.bincount(labels).max())), self._seed() % 2**32)
-            if number is not None:
-                shape = (number.max() + 1, len(first), M)
-                folds = np.bincount(number * len(first) * M + cell, weight, int(np.prod(shape))).reshape(shape)
+        if number is not None:
+            shape, out = (number.max() + 1, len(first), M), number >= 0
+            folds = np.bincount((number * len(first) * M + cell)[out], weight[out], int(np.prod(shape))).reshape(shape)
         return Rows(np.ascontiguousarray(codes[first]), Y, folds)
 
     def _choose(self, rows: Rows) -> tuple[Terms | None, dict[str, list[float]]]:

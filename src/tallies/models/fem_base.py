@@ -6,7 +6,7 @@ counted (`fem_solvers`, eq. 2). Shards are pieces of the rows; the kernel form t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,6 +25,8 @@ from tallies.models.fem_solvers import Metric, Search
 from tallies.models.fem_terms import Terms
 
 SHARD_WORK = 1 << 22  # sums a sweep makes in one shard: a few milliseconds, many times what scheduling it costs
+ROWS = 512  # rows whose one-hot codes are held at a time
+DENSE = 4  # up to so many features for each one that a row has, a matrix product is faster than picking
 MAX_SHARDS = 16  # every shard brings home a tally of the size of W
 
 
@@ -101,6 +103,11 @@ class Conditional(Estimator):
         row = np.ascontiguousarray(shard.weight.max(axis=1))
         if shard.Y.dtype.kind == "f":
             kernels.scatter(shard.ids, shard.Y, counted)
+        elif self._dense(shard):
+            for part, X in _one_hot(shard.ids, p):
+                Z = next(_one_hot(np.where(shard.Y[part] >= 0, shard.Y[part] + s.starts[:-1], -1), M))[1]
+                Z *= row[part, None]
+                counted += X.T @ Z
         else:
             kernels.scatter_states(shard.ids, shard.Y, row, s.starts, counted)
         kernels.feature_counts(shard.ids, shard.weight, counts)
@@ -164,7 +171,13 @@ class Conditional(Estimator):
             kernels.softmax_rows(P, shard.weight, s.starts, lse)
             return Tally(lse, P), None
         G = np.zeros_like(params.trial)
-        kernels.expected(shard.ids, shard.weight, params.trial, s.starts, G, lse)
+        if self._dense(shard):
+            for part, X in _one_hot(shard.ids, len(G)):
+                H = X @ params.trial
+                kernels.softmax_rows(H, shard.weight[part], s.starts, lse)
+                G += X.T @ H
+        else:
+            kernels.expected(shard.ids, shard.weight, params.trial, s.starts, G, lse)
         return Tally(lse, G), None
 
     @_one_thread
@@ -190,6 +203,11 @@ class Conditional(Estimator):
         return params._replace(
             W=search.x, value=search.value, trial=point if image is None else image, search=search, finished=done
         )
+
+    def _dense(self, shard: Shard) -> bool:
+        """Whether products of one-hot matrices are faster than picking the features of each row."""
+        s = self._setup
+        return s.terms is not None and s.terms.p <= DENSE * shard.ids.shape[1] and int(s.starts[-1]) >= 32
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
         """Penalised log likelihood of the best point: a refused trial repeats it."""
@@ -233,6 +251,15 @@ class Conditional(Estimator):
     @staticmethod
     def _place(shards: list[Shard]) -> Any:
         return place(shards)
+
+
+def _one_hot(ids: np.ndarray, p: int) -> Iterator[tuple[slice, Array]]:
+    """One-hot rows of the features, some at a time."""
+    for a in range(0, len(ids), ROWS):
+        part = slice(a, min(a + ROWS, len(ids)))
+        X = np.empty((part.stop - a, p))
+        kernels.one_hot(ids[part], X)
+        yield part, X
 
 
 def check_weight(sample_weight: Any, l: int) -> Array:

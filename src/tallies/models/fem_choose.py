@@ -184,12 +184,24 @@ def degree_path(model: Conditional, rows: Rows, solver: str, ridge: Any, highest
     return tuple(range(1, best + 1)), found
 
 
-def fold_numbers(y: np.ndarray, k: int, seed: int) -> np.ndarray | None:
-    """A fold for every row, classes spread evenly; None where a class has too few rows to leave any out."""
-    if k < 2 or np.bincount(y)[np.unique(y)].min() < 2 or len(y) < 2 * k:
+def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
+    """A fold for every row, classes spread evenly; -1, never held out, for a class of one row; None for too few rows.
+
+    `cv` may also be scikit-learn's list of (train, test) rows, each row in one test set.
+    """
+    folds = np.full(len(y), -1, dtype=np.int64)
+    if not isinstance(cv, int | np.integer):
+        for k, (_, test) in enumerate(cv):
+            folds[test] = k
+        if folds.min(initial=0) < 0:
+            raise DataError(
+                f"cv must hold out every row once, but {int((folds < 0).sum())} rows are in no test set; give a number of folds"
+            )
+        return folds
+    k = min(int(cv), int(np.bincount(y).max()))
+    if k < 2 or len(y) < 2 * k:
         return None
-    rng = np.random.default_rng(seed)
-    order = np.lexsort((rng.random(len(y)), y))
-    folds = np.empty(len(y), dtype=np.int64)
+    order = np.lexsort((np.random.default_rng(seed).random(len(y)), y))
     folds[order] = np.arange(len(y)) % k
+    folds[(np.bincount(y) < 2)[y]] = -1
     return folds

@@ -1,0 +1,64 @@
+"""AuthorConcept on the command line: papers and an ontology in, ranked concepts out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tallies.data.corpus import Corpus
+from tallies.data.ontology import Ontology
+from tallies.data.text import read_documents
+from tallies.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+READING = ("text", "authors", "id")  # columns of the papers that a run remembers, for sentences read later
+
+
+def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
+    """Fit to a file of documents, cut into sentences, and an ontology."""
+    corpus = Corpus.read(options["data"], **{key: options[key] for key in READING}, sentences=True)
+    return model.fit(corpus, Ontology.read(options["ontology"]), **run)
+
+
+def _records(options: Mapping[str, Any], path: str) -> tuple[list[str], list[str], list[list[str]]]:
+    """Ids, texts and authors of a file whose records are sentences."""
+    records = list(read_documents(path, options["text"], options["authors"], options["id"]))
+    if not records:
+        raise DataError(f"expected sentences in {path!r}, but it is empty")
+    return [r.id for r in records], [r.text for r in records], [list(r.authors) for r in records]
+
+
+def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
+    """The best concepts of every record, each taken as one sentence: id, rank, concept, name, probability, evidence."""
+    ids, texts, authors = _records(options, path)
+    table = model.annotate(texts, authors=authors, k=options.get("top") or 5).rename(columns={"id": "concept"})
+    table.insert(0, "id", [ids[s] for s in table.pop("sentence")])
+    return table
+
+
+def score(model: Any, options: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Held-out log likelihood of sentences."""
+    _, texts, authors = _records(options, path)
+    found = model._evaluate(texts, authors)
+    return {"log_likelihood": found.value, "stderr": found.stderr, "unit": found.unit, "kind": found.kind}
+
+
+def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:
+    """New sentences with their concepts."""
+    import pandas as pd
+
+    corpus, concepts = model.sample(n, random_state=seed)
+    counts, words = corpus.sentence_counts, corpus.vocabulary
+    texts = []
+    for s in range(n):
+        row = counts[[s]].tocoo()
+        texts.append(" ".join(str(words[w]) for w, c in zip(row.col, row.data, strict=True) for _ in range(int(c))))
+    return pd.DataFrame({"concept": concepts, "words": texts})
+
+
+def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
+    """What a report shows: sentences with their authors."""
+    _, texts, authors = _records(options, path)
+    return texts, authors
