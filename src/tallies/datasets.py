@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ def names() -> list[str]:
     """The sets that `load` knows.
 
     >>> names()
-    ['birds', 'breast-cancer', 'digits', 'iris', 'wine']
+    ['birds', 'breast-cancer', 'digits', 'iris', 'species', 'wine']
     """
     return sorted(_SETS)
 
@@ -108,6 +109,99 @@ def birds(n: int = 1200, gaps: float = 0.08, random_state: int = 0) -> Dataset:
     return Dataset(X, kinds[k], "birds", about, truth | {"posterior": posterior})
 
 
+class Texts(NamedTuple):
+    """Texts with their names and authors, in the order of `Corpus.from_texts`."""
+
+    texts: list[str]
+    authors: list[str]
+    ids: list[str]
+    about: str  # one sentence
+
+    def corpus(self, **options: Any) -> Any:
+        """A `Corpus` of them; the options are those of `Corpus.from_texts`."""
+        from tallies.data.corpus import Corpus
+
+        return Corpus.from_texts(self.texts, authors=self.authors, ids=self.ids, **options)
+
+
+def docstrings(modules: Sequence[str] = ()) -> Texts:
+    """What the functions and classes of the installed NumPy, SciPy and scikit-learn say of themselves, without their examples.
+
+    The subpackage is the author. What they say depends on the versions installed.
+
+    >>> texts = docstrings(["numpy.linalg"])
+    >>> texts.authors[0], "numpy.linalg.svd" in texts.ids
+    ('numpy.linalg', True)
+    """
+    import inspect
+    from importlib import import_module
+
+    found: dict[str, tuple[str, str]] = {}
+    for module in modules or [f"{package}.{part}" for package, parts in _SUBPACKAGES.items() for part in parts.split()]:
+        home = import_module(module)
+        for name in sorted(n for n in dir(home) if not n.startswith("_")):
+            thing = getattr(home, name, None)
+            text = inspect.getdoc(thing) if callable(thing) else None
+            if not text or not (getattr(thing, "__module__", None) or module).startswith(module.split(".")[0]):
+                continue
+            text = re.split(r"\n(?:Examples|References|Attributes)\n-{3}", text)[0]
+            text = re.sub(r"^(\s*[-=]{3,}|\s*\.\. .*|>>>.*)$", "", text, flags=re.M)
+            if len(text) > 200:
+                found.setdefault(text, (module, f"{module}.{name}"))
+    about = f"{len(found):,} descriptions of functions and classes in NumPy, SciPy and scikit-learn"
+    return Texts(list(found), [a for a, _ in found.values()], [i for _, i in found.values()], about)
+
+
+_SUBPACKAGES = {
+    "numpy": "linalg fft random polynomial",
+    "scipy": "cluster fft integrate interpolate linalg ndimage optimize signal sparse spatial special stats",
+    "sklearn": "cluster decomposition ensemble linear_model metrics model_selection neighbors preprocessing svm tree",
+}
+
+
+def ontology() -> Any:
+    """A small `Ontology` of numerical computing, to read `docstrings` with.
+
+    >>> concepts = ontology()
+    >>> len(concepts), concepts.names[1], concepts.parents[1] == [concepts.ids[0]]
+    (67, 'linear algebra', True)
+    """
+    from importlib.resources import as_file, files
+
+    from tallies.data.ontology import Ontology
+
+    with as_file(files("tallies") / "assets" / "numerical_computing.obo") as path:
+        return Ontology.read(path)
+
+
+def species(n: int = 200, p: int = 30, random_state: int = 0) -> Dataset:
+    """Counts of made-up species at made-up sites, from a Poisson log-normal model; X has counts, y is the kind of site.
+
+    Three hidden gradients make species go together. `truth` has "covariates", "coefficients" and "covariance".
+
+    >>> made = species(20, 5)
+    >>> made.X.shape, sorted(set(made.y.tolist()))
+    ((20, 5), ['forest', 'meadow'])
+    """
+    from pandas import DataFrame
+
+    rng = np.random.default_rng(random_state)
+    forest, altitude = rng.random(n) < 0.5, rng.normal(size=n)
+    design = DataFrame({"intercept": np.ones(n), "altitude": altitude, "forest": forest.astype(float)})
+    B = np.vstack([rng.normal(1.2, 0.8, p), rng.normal(0, 0.5, p), rng.normal(0, 0.6, p)])
+    C = rng.normal(0, 0.6, (p, 3))
+    Sigma = C @ C.T + 0.1 * np.eye(p)
+    Z = design.to_numpy() @ B + rng.normal(size=(n, 3)) @ C.T + np.sqrt(0.1) * rng.normal(size=(n, p))
+    first = ["red", "blue", "dusky", "marsh", "stone", "pale"]
+    second = ["moth", "beetle", "spider", "bee", "snail"]
+    names = [f"{a} {b}" for b in second for a in first]
+    names = [names[j % len(names)] + (f" {j // len(names) + 1}" if j >= len(names) else "") for j in range(p)]
+    X = DataFrame(rng.poisson(np.exp(Z)), columns=names)
+    about = f"{n:,} made-up sites with counts of {p} made-up species, from a known truth"
+    truth = {"covariates": design, "coefficients": B, "covariance": Sigma}
+    return Dataset(X, np.where(forest, "forest", "meadow"), "species", about, truth)
+
+
 def tic_tac_toe() -> tuple[pd.DataFrame, pd.Series]:
     """The 958 boards with which a game of tic-tac-toe can end, x moving first, and whether x has won.
 
@@ -148,10 +242,11 @@ def _bundled(name: str, loader: str, about: str, counts: bool = False) -> Callab
 
 _SETS: dict[str, Callable[[], Dataset]] = {
     "birds": birds,
+    "species": species,
     "iris": _bundled("iris", "load_iris", "150 iris flowers of three species, measured by Anderson, published by Fisher in 1936"),
     "wine": _bundled("wine", "load_wine", "178 Italian wines of three cultivars by thirteen chemical measurements"),
     "breast-cancer": _bundled("breast-cancer", "load_breast_cancer", "569 tumours by thirty measurements of their cell nuclei"),
     "digits": _bundled("digits", "load_digits", "1,797 handwritten digits on a grid of 8 x 8 pixels", counts=True),
 }
 
-__all__ = ["Dataset", "birds", "load", "names", "tic_tac_toe"]
+__all__ = ["Dataset", "Texts", "birds", "docstrings", "load", "names", "ontology", "species", "tic_tac_toe"]

@@ -24,6 +24,10 @@ def exhibits() -> list[Exhibit]:
     from tallies import GDA, NaiveBayes
 
     return [
+        Exhibit("topics.html", "Topics of scientific Python", _topics),
+        Exhibit("species.html", "Species that go together", _species),
+        Exhibit("tic-tac-toe.html", "Tic-tac-toe: eight lines found", _tic_tac_toe),
+        Exhibit("concepts.html", "What scientific Python speaks of", _concepts),
         Exhibit("wine.html", "Wines by their chemistry", lambda: _classifier(GDA(), "wine", "Wines by their chemistry")),
         Exhibit("birds.html", "Birds from a table with gaps", _birds),
         Exhibit("digits.html", "Handwritten digits", lambda: _classifier(GDA(shrinkage="auto"), "digits", "Handwritten digits")),
@@ -102,6 +106,96 @@ def _birds() -> Any:
         f"best possible answers are known: a judge who knows the truth is right for {share:.1%} of the same rows."
     )
     return _classifier(NaiveBayes(families={"eggs": "poisson"}), "birds", "Birds from a table with gaps", note)
+
+
+def _topics() -> Any:
+    from tallies import LDA
+    from tallies.datasets import Texts, docstrings
+    from tallies.report import build
+
+    data = docstrings()
+    late = np.arange(len(data.texts)) % 4 == 0
+    parts = [
+        Texts(*([part[i] for i in np.flatnonzero(mine)] for part in (data.texts, data.authors, data.ids)), data.about)
+        for mine in (~late, late)
+    ]
+    corpus = parts[0].corpus(min_df=3, max_df=0.3)
+    unseen = parts[1].corpus(vocabulary=corpus.vocabulary.tolist())
+    model = LDA(n_topics=25, max_iter=300, burn_in=150, random_state=0).fit(corpus)
+    return build(
+        model,
+        unseen,
+        texts=parts[1].texts,
+        group="authors",
+        title="Topics of scientific Python",
+        data_name=data.about,
+        held_out=True,
+        command="tallies demo",
+    )
+
+
+def _species() -> Any:
+    from tallies import PLN
+    from tallies.datasets import species
+    from tallies.report import build
+
+    data = species()
+    assert data.truth is not None
+    design = data.truth["covariates"]
+    model = PLN().fit(data.X, design)
+    ranks = PLN.over_ranks([1, 2, 3, 4, 5], data.X, design, random_state=0, n_starts=1)
+    return build(
+        model,
+        data.X,
+        design,
+        colour={"kind of site": data.y},
+        truth=data.truth,
+        ranks=ranks,
+        title="Species that go together",
+        data_name=data.about,
+        held_out=False,
+        command="tallies demo",
+    )
+
+
+def _tic_tac_toe() -> Any:
+    from tallies import FEM
+    from tallies.datasets import TIC_TAC_TOE_LINES, tic_tac_toe
+    from tallies.report import build
+
+    boards, won = tic_tac_toe()
+    fit, judge = _halves(won.to_numpy())
+    model = FEM(degree=3, ridge=0.01).fit(boards.iloc[fit], won.iloc[fit])
+    top = model.interactions(8, degree=3)["term"].tolist()
+    lines = {" & ".join(boards.columns[c] for c in line) for line in TIC_TAC_TOE_LINES}
+    found = sum(term in lines for term in top)
+    note = (
+        f"Nobody told the model the rules. Of 84 ways to take three cells, its eight strongest are {found} of the eight lines "
+        "that win, and others."
+        if found < len(lines)
+        else "Nobody told the model the rules. Of 84 ways to take three cells, its eight strongest are the eight lines that win."
+    )
+    return build(
+        model,
+        boards.iloc[judge],
+        won.iloc[judge],
+        title="Tic-tac-toe: eight lines found",
+        held_out=True,
+        note=note,
+        data_name="the 958 boards with which a game can end",
+        command="tallies demo",
+    )
+
+
+def _concepts() -> Any:
+    from tallies import AuthorConcept
+    from tallies.datasets import docstrings, ontology
+    from tallies.report import build
+
+    data = docstrings()
+    corpus = data.corpus(sentences=True)
+    model = AuthorConcept().fit(corpus, ontology())
+    return build(model, corpus, title="What scientific Python speaks of", data_name=data.about, command="tallies demo")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,8 @@ def test_sentences_show_their_evidence(fitted):
     model, corpus = fitted
     html = build(model, corpus).html()
     assert re.search(r'<mark class="for\d" title="log odds \+[\d.]+">Cell</mark>', html)
-    assert re.search(r'<mark class="for\d" title="log odds \+[\d.]+">expressed</mark>', html)
+    assert re.search(r'<mark class="for\d" title="log odds \+[\d.]+">gene</mark>', html)
+    assert re.search(r'<mark class="against" title="log odds -[\d.]+">expressed</mark>', html)  # another form than the name has
     assert EVIL not in html
     assert "cell death" in html
 
@@ -60,7 +61,7 @@ def test_tree_rolls_up(fitted):
     html = build(model).html()
     total = model.roll_up(np.asarray(model.responsibilities_.sum(axis=0)).ravel()[:4])
     assert f"process</button> <b>{total[0]:.1f}".rstrip("0").rstrip(".") in html or f"process <b>{total[0]:.1f}" in html
-    assert html.count("<li><span>") == 2  # two concepts that were met, below the root
+    assert html.count("<li><span>") == 3  # three concepts that were met, below the root
 
 
 def test_profiles_of_authors_and_concepts(fitted):
