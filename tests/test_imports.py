@@ -61,6 +61,7 @@ def test_the_table_covers_the_tree():
         "_version",
         "cli",
         "cli_fit",
+        "assets",
         "runs",
         "commands",
         "report",
