@@ -259,11 +259,11 @@ def marked(text: str, evidence: list[tuple[str, float]]) -> list[Run]:
     for match in WORD.finditer(text):
         word = match[0].lower()
         forms = [known.get(word), known.get(stem(word)), long.get(word[:PREFIX]) if len(word) >= PREFIX else None]
-        found = next((v for v in forms if v is not None), None)
-        if found is None or not np.isfinite(found) or abs(found) < 0.05:
+        gain = next((v for v in forms if v is not None), None)
+        if gain is None or not np.isfinite(gain) or abs(gain) < 0.05:
             continue
-        mark = "against" if found < 0 else f"for{1 + (found >= STRONG[0]) + (found >= STRONG[1])}"
-        runs += [(text[end : match.start()], "", ""), (match[0], mark, f"log odds {found:+.2f}")]
+        mark = "against" if gain < 0 else f"for{1 + (gain >= STRONG[0]) + (gain >= STRONG[1])}"
+        runs += [(text[end : match.start()], "", ""), (match[0], mark, f"log odds {gain:+.2f}")]
         end = match.end()
     return [run for run in [*runs, (text[end:], "", "")] if run[0]]
 
