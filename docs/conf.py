@@ -56,7 +56,8 @@ def add_fields(app, what, name, obj, options, lines):
         for field in dataclasses.fields(obj):
             found = re.search(rf"^    {field.name}: .*?  # (.+)$", source, re.M)
             if found:
-                lines += ["", f":param {field.name}: {found[1].replace('*', chr(92) + '*')}"]
+                plain = re.sub(r"([*|])", r"\\\1", found[1])  # marks that reStructuredText would take for its own
+                lines += ["", f":param {field.name}: {plain}"]
 
 
 def setup(app):

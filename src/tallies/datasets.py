@@ -170,7 +170,7 @@ def ontology() -> Any:
 
     from tallies.data.ontology import Ontology
 
-    with as_file(files("tallies") / "assets" / "numerical_computing.obo") as path:
+    with as_file(files("tallies.data") / "numerical_computing.obo") as path:
         return Ontology.read(path)
 
 

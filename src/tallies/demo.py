@@ -121,7 +121,7 @@ def _topics() -> Any:
         parts.append(Texts(texts, authors, ids, data.about))
     corpus = parts[0].corpus(min_df=3, max_df=0.3)
     unseen = parts[1].corpus(vocabulary=corpus.vocabulary.tolist())
-    model = LDA(n_topics=25, max_iter=300, burn_in=150, random_state=0).fit(corpus)
+    model = LDA(n_topics=25, max_iter=800, burn_in=500, random_state=0).fit(corpus)
     return build(
         model,
         unseen,

@@ -45,7 +45,21 @@ def pages(tmp_path_factory) -> dict[str, Path]:
     return out
 
 
-NAMES = ["index", "wine", "birds", "digits", "breast-cancer", "odd", "many", "column", "alone"]
+NAMES = [
+    "index",
+    "topics",
+    "species",
+    "tic-tac-toe",
+    "concepts",
+    "wine",
+    "birds",
+    "digits",
+    "breast-cancer",
+    "odd",
+    "many",
+    "column",
+    "alone",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -69,7 +83,7 @@ def test_opens_without_error_request_or_overflow(browser, pages, name, width, da
 
 
 def test_is_ready_within_a_second(browser, pages):
-    for name in ("many", "digits"):
+    for name in ("many", "digits", "topics"):
         times = []
         for _ in range(3):  # the best of three: other tests run beside this one
             browser.open(pages[name])

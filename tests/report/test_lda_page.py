@@ -127,3 +127,22 @@ def test_groups_by_time_have_gaps_and_must_fit():
 def test_settled():
     assert settled_after(np.zeros(3), 3) is None
     assert settled_after(np.append(np.linspace(-9, 0, 10), np.zeros(30)), 60) == 30
+
+
+def test_a_page_of_a_hundred_topics_is_small():
+    rng = np.random.default_rng(0)
+    X = rng.poisson(rng.gamma(0.05, 1.0, size=(100, 3000))[rng.integers(0, 100, 2000)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LDA(n_topics=100, max_iter=5, burn_in=3, random_state=0).fit(X)
+    assert len(build(model, X, group=np.arange(2000) % 30).html()) < 5e6
+
+
+def test_the_command_line_shows_texts(tmp_path):
+    from tallies.commands import topics
+
+    path = tmp_path / "texts.jsonl"
+    path.write_text("\n".join(json.dumps({"id": i, "text": text}) for i, text in enumerate(TEXTS)))
+    model = topics.fit(LDA(n_topics=2, max_iter=50, burn_in=20, random_state=0), {"data": str(path)})
+    html = build(model, *topics.report_data(model, {}, str(path))).html()
+    assert '<mark class="m0"' in html

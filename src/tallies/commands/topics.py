@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 READING = ("text", "authors", "id", "stop_words", "stem", "bigrams")
 
 
-def read(options: Mapping[str, Any], path: str, fitting: bool = False) -> Any:
+def read(options: Mapping[str, Any], path: str, fitting: bool = False, texts: bool = False) -> Any:
     """A corpus of the texts in a file, or with the option `counts` a table with one column a word.
 
-    The bounds on document frequency choose the vocabulary of a fit; what is read later is matched to it by name.
+    The bounds on document frequency choose the vocabulary of a fit; what is read later is matched to it by name. With `texts` the
+    corpus keeps its sentences.
     """
     if options.get("counts"):
         return read_frame(path)
@@ -30,7 +31,7 @@ def read(options: Mapping[str, Any], path: str, fitting: bool = False) -> Any:
         reading["stop_words"] = None
     if fitting:
         reading |= {key: options[key] for key in ("min_df", "max_df") if options.get(key) is not None}
-    return Corpus.read(path, **reading)
+    return Corpus.read(path, sentences=texts, **reading)
 
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
@@ -72,5 +73,5 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
 
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
-    """What the report judges the model by."""
-    return (read(options, path),)
+    """What the report judges the model by, and shows: texts too, but for pairs of words, which sentences would part."""
+    return (read(options, path, texts=not options.get("bigrams")),)

@@ -29,7 +29,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
     readable = model.rows_ is None or len(model.degree_) < 3  # the kernel of high degrees has too many weights to write down
     out = Page(about.title or (f"FEM of {about.data_name}" if about.data_name else "FEM"), "")
     out.note = about.note
-    view = None
+    view = face = None
     if readable:
         _, terms, V = model._zero_sum()
         size, groups = strengths(terms, V), terms.all()
@@ -69,6 +69,12 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         )
         few = f"The {len(listed)} strongest of {len(groups):,} terms can be looked at." if len(listed) < len(groups) else ""
         learned.text(few, soft=True)
+        for degree in [d for d in sorted(model.degree_, reverse=True) if d > 1][:2]:
+            top = model.interactions(12, degree=degree)
+            rows_of = zip(top["term"], top["strength"].tolist(), top["strongest"], top["weight"].tolist(), strict=True)
+            heads = ["term", "strength", "its largest weight is of", "weight"]
+            learned.table(heads, rows_of, f"Strongest terms of {degree} variables")
+        face = ring or face
     else:
         out.lead = _lead(model, about, judged, "")
         degrees = ", ".join(map(str, model.degree_))
@@ -76,7 +82,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
             f"With terms of degrees {degrees} there are too many weights to show; model.effect(...) gives any of them."
         )
     _warn(out, model, about, judged)
-    out.face = view["none"] if view is not None and "none" in view else view
+    out.face = face or (view["none"] if view is not None and "none" in view else view)
     if judged is not None:
         _quality(out, judged, model)
     converged(out, model, unit="penalised log likelihood (nats)")

@@ -201,7 +201,7 @@ def over_groups(theta: Array, group: Sequence[Any], t: Learned) -> charts.Chart:
         return views[0]
     K = min(len(t.names), 40)
     best = np.argsort(-mean.std(axis=0), kind="stable")[:K]
-    texts = [[f"{mean[i, k]:.0%}" for i in range(len(names))] for k in best]
+    texts = [[f"{mean[i, k]:.0%}" if mean[i, k] >= 0.005 else "" for i in range(len(names))] for k in best]
     tips = [[f"topic {t.names[k]}\n{g}: {mean[i, k]:.1%} ({n[i]:,} documents)" for i, g in enumerate(names)] for k in best]
     down = [t.names[k] for k in best]
     none = charts.heat(
