@@ -118,9 +118,9 @@ def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) ->
     shape = (
         f"rank {model.rank}"
         if model.rank is not None
-        else "no limit on its rank"
+        else "any rank"
         if isinstance(model.covariance, str) and model.covariance == "full"
-        else "a fixed form"
+        else "a simple or given form"
     )
     text = f"A Poisson log-normal model of {plural(len(species), 'species', 'species')} in {plural(len(model.design_), 'sample')}, "
     text += f"with a latent covariance of {shape}."
