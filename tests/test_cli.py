@@ -85,6 +85,14 @@ def test_from_file_to_predictions(iris, run, model):
     assert run("sample", "RUN", "-n", "7", "--seed", "1")[1] == Path("s.csv").read_text()
 
     assert "settled after" in run("info", "RUN")[1]
+    assert run("fit", "gda", "iris.csv", "-t", "species", "-o", "OTHER", "--covariance", "class")[0] == 0
+    table = json.loads(run("compare", "RUN", "OTHER", "--data", "iris.csv", "--json")[1])
+    assert table["RUN"]["accuracy"] == score["accuracy"]
+    assert table["OTHER"]["model"] == "GDA"
+    code, out, _ = run("report", "RUN", "iris.csv")
+    assert code == 0
+    assert "report.html" in out
+    assert "Content-Security-Policy" in Path("RUN/report.html").read_text()
     about = json.loads(run("info", "RUN", "--json")[1])
     assert about["converged"]
     assert about["options"]["target"] == "species"

@@ -61,7 +61,6 @@ def test_the_table_covers_the_tree():
         "_version",
         "cli",
         "cli_fit",
-        "assets",
         "runs",
         "commands",
         "report",

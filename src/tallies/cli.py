@@ -121,6 +121,36 @@ def sample(
 
 
 @app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Two or more RUN folders.")],
+    data: Annotated[Path, typer.Option("--data", "-d", help="Unseen data to compare them on.")],
+    covariates: Covariates = None,
+    as_json: Json = False,
+) -> None:
+    """Scores of several RUNs on the same file, a row each."""
+    from pandas import DataFrame
+
+    from tallies.commands import family
+    from tallies.runs import read_run
+
+    told = {"covariates": str(covariates)} if covariates is not None else {}
+    rows = {}
+    for run in runs:
+        model, options = read_run(run)
+        found = family(model).score(model, {**options, **told}, str(data))
+        rows[str(run)] = {"model": type(model).__name__, **{k: v for k, v in found.items() if not isinstance(v, list)}}
+    kinds = {row["kind"] for row in rows.values() if "kind" in row}
+    if len(kinds) > 1:
+        warnings.warn(
+            f"comparing scores of different kind: {', '.join(sorted(kinds))}; they are not the same quantity", stacklevel=1
+        )
+    if as_json:
+        print_json(rows)
+    else:
+        print(DataFrame.from_dict(rows, orient="index").to_string())
+
+
+@app.command()
 def report(
     run: Run,
     data: Annotated[Path | None, typer.Argument(help="Unseen data to judge the model by.")] = None,

@@ -59,6 +59,5 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
 
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
-    """What a report shows: sentences with their authors."""
-    _, texts, authors = _records(options, path)
-    return texts, authors
+    """What a report shows: documents, cut into sentences."""
+    return (Corpus.read(path, **{key: options[key] for key in READING}, sentences=True),)
