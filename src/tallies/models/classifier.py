@@ -27,7 +27,7 @@ from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import rows as kernels
 from tallies.maths import Array, log0
 
-BLOCK = 8192  # rows whose scores are held at a time: they stay in the cache, and no (n, K) matrix is built to predict labels
+BLOCK = 16384  # rows whose scores are held at a time: they stay in the cache, and no (n, K) matrix is built to predict labels
 
 
 class Shard(NamedTuple):
@@ -223,8 +223,14 @@ class Classifier(ClassifierMixin, Estimator):
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
         check_is_fitted(self)
-        codes = self._over(X, lambda n: np.empty(n, dtype=np.intp), self._labeller())
-        return self.classes_[codes]
+        write_codes = self._labeller()
+
+        def label(table: Any, out: np.ndarray) -> None:
+            codes = np.empty(len(out), dtype=np.intp)
+            write_codes(table, codes)
+            np.take(self.classes_, codes, out=out, mode="clip")  # codes are in range: "clip" spares the check
+
+        return self._over(X, lambda n: np.empty(n, dtype=self.classes_.dtype), label)
 
     def predict_log_proba(self, X: Any) -> Array:
         """log p(y=k | x), eq. 2; columns as in classes_."""
