@@ -19,35 +19,40 @@ def best(J, out):
 def linear_best(X, coef, offset, out):
     """Index of the largest x'coef_k + offset_k of each row, coef (K, d); -1 where NaN or infinities leave none.
 
-    Two rows and two classes at a time, so that a load serves two products; the last row or class may come twice.
+    Two rows and five classes at a time, so that seven loads serve ten products; the last row or class may come again.
     Sums may be reordered for the vector unit, NaN is kept.
     """
-    n, d, K = X.shape[0], X.shape[1], coef.shape[0]
+    n, d, last = X.shape[0], X.shape[1], coef.shape[0] - 1
+    J, G = np.empty(5), np.empty(5)
     for i in range(0, n, 2):
         g = min(i + 1, n - 1)
         top, best_k = -np.inf, -1
         top_g, best_g = -np.inf, -1
-        for k in range(0, K, 2):
-            h = min(k + 1, K - 1)
-            a, b, c, e = 0.0, 0.0, 0.0, 0.0
+        for k in range(0, last + 1, 5):
+            k1, k2, k3, k4 = min(k + 1, last), min(k + 2, last), min(k + 3, last), min(k + 4, last)
+            a0, a1, a2, a3, a4 = 0.0, 0.0, 0.0, 0.0, 0.0
+            b0, b1, b2, b3, b4 = 0.0, 0.0, 0.0, 0.0, 0.0
             for j in range(d):
-                x, z, u, v = X[i, j], X[g, j], coef[k, j], coef[h, j]
-                a += x * u
-                b += x * v
-                c += z * u
-                e += z * v
-            a += offset[k]
-            b += offset[h]
-            c += offset[k]
-            e += offset[h]
-            if a > top:
-                top, best_k = a, k
-            if b > top:
-                top, best_k = b, h
-            if c > top_g:
-                top_g, best_g = c, k
-            if e > top_g:
-                top_g, best_g = e, h
+                x, z = X[i, j], X[g, j]
+                u0, u1, u2, u3, u4 = coef[k, j], coef[k1, j], coef[k2, j], coef[k3, j], coef[k4, j]
+                a0 += x * u0
+                a1 += x * u1
+                a2 += x * u2
+                a3 += x * u3
+                a4 += x * u4
+                b0 += z * u0
+                b1 += z * u1
+                b2 += z * u2
+                b3 += z * u3
+                b4 += z * u4
+            J[0], J[1], J[2], J[3], J[4] = a0, a1, a2, a3, a4
+            G[0], G[1], G[2], G[3], G[4] = b0, b1, b2, b3, b4
+            for c in range(min(5, last + 1 - k)):
+                a, b = J[c] + offset[k + c], G[c] + offset[k + c]
+                if a > top:
+                    top, best_k = a, k + c
+                if b > top_g:
+                    top_g, best_g = b, k + c
         out[i] = best_k if top < np.inf else -1
         out[g] = best_g if top_g < np.inf else -1
 
