@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tallies.kernels import pln, pln_plain, pln_sequential
+from tallies.kernels import pln, pln_plain, pln_sequential, pln_single, pln_steps
 
 
 @pytest.fixture
@@ -43,16 +43,73 @@ def test_trial_solves_its_equation_and_equals_numpy(cells):
     np.testing.assert_allclose(a[0], direct, rtol=1e-12)
 
 
-def test_slopes_equal_numpy(cells):
+def test_trial_in_single_precision_is_near(cells):
+    M, O, Y, v, w = cells
+    O = np.maximum(O, -200.0)
+    single = [a.astype(np.float32) for a in (M, O, Y)]
+    ours, twin = [np.full_like(single[0], 0.1), np.empty_like(single[0])], [np.full_like(M, 0.1), np.empty_like(M)]
+    a = pln_single.trial(*single, v, w, *ours, 1e-4)
+    b = pln_plain.trial(M, O, Y, v, w, *twin, 1e-6)
+    np.testing.assert_allclose(ours[0], twin[0], rtol=2e-5)
+    np.testing.assert_allclose(ours[1], twin[1], rtol=2e-5, atol=1e-30)
+    np.testing.assert_allclose(a[0], b[0], rtol=1e-6)
+    np.testing.assert_allclose(a[1], b[1], rtol=1e-5)
+
+
+@pytest.fixture
+def pairs(cells):
+    """A point with three of four slots of L-BFGS in use: gradient, preconditioner, moves of the means, moves of the gradient."""
+    rng = np.random.default_rng(2)
+    shape = cells[0].shape
+    return rng.normal(size=shape), rng.uniform(0.1, 3, shape), rng.normal(size=(4, *shape)), rng.normal(size=(4, *shape))
+
+
+@pytest.mark.parametrize(("kind", "close"), [(np.float64, 1e-12), (np.float32, 3e-5)])
+def test_aim_and_move_equal_numpy(cells, pairs, kind, close):
+    M, v = cells[0], cells[3]
+    g, D, S, Y = pairs
+    rng = np.random.default_rng(3)
+    toward, slots = (0.7, rng.normal(size=4), rng.normal(size=4)), np.array([0, 2, 3])
+    X, B = rng.normal(size=(len(M), 2)), rng.normal(size=(2, M.shape[1]))
+    out = []
+    for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
+        M_, B_, g_, D_, S_, Y_ = (a.astype(dtype) for a in (M, B, g, D, S, Y))
+        d, M_trial, R = (np.empty_like(M_) for _ in range(3))
+        slope = steps.aim(*toward, slots, g_, D_, S_, Y_, 3.0, d)
+        steps.move(M_, 0.3, d, X, B_, np.sqrt(v), M_trial, R)
+        out.append((slope, d, M_trial, R))
+    for x, y in zip(*out, strict=True):
+        np.testing.assert_allclose(x, y, rtol=close, atol=100 * close)
+    used = list(slots)
+    direct = -(D * (toward[0] * g + np.tensordot(toward[1][used], Y[used], 1)) + np.tensordot(toward[2][used], S[used], 1))
+    np.testing.assert_allclose(out[1][1], np.clip(direct, -3, 3), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(out[1][3], np.sqrt(v)[:, None] * (M + 0.3 * out[1][1] - X @ B), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "close"), [(np.float64, 1e-11), (np.float32, 3e-4)])
+@pytest.mark.parametrize("slot", [2, -1])
+def test_slopes_equal_numpy(cells, pairs, slot, kind, close):
     M, O, Y, v, w = cells
     S2, A = np.full_like(M, 0.1), np.empty_like(M)
     pln_plain.trial(M, O, Y, v, w, S2, A, 1e-6)
-    pull = np.random.default_rng(1).normal(size=M.shape)
-    out = [[np.empty_like(M), np.empty_like(M)] for _ in range(2)]
-    T = [loops.slopes(pull, A, Y, v, S2, w, 1.3 * w, *arrays) for loops, arrays in zip((pln, pln_plain), out, strict=True)]
-    np.testing.assert_allclose(T[0], T[1], rtol=1e-13)
+    rng = np.random.default_rng(1)
+    pull, X, shift = rng.normal(size=M.shape), rng.normal(size=(len(M), 2)), rng.normal(size=(2, M.shape[1]))
+    slots = np.array([0, 2, 3]) if slot >= 0 else np.zeros(0, dtype=np.int64)
+    out = []
+    for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
+        pull_, A_, Y_, S2_, M_, g, D, pS, pY = (a.astype(dtype) for a in (pull, A, Y, S2, M, *pairs))
+        sums = steps.slopes(pull_, X, shift, np.sqrt(v), A_, Y_, S2_, w, 1.3 * w, (1.5 * M_, M_), slot, slots, g, D, pS, pY)
+        out.append((*sums, g, D, pS, pY))
     for x, y in zip(*out, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(x, y, rtol=close, atol=close * max(1.0, np.abs(y).max()))
+    _, sy, sg, yDy, yDg, g, D, pS, pY = out[1]
+    if slot >= 0:  # the twin itself against the definition
+        used = list(slots)
+        np.testing.assert_allclose(pS[slot], 0.5 * M, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(sy[used], (pS[used] * pY[slot]).sum(axis=(1, 2)), rtol=1e-10)
+        np.testing.assert_allclose(sg[used], (pS[used] * g).sum(axis=(1, 2)), rtol=1e-10)
+        np.testing.assert_allclose(yDg[used], (pY[used] * D * g).sum(axis=(1, 2)), rtol=1e-10)
+        np.testing.assert_allclose(yDy[np.ix_(used, used)], np.einsum("aij,ij,bij->ab", pY[used], D, pY[used]), rtol=1e-10)
 
 
 def draw_twin(y, rate, a, b, L, uniforms):

@@ -102,12 +102,15 @@ def trial(M, O, Y, v, w, S2, A, close):
             for j in range(p):
                 x[j] = max(min(base[j] + 0.5 * s[j], TOP), BOTTOM)
             row_exp(x, power, bits, a)
-            far = 0
             for j in range(p):
                 c = w[j] + a[j] * (1.0 - 0.5 * s[j])
-                new = 2.0 / (c + np.sqrt(c * c + 2.0 * a[j]))
-                move[j] = new - s[j]
-                s[j] = new
+                x[j] = 2.0 / (c + np.sqrt(c * c + 2.0 * a[j]))
+            for j in range(p):
+                move[j] = x[j] - s[j]
+            for j in range(p):
+                s[j] = x[j]
+            far = 0
+            for j in range(p):
                 far += abs(move[j]) >= close
             if far == 0:
                 break
@@ -123,23 +126,10 @@ def trial(M, O, Y, v, w, S2, A, close):
         vi = v[i]
         for j in range(p):
             fit[j] += vi * (Y[i, j] * base[j] - a[j] + 0.5 * x[j])
+        for j in range(p):
             total[j] += vi * s[j]
+        for j in range(p):
             A[i, j] = a[j]
+        for j in range(p):
             S2[i, j] = s[j]
     return fit.sum(), total
-
-
-@njit(**_options)
-def slopes(pull, A, Y, v, S2, w, omega, g, D):
-    """Gradient g and preconditioner D of the free energy at (M, log w), with pull = R Omega; returns sum_i v_i u_ij."""
-    n, p = A.shape
-    T = np.zeros(p)
-    for i in range(n):
-        for j in range(p):
-            a, s = A[i, j], S2[i, j]
-            u = s * s / (1.0 + 0.5 * s * s * a)
-            ua = 0.5 * u * a
-            g[i, j] = v[i] * (pull[i, j] + a - Y[i, j] + (w[j] - omega[j]) * ua)
-            D[i, j] = 1.0 / (v[i] * (a * (1.0 - ua) + omega[j]))
-            T[j] += v[i] * u
-    return T

@@ -1,4 +1,4 @@
-"""The loops of `kernels.pln` in NumPy: used where the data are too small to be worth a compiler's wait. Same names, same results.
+"""The loops of `kernels.pln` and `kernels.pln_steps` in NumPy: used where the data are too small to be worth a compiler's wait. Same names, same results.
 
 Symbols as in `models.pln`: M means, S2 variances, A = exp(O + M + S2/2), v row weights, w_j the scalars that stand for S2.
 """
@@ -54,27 +54,49 @@ def trial(M, O, Y, v, w, S2, A, close):
     return float(fit), v @ S2
 
 
-def slopes(pull, A, Y, v, S2, w, omega, g, D):
-    """Gradient g and preconditioner D of the free energy at (M, log w), with pull = R Omega; returns sum_i v_i u_ij."""
-    T = np.zeros(A.shape[1])
-    for b in blocks(*A.shape):
-        a, s, out = A[b], S2[b], g[b]
-        s2 = s * s
-        u = s2 * a
-        u *= 0.5
-        u += 1.0
-        np.divide(s2, u, out=u)
-        T += v[b] @ u
-        u *= a
-        u *= 0.5
-        np.multiply(u, w - omega, out=out)
-        out += a
-        out -= Y[b]
-        out += pull[b]
-        out *= v[b, None]
-        np.subtract(1.0, u, out=u)
-        u *= a
-        u += omega
-        u *= v[b, None]
-        np.divide(1.0, u, out=D[b], casting="same_kind")
-    return T
+def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, d):
+    """Write d = -(D (scale g + sum of_y Y) + sum of_s S), clipped entry by entry to `reach`; return g'd."""
+    np.multiply(g, -scale, out=d)
+    for k in slots:
+        d -= of_y[k] * Y[k]
+    d *= D
+    for k in slots:
+        d -= of_s[k] * S[k]
+    np.clip(d, -reach, reach, out=d)
+    return float(np.vdot(g, d))
+
+
+def move(M, length, d, X, B, root, M_trial, R):
+    """Write M_trial = M + length d and its residuals R = root (M_trial - X B), root the square roots of the row weights."""
+    np.multiply(d, length, out=M_trial)
+    M_trial += M
+    np.subtract(M_trial, X @ B, out=R)
+    R *= root[:, None]
+
+
+def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y):
+    """Gradient g and preconditioner D of the free energy at (M, log w), the new pair, and the dot products of the pairs."""
+    m, v = len(S), root[:, None] ** 2
+    s2 = S2 * S2
+    u = s2 / (1.0 + 0.5 * s2 * A)
+    T = v[:, 0] @ u
+    u *= 0.5 * A
+    new = pull / root[:, None]
+    if len(shift):
+        new -= X @ shift
+    new += A
+    new -= counts
+    new += (w - omega) * u
+    new *= v
+    np.divide(1.0, v * (A * (1.0 - u) + omega), out=D)
+    if slot >= 0:
+        np.subtract(*moved, out=S[slot])
+        np.subtract(new, g, out=Y[slot])
+    np.copyto(g, new)
+    sy, sg, yDy, yDg = np.zeros(m), np.zeros(m), np.zeros((m, m)), np.zeros(m)
+    if len(slots):
+        s, y, flat = S[slots].reshape(len(slots), -1), Y[slots].reshape(len(slots), -1), g.ravel()
+        scaled = y * D.ravel()
+        sy[slots], sg[slots], yDg[slots] = s @ Y[slot].ravel(), s @ flat, scaled @ flat
+        yDy[np.ix_(slots, slots)] = scaled @ y.T
+    return T, sy, sg, yDy, yDg

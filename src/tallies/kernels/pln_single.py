@@ -75,12 +75,15 @@ def trial(M, O, Y, v, w, S2, A, close):
             for j in range(p):
                 x[j] = max(min(base[j] + HALF * s[j], TOP), BOTTOM)
             row_exp(x, power, bits, a)
-            far = np.int32(0)
             for j in range(p):
                 c = w32[j] + a[j] * (ONE - HALF * s[j])
-                new = TWO / (c + np.sqrt(c * c + TWO * a[j]))
-                move[j] = new - s[j]
-                s[j] = new
+                x[j] = TWO / (c + np.sqrt(c * c + TWO * a[j]))
+            for j in range(p):
+                move[j] = x[j] - s[j]
+            for j in range(p):
+                s[j] = x[j]
+            far = np.int32(0)
+            for j in range(p):
                 far += np.int32(abs(move[j]) >= near)
             if far == 0:
                 break
@@ -88,27 +91,15 @@ def trial(M, O, Y, v, w, S2, A, close):
         vi = np.float32(v[i])
         for j in range(p):
             h = HALF * move[j]
-            last = a[j] * (ONE + h * (ONE + h * (HALF + h * E3)))  # exp(move/2), to 1e-9 for a move of 0.01
-            fit[j] += np.float64(vi * (Y[i, j] * base[j] - last + HALF * x[j]))
-            total[j] += np.float64(vi * s[j])
-            A[i, j] = last
+            a[j] *= ONE + h * (ONE + h * (HALF + h * E3))  # exp(move/2), to 1e-9 for a move of 0.01
+        for j in range(p):
+            x[j] = vi * (Y[i, j] * base[j] - a[j] + HALF * x[j])
+        for j in range(p):
+            fit[j] += x[j]
+        for j in range(p):
+            total[j] += vi * s[j]
+        for j in range(p):
+            A[i, j] = a[j]
+        for j in range(p):
             S2[i, j] = s[j]
     return fit.sum(), total
-
-
-@njit(**_options)
-def slopes(pull, A, Y, v, S2, w, omega, g, D):
-    """As `kernels.pln.slopes`."""
-    n, p = A.shape
-    T = np.zeros(p)
-    shift, om = (w - omega).astype(np.float32), omega.astype(np.float32)
-    for i in range(n):
-        vi = np.float32(v[i])
-        for j in range(p):
-            a, s = A[i, j], S2[i, j]
-            u = s * s / (ONE + HALF * s * s * a)
-            ua = HALF * u * a
-            g[i, j] = vi * (pull[i, j] + a - Y[i, j] + shift[j] * ua)
-            D[i, j] = ONE / (vi * (a * (ONE - ua) + om[j]))
-            T[j] += np.float64(vi * u)
-    return T

@@ -71,6 +71,7 @@ class Covariance:
             START,
             B,
             Omega,
+            np.zeros((0, p)),
             omega,
             float(logdet),
             w,
@@ -87,6 +88,7 @@ class Covariance:
             mean,
             pairs,
             pairs,
+            np.zeros((MEMORY, MEMORY)),
             (),
             -1,
             nothing,
@@ -109,7 +111,7 @@ class Covariance:
         # single precision where there is much of it; the pairs stay so, since directions need few digits
         kind = np.float32 if self.single else np.float64
         M = M.astype(kind)
-        rest = [np.zeros(M.shape, dtype=kind) for _ in range(4)]
+        rest = [np.zeros(M.shape, dtype=kind) for _ in range(5)]
         pairs = [np.zeros((MEMORY, *M.shape), dtype=kind) for _ in range(2)]
         copies = [shard.Y.astype(kind), np.maximum(shard.O, -200.0).astype(kind)] if self.single else [None, None]
         return FullLatents(M, np.full_like(M, 0.1), M.copy(), np.full_like(M, 0.1), *rest, *pairs, *copies)
@@ -120,44 +122,34 @@ class Covariance:
         if params.phase == GRADIENT:
             return self._gradient(shard, latents, params)
         z = latents if params.single or latents.counts is None else _double(latents)
-        loops, Y, O = _loops(shard, z)
+        steps, trial, Y, O = _loops(shard, z)
         slope = 0.0
-        if params.phase == START:
-            if params.tries and shard.M is None:
-                _approach(shard.X, Y, O, z, params)
-            np.copyto(z.M_trial, z.M)
-        else:
-            if params.fresh:
-                slope = _aim(z, params.toward)
-            np.add(z.M, z.d.dtype.type(params.step) * z.d, out=z.M_trial)
+        if params.phase == START and params.tries and shard.M is None:
+            _approach(shard.X, Y, O, z, params)
+        if params.phase == TRIAL and params.fresh:
+            slope = steps.aim(*params.toward, _slots(params.order), z.g, z.D, z.S, z.Y, REACH_M, z.d)
+        root = np.sqrt(shard.v)
+        steps.move(z.M, params.step, z.d, shard.X, params.B.astype(z.M.dtype), root, z.M_trial, z.R)
         np.copyto(z.S2_trial, z.S2)
-        fit, s2 = loops.trial(z.M_trial, O, Y, shard.v, params.w_trial, z.S2_trial, z.A, 1e-2 if params.rough else 1e-4)
-        R = _residuals(z.M_trial, shard, params)  # sqrt(v) (M - X B)
-        P = _root(shard, shard.X).T.astype(R.dtype) @ R
+        fit, s2 = trial(z.M_trial, O, Y, shard.v, params.w_trial, z.S2_trial, z.A, 1e-2 if params.rough else 1e-4)
+        P = _root(shard, shard.X).T.astype(z.R.dtype) @ z.R
         if params.phase == START or self.kind in ("diagonal", "spherical"):
-            G = np.einsum("ij,ij->j", R, R)
+            G = np.einsum("ij,ij->j", z.R, z.R)
         else:
-            G = _in_place(shard, R) if self._wide(shard) else R.T @ R
-        return FullTally(fit - shard.constant, slope, P.astype(np.float64), G.astype(np.float64), s2, None, None), z
+            G = _in_place(shard, z.R) if self._wide(shard) else z.R.T @ z.R
+        return FullTally(fit - shard.constant, slope, P.astype(np.float64), G, s2, *5 * [None]), z
 
     def _gradient(self, shard: Shard, z: FullLatents, params: FullParams) -> tuple[FullTally, FullLatents]:
         """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
+        steps, _, Y, _ = _loops(shard, z)
         if params.Omega.shape[0] == shard.rows and self._wide(shard):
-            pull = (params.Omega[shard.start : shard.start + len(shard.Y)] / np.sqrt(shard.v)[:, None]).astype(z.A.dtype)
+            pull = params.Omega[shard.start : shard.start + len(shard.Y)]
         else:
-            R = _residuals(z.M_trial, shard._replace(v=None), params)
-            pull = R * params.Omega if params.Omega.ndim == 1 else R @ params.Omega.astype(R.dtype)
-        g, (loops, Y, _) = np.empty_like(z.g), _loops(shard, z)
-        T = loops.slopes(pull, z.A, Y, shard.v, z.S2_trial, params.w, params.omega, g, z.D)
-        if params.slot >= 0:
-            z.S[params.slot] = z.M_trial - z.M
-            z.Y[params.slot] = g - z.g
-        M, S2, M_trial, S2_trial = z.M_trial, z.S2_trial, z.M, z.S2
-        table = None
-        for b in pln_plain.blocks(*M.shape):
-            part = lbfgs.dots(z.S[:, b], z.Y[:, b], g[b].astype(z.S.dtype), z.D[b])
-            table = part if table is None else lbfgs.Dots(*(x + y for x, y in zip(table, part, strict=True)))
-        return FullTally(0.0, 0.0, None, None, None, T, table), z._replace(M=M, S2=S2, M_trial=M_trial, S2_trial=S2_trial, g=g)
+            pull = z.R * params.Omega if params.Omega.ndim == 1 else z.R @ params.Omega
+        pull, slots = pull.astype(z.A.dtype, copy=False), _slots(params.order, params.slot)
+        rest = z.S2_trial, params.w, params.omega, (z.M_trial, z.M), params.slot, slots, z.g, z.D, z.S, z.Y
+        sums = steps.slopes(pull, shard.X, params.shift, np.sqrt(shard.v), z.A, Y, *rest)
+        return FullTally(0.0, 0.0, None, None, None, *sums), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
 
     def update(self, params: FullParams, tally: FullTally, rng: np.random.Generator) -> FullParams:
         if params.phase == GRADIENT:
@@ -195,6 +187,7 @@ class Covariance:
                 phase=GRADIENT,
                 B=model.B,
                 Omega=model.Omega,
+                shift=model.shift,
                 omega=model.omega,
                 F=model.F,
                 path=path,
@@ -219,15 +212,17 @@ class Covariance:
         given = self.Sigma is not None
         g_w = np.zeros_like(w) if given else 0.5 * w * (w - omega) * T  # eq. 3
         D_w = 2.0 / (w * w * T * np.maximum(1 - w * w * T / params.weight, 0.05))
-        S_w, Y_w, order, slot = params.S_w, params.Y_w, params.order, params.slot
+        S_w, Y_w, sy, order, slot = params.S_w, params.Y_w, params.sy, params.order, params.slot
         if slot >= 0:
-            S_w, Y_w = S_w.copy(), Y_w.copy()
+            S_w, Y_w, sy = S_w.copy(), Y_w.copy(), sy.copy()
             S_w[slot], Y_w[slot] = params.step * params.d_w, g_w - params.g_w
+            sy[:, slot] = tally.sy + S_w @ Y_w[slot]
             order = tuple(k for k in order if k != slot)
-        table = lbfgs.Dots(*(x + y for x, y in zip(tally.table, lbfgs.dots(S_w, Y_w, g_w, D_w), strict=True)))
-        if slot >= 0 and table.sy[slot, slot] > 1e-8 * table.yDy[slot, slot]:  # a pair without curvature says nothing
+        _, sg, yDy, yDg = lbfgs.dots(S_w, Y_w, g_w, D_w)
+        table = lbfgs.Dots(sy, tally.sg + sg, tally.yDy + yDy, tally.yDg + yDg)
+        if slot >= 0 and sy[slot, slot] > 1e-8 * table.yDy[slot, slot]:  # a pair without curvature says nothing
             order = (*order, slot)
-        return self._direct(params._replace(g_w=g_w, D_w=D_w, S_w=S_w, Y_w=Y_w, order=order), table)
+        return self._direct(params._replace(g_w=g_w, D_w=D_w, S_w=S_w, Y_w=Y_w, sy=sy, order=order), table)
 
     def _direct(self, params: FullParams, table: lbfgs.Dots | None) -> FullParams:
         toward = lbfgs.direction(table, list(params.order)) if table else lbfgs.Direction(1.0, *np.zeros((2, MEMORY)))
@@ -253,16 +248,23 @@ class Covariance:
             inverse = params.Omega, params.logdet, params.omega
             misfit = np.sum(params.Omega * (G - tally.P.T @ move)) + params.omega @ tally.s2 - N * p
         elif params.rootX is not None:
-            inverse = _invert_wide(G - params.rootX @ move, tally.s2, N, params.single)
+            inverse = _invert_wide(G - (params.rootX @ move).astype(G.dtype), tally.s2, N)
         else:
-            G = G - tally.P.T @ move
-            G[np.diag_indices(p)] += tally.s2
-            inverse = _invert(G / N)
+            Sigma = G - tally.P.T @ move
+            Sigma[np.diag_indices(p)] += tally.s2
+            Sigma /= N
+            inverse = _invert(Sigma)
         if inverse is None:
             return None
         Omega, logdet, omega = inverse
+        if params.rootX is not None:
+            shift = np.zeros((0, p))
+        else:
+            shift = move * Omega if Omega.ndim == 1 else move @ Omega
+        if params.single:  # the rows use it so
+            Omega = Omega.astype(np.float32, copy=False)
         F = -tally.fit + 0.5 * (N * logdet + misfit)
-        return Point(B, Omega, omega, float(F)) if np.isfinite(F) else None
+        return Point(B, Omega, shift, omega, float(F)) if np.isfinite(F) else None
 
     def _regress(self, params: FullParams, tally: FullTally) -> np.ndarray:
         """How B moves: the regression of the residuals, nothing where B is fixed."""
@@ -283,6 +285,7 @@ class Point(NamedTuple):
 
     B: np.ndarray
     Omega: np.ndarray
+    shift: np.ndarray
     omega: np.ndarray
     F: float
 
@@ -292,37 +295,32 @@ def _root(shard: Shard, rows: np.ndarray) -> np.ndarray:
     return rows if shard.v is None or shard.even else np.sqrt(shard.v)[:, None] * rows
 
 
-def _residuals(M: np.ndarray, shard: Shard, params: FullParams) -> np.ndarray:
-    """sqrt(v) (M - X B), in the precision of M."""
-    R, X, B = np.empty_like(M), shard.X.astype(M.dtype), params.B.astype(M.dtype)
-    for b in pln_plain.blocks(*M.shape):
-        np.subtract(M[b], X[b] @ B, out=R[b])
-    return _root(shard, R)
-
-
 def _in_place(shard: Shard, rows: np.ndarray) -> np.ndarray:
     """The rows of a shard among zeros for all others, so that adding shards puts them together."""
-    out = np.zeros((shard.rows, rows.shape[1]))
+    out = np.zeros((shard.rows, rows.shape[1]), dtype=rows.dtype)
     out[shard.start : shard.start + len(rows)] = rows
     return out
 
 
-def _loops(shard: Shard, z: FullLatents) -> tuple[Any, np.ndarray, np.ndarray]:
-    """The loops to use, and counts and offsets in their precision: compiled ones for large shards, NumPy for small ones."""
-    if z.counts is not None:
-        from tallies.kernels import pln_single
+def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarray]:
+    """The loops to use, with counts and offsets in their precision: compiled ones for large shards, NumPy for small ones."""
+    if z.counts is None and shard.Y.size < SMALL:
+        return pln_plain, pln_plain.trial, shard.Y, shard.O
+    from tallies.kernels import pln, pln_single, pln_steps
 
-        return pln_single, z.counts, z.offsets  # type: ignore[return-value]
-    if shard.Y.size < SMALL:
-        return pln_plain, shard.Y, shard.O
-    from tallies.kernels import pln
+    if z.counts is None:
+        return pln_steps, pln.trial, shard.Y, shard.O
+    return pln_steps, pln_single.trial, z.counts, z.offsets  # type: ignore[return-value]
 
-    return pln, shard.Y, shard.O
+
+def _slots(order: tuple[int, ...], new: int = -1) -> np.ndarray:
+    """The slots in use, the one of a new pair among them."""
+    return np.array(sorted({*order, new} - {-1}), dtype=np.int64)
 
 
 def _double(z: FullLatents) -> FullLatents:
     """The same point in double precision."""
-    point = {k: getattr(z, k).astype(np.float64) for k in ("M", "S2", "M_trial", "S2_trial", "A", "g")}
+    point = {k: getattr(z, k).astype(np.float64) for k in ("M", "S2", "M_trial", "S2_trial", "A", "g", "R")}
     return z._replace(**point, counts=None, offsets=None)
 
 
@@ -330,22 +328,6 @@ def _free(order: tuple[int, ...]) -> int:
     """A slot not in use, else that of the oldest pair."""
     unused = [k for k in range(MEMORY) if k not in order]
     return unused[0] if unused else order[0]
-
-
-def _aim(z: FullLatents, toward: lbfgs.Direction) -> float:
-    """Write the direction of eq. 1 of `models.lbfgs` into z.d, clipped entry by entry, and return its slope."""
-    slope = 0.0
-    m = len(z.S)
-    of_y, of_s = toward.of_y.astype(z.S.dtype), toward.of_s.astype(z.S.dtype)
-    for b in pln_plain.blocks(*z.M.shape):
-        d = toward.scale_g * z.g[b]
-        d += (of_y @ z.Y[:, b].reshape(m, -1)).reshape(d.shape)
-        d *= z.D[b]
-        d += (of_s @ z.S[:, b].reshape(m, -1)).reshape(d.shape)
-        np.clip(-d, -REACH_M, REACH_M, out=d)
-        slope += np.vdot(z.g[b], d)
-        z.d[b] = d
-    return float(slope)
 
 
 def _approach(X: np.ndarray, Y: np.ndarray, O: np.ndarray, z: FullLatents, params: FullParams) -> None:
@@ -370,9 +352,9 @@ def _invert(Sigma: np.ndarray) -> Any:
     return Omega, logdet, omega
 
 
-def _invert_wide(R: np.ndarray, E: np.ndarray, N: float, single: bool) -> Any:
+def _invert_wide(R: np.ndarray, E: np.ndarray, N: float) -> Any:
     """R Omega, log|Sigma| and the diagonal of Omega for Sigma = (R'R + diag E)/N, through an n by n matrix."""
-    Z = (R / np.sqrt(E)).astype(np.float32 if single else np.float64)
+    Z = R / np.sqrt(E).astype(R.dtype)
     K = (Z @ Z.T).astype(np.float64)
     K[np.diag_indices(len(K))] += 1.0
     inverse = _invert(K)
@@ -380,4 +362,5 @@ def _invert_wide(R: np.ndarray, E: np.ndarray, N: float, single: bool) -> Any:
         return None
     KZ = inverse[0].astype(Z.dtype) @ Z
     omega = N / E * np.maximum(1.0 - np.einsum("ij,ij->j", Z, KZ), 1e-12)
-    return KZ * (N / np.sqrt(E)), inverse[1] + np.log(E).sum() - len(E) * np.log(N), omega
+    KZ *= (N / np.sqrt(E)).astype(Z.dtype)
+    return KZ, inverse[1] + np.log(E).sum() - len(E) * np.log(N), omega

@@ -37,6 +37,7 @@ class FullParams(NamedTuple):
     phase: int  # START, TRIAL or GRADIENT
     B: np.ndarray  # coefficients                                   (d, p)
     Omega: np.ndarray  # precision: matrix, diagonal, or R Omega    (p, p) | (p,) | (n, p)
+    shift: np.ndarray  # (move of B) Omega: the rows kept R about the B before  (d, p) | (0, p)
     omega: np.ndarray  # diagonal of the precision                  (p,)
     logdet: float  # log|Sigma| of a given covariance, else 0
     w: np.ndarray  # of eq. 2, at the current point                 (p,)
@@ -53,6 +54,7 @@ class FullParams(NamedTuple):
     g_w: np.ndarray  # gradient of log w                            (p,)
     S_w: np.ndarray  # its pairs                                    (m, p)
     Y_w: np.ndarray  #                                              (m, p)
+    sy: np.ndarray  # s_k'y_l, where y_l is not older than s_k       (m, m)
     order: tuple[int, ...]  # slots in use, oldest first
     slot: int  # slot the next pair goes to, -1: no pair to write
     D_w: np.ndarray  # preconditioner of log w                      (p,)
@@ -75,6 +77,7 @@ class FullLatents(NamedTuple):
     g: np.ndarray  # gradient at the current point                  (n, p)
     D: np.ndarray  # preconditioner at the current point            (n, p)
     d: np.ndarray  # direction                                      (n, p)
+    R: np.ndarray  # sqrt(v) (M - X B) at the trial point           (n, p)
     S: np.ndarray  # pairs: moves of M                              (m, n, p)
     Y: np.ndarray  # pairs: moves of the gradient                   (m, n, p)
     counts: np.ndarray | None  # single precision copies of Y ...   (n, p)
@@ -82,7 +85,7 @@ class FullLatents(NamedTuple):
 
 
 class FullTally(NamedTuple):
-    """Sums over a shard: of a trial (fit, P, G, s2) or of a gradient (table, T)."""
+    """Sums over a shard: of a trial (fit, P, G, s2) or of a gradient (the others)."""
 
     fit: float  # sum v [Y(O+M) - A + log(S2)/2 - log Y!]
     slope: float  # g'd over the rows
@@ -90,4 +93,7 @@ class FullTally(NamedTuple):
     G: Any  # R'vR, its diagonal, or sqrt(v) R in its place  (p, p) | (p,) | (n, p)
     s2: Any  # sum v S2                                      (p,)
     T: Any  # sum v u                                        (p,)
-    table: Any  # lbfgs.Dots
+    sy: Any  # s_k'y of the new pair                          (m,)
+    sg: Any  # s_k'g                                          (m,)
+    yDy: Any  # y_k'D y_l                                     (m, m)
+    yDg: Any  # y_k'D g                                       (m,)

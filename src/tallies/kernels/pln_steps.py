@@ -1,0 +1,134 @@
+"""The loops of a step of the PLN fits that need no exp or log, compiled; for both precisions. Symbols as in `models.pln_full`.
+
+A loop that stores to several arrays is not turned into vector code, since the compiler would have to prove too many pairs of arrays
+apart. So every loop here stores to one, on a row at a time. The NumPy twins are in `pln_plain`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_options: Any = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+def dot(x, y):
+    """Sum of products of two rows, in any order: of all loops here only this one may change it."""
+    total = x.dtype.type(0.0)
+    for j in range(len(x)):
+        total += x[j] * y[j]
+    return total
+
+
+@njit(**_options)
+def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, d):
+    """Write d = -(D (scale g + sum of_y Y) + sum of_s S), clipped entry by entry to `reach`; return g'd."""
+    n, p = d.shape
+    kind = d.dtype.type
+    row, near, far, slope = np.empty(p, d.dtype), kind(-reach), kind(reach), 0.0
+    for i in range(n):
+        c = kind(-scale)
+        for j in range(p):
+            row[j] = c * g[i, j]
+        for k in slots:
+            c = kind(-of_y[k])
+            for j in range(p):
+                row[j] += c * Y[k, i, j]
+        for j in range(p):
+            row[j] *= D[i, j]
+        for k in slots:
+            c = kind(-of_s[k])
+            for j in range(p):
+                row[j] += c * S[k, i, j]
+        for j in range(p):
+            d[i, j] = max(min(row[j], far), near)
+        for j in range(p):
+            row[j] = g[i, j]
+        slope += dot(row, d[i])
+    return slope
+
+
+@njit(**_options)
+def move(M, length, d, X, B, root, M_trial, R):
+    """Write M_trial = M + length d and its residuals R = root (M_trial - X B), root the square roots of the row weights."""
+    n, p = M.shape
+    kind = M.dtype.type
+    step = kind(length)
+    for i in range(n):
+        for j in range(p):
+            M_trial[i, j] = M[i, j] + step * d[i, j]
+        for j in range(p):
+            R[i, j] = M_trial[i, j]
+        for k in range(len(B)):
+            x = kind(X[i, k])
+            for j in range(p):
+                R[i, j] -= x * B[k, j]
+        if root[i] != 1.0:
+            r = kind(root[i])
+            for j in range(p):
+                R[i, j] *= r
+
+
+@njit(**_options)
+def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y):
+    """Gradient g and preconditioner D of the free energy at (M, log w), where (pull - root X shift) / root = R Omega.
+
+    With slot >= 0, S[slot] becomes `moved` (M_trial, M): their difference, Y[slot] that of the gradients. Returns sum_i v_i u_ij, and of
+    the pairs in `slots` s_k'y_slot, s_k'g, y_k'D y_l and y_k'D g.
+    """
+    n, p = A.shape
+    m, kind = len(S), A.dtype.type
+    half, one = kind(0.5), kind(1.0)
+    T, sy, sg, yDy, yDg = np.zeros(p), np.zeros(m), np.zeros(m), np.zeros((m, m)), np.zeros(m)
+    u, h, new, om, gap = np.empty(p, A.dtype), np.empty(p, A.dtype), np.empty(p, A.dtype), np.empty(p, A.dtype), np.empty(p, A.dtype)
+    near, scaled = np.empty(p, D.dtype), np.empty(p, D.dtype)
+    shift = shift.astype(A.dtype)
+    M_trial, M = moved
+    for j in range(p):
+        om[j] = omega[j]
+        gap[j] = w[j] - omega[j]
+    for i in range(n):
+        v, r = kind(root[i] * root[i]), kind(1.0 / root[i])
+        for j in range(p):
+            u[j] = S2[i, j] * S2[i, j] / (one + half * S2[i, j] * S2[i, j] * A[i, j])
+        for j in range(p):
+            T[j] += v * u[j]
+        for j in range(p):
+            h[j] = half * u[j] * A[i, j]
+        for j in range(p):
+            new[j] = r * pull[i, j]
+        for k in range(len(shift)):
+            x = kind(X[i, k])
+            for j in range(p):
+                new[j] -= x * shift[k, j]
+        for j in range(p):
+            new[j] = v * (new[j] + A[i, j] - counts[i, j] + gap[j] * h[j])
+        for j in range(p):
+            D[i, j] = one / (v * (A[i, j] * (one - h[j]) + om[j]))
+        if slot >= 0:
+            for j in range(p):
+                S[slot, i, j] = M_trial[i, j] - M[i, j]
+            for j in range(p):
+                Y[slot, i, j] = new[j] - g[i, j]
+        for j in range(p):
+            g[i, j] = new[j]
+        for j in range(p):
+            near[j] = new[j]
+        for a in range(len(slots)):
+            k = slots[a]
+            for j in range(p):
+                scaled[j] = D[i, j] * Y[k, i, j]
+            sy[k] += dot(S[k, i], Y[slot, i])
+            sg[k] += dot(S[k, i], near)
+            yDg[k] += dot(scaled, near)
+            for b in range(a, len(slots)):
+                yDy[k, slots[b]] += dot(scaled, Y[slots[b], i])
+    for k in range(m):
+        for l in range(k):
+            total = yDy[k, l] + yDy[l, k]  # each pair of slots was added at one of the two places
+            yDy[k, l] = total
+            yDy[l, k] = total
+    return T, sy, sg, yDy, yDg
