@@ -1,4 +1,4 @@
-"""The loops of `kernels.pln` and `kernels.pln_steps` in NumPy: used where the data are too small to be worth a compiler's wait. Same names, same results.
+"""The loops of `kernels.pln` and `kernels.pln_steps` in NumPy, where the data are too small to be worth a compiler's wait.
 
 Symbols as in `models.pln`: M means, S2 variances, A = exp(O + M + S2/2), v row weights, w_j the scalars that stand for S2.
 """
@@ -90,7 +90,7 @@ def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g,
     new *= v
     np.divide(1.0, v * (A * (1.0 - u) + omega), out=D)
     if slot >= 0:
-        np.subtract(*moved, out=S[slot])
+        np.subtract(moved[0], moved[1], out=S[slot])
         np.subtract(new, g, out=Y[slot])
     np.copyto(g, new)
     sy, sg, yDy, yDg = np.zeros(m), np.zeros(m), np.zeros((m, m)), np.zeros(m)

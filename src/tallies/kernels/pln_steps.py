@@ -76,20 +76,18 @@ def move(M, length, d, X, B, root, M_trial, R):
 def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y):
     """Gradient g and preconditioner D of the free energy at (M, log w), where (pull - root X shift) / root = R Omega.
 
-    With slot >= 0, S[slot] becomes `moved` (M_trial, M): their difference, Y[slot] that of the gradients. Returns sum_i v_i u_ij, and of
-    the pairs in `slots` s_k'y_slot, s_k'g, y_k'D y_l and y_k'D g.
+    With slot >= 0, S[slot] becomes the difference of `moved`, (M_trial, M), and Y[slot] that of the gradients. Returns
+    sum_i v_i u_ij and, of the pairs in `slots`, s_k'y_slot, s_k'g, y_k'D y_l and y_k'D g.
     """
     n, p = A.shape
     m, kind = len(S), A.dtype.type
     half, one = kind(0.5), kind(1.0)
     T, sy, sg, yDy, yDg = np.zeros(p), np.zeros(m), np.zeros(m), np.zeros((m, m)), np.zeros(m)
-    u, h, new, om, gap = np.empty(p, A.dtype), np.empty(p, A.dtype), np.empty(p, A.dtype), np.empty(p, A.dtype), np.empty(p, A.dtype)
+    u, h, new = np.empty(p, A.dtype), np.empty(p, A.dtype), np.empty(p, A.dtype)
+    om, gap = omega.astype(A.dtype), (w - omega).astype(A.dtype)
     near, scaled = np.empty(p, D.dtype), np.empty(p, D.dtype)
     shift = shift.astype(A.dtype)
     M_trial, M = moved
-    for j in range(p):
-        om[j] = omega[j]
-        gap[j] = w[j] - omega[j]
     for i in range(n):
         v, r = kind(root[i] * root[i]), kind(1.0 / root[i])
         for j in range(p):

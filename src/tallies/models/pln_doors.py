@@ -21,7 +21,7 @@ from tallies.models.pln_importance import Importance, SamplingParams
 from tallies.models.pln_rank import Rank, RankParams
 from tallies.models.pln_records import FullParams, Shard
 
-SINGLE = 60_000  # counts from which products of matrices begin in single precision
+SINGLE = 10_000  # counts from which a fit begins in single precision: those whose loops are compiled
 SHARD = 1 << 17  # counts of a shard: 1 MB an array, a few milliseconds a sweep
 FINAL_DRAWS = 1000  # of the log likelihood after a fit by importance sampling
 POOR = 0.1  # effective share of the draws below which an estimate is not to be trusted
@@ -131,7 +131,7 @@ class Doors:
         plan: Any
         if self.rank is not None:
             warm = before.params_.W if before is not None and isinstance(before.params_, RankParams) else None
-            plan = Rank(self.rank, self.n_starts, tol=self.tol, warm=warm)
+            plan = Rank(self.rank, self.n_starts, tol=10 * self.tol, warm=warm)
         else:
             given = None if isinstance(self.covariance, str) else np.asarray(self.covariance, dtype=np.float64)
             w = before.params_.w if before is not None and isinstance(before.params_, FullParams) and given is None else None
@@ -314,7 +314,7 @@ class Doors:
         if self.rank is None:
             plan: Any = Covariance("given", self.covariance_, self.coefficients_, tol=self.tol)
         else:
-            plan = Rank(self.rank, 1, W=np.hstack([self.coefficients_.T, self.components_ @ self.rotation_.T]), tol=self.tol)
+            plan = Rank(self.rank, 1, W=np.hstack([self.coefficients_.T, self.components_ @ self.rotation_.T]), tol=10 * self.tol)
         found = current(solve(plan, self._cut(rows, v), self.max_iter, 0))
         return found if self.rank is None else self._turn(*found)
 

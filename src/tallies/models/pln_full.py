@@ -32,7 +32,6 @@ from tallies.models.pln_records import FullLatents, FullParams, FullTally, Shard
 
 MEMORY = 5  # pairs kept by L-BFGS
 START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
-STARTS = 3  # sweeps of the diagonal model before the first gradient
 REACH_M, REACH_W = 3.0, 1.0  # longest step of one mean and of one log w: beyond e^3 the exponential is not a parabola
 SMALL = 10_000  # counts below which NumPy ends before a compiler would have begun
 
@@ -46,7 +45,7 @@ class Covariance:
     B: np.ndarray | None = None  # fixed coefficients: the projection of new rows
     w: np.ndarray | None = None  # of a former fit, to go on from
     single: bool = False  # begin in single precision
-    tol: float = 5e-8  # stop when five steps together gain less than this part of the bound
+    tol: float = 5e-9  # stop when five steps together gain less than this part of the bound
 
     def survey(self, shard: Shard) -> Survey:
         vX = shard.v[:, None] * shard.X
@@ -92,7 +91,7 @@ class Covariance:
             (),
             -1,
             nothing,
-            0 if self.w is None else STARTS - 1,
+            0,
             False,
             False,
             survey.XvX,
@@ -124,8 +123,6 @@ class Covariance:
         z = latents if params.single or latents.counts is None else _double(latents)
         steps, trial, Y, O = _loops(shard, z)
         slope = 0.0
-        if params.phase == START and params.tries and shard.M is None:
-            _approach(shard.X, Y, O, z, params)
         if params.phase == TRIAL and params.fresh:
             slope = steps.aim(*params.toward, _slots(params.order), z.g, z.D, z.S, z.Y, REACH_M, z.d)
         root = np.sqrt(shard.v)
@@ -157,18 +154,15 @@ class Covariance:
         return self._begin(params, tally) if params.phase == START else self._judge(params, tally)
 
     def _begin(self, params: FullParams, tally: FullTally) -> FullParams:
-        """A sweep of the diagonal model: regression and variances; after the last one, go on with the model itself."""
+        """Regression and variances of the first means: a diagonal model to begin with."""
         move = self._regress(params, tally)
-        B = params.B + move
+        params = params._replace(phase=TRIAL, B=params.B + move)
+        if self.Sigma is not None:
+            return params
         spread = (tally.G - np.einsum("dj,dj->j", tally.P, move) + tally.s2) / params.weight
-        last = params.tries + 1 == STARTS
-        params = params._replace(B=B, tries=0 if last else params.tries + 1, phase=TRIAL if last else START)
-        if self.Sigma is None:
-            omega = 1.0 / (spread + (0.1 if params.tries == 1 else 1e-8))
-            params = params._replace(omega=omega)
-            if self.w is None:
-                params = params._replace(w=omega, w_trial=omega)
-        return params
+        omega = 1.0 / (spread + 0.1)  # crude logarithms of small counts vary too little
+        w = omega if self.w is None else self.w
+        return params._replace(omega=omega, w=w, w_trial=w)
 
     def _judge(self, params: FullParams, tally: FullTally) -> FullParams:
         """Accept the trial point if F fell enough, else shorten the step, then forget the pairs, then stop."""
@@ -257,10 +251,8 @@ class Covariance:
         if inverse is None:
             return None
         Omega, logdet, omega = inverse
-        if params.rootX is not None:
-            shift = np.zeros((0, p))
-        else:
-            shift = move * Omega if Omega.ndim == 1 else move @ Omega
+        wide = params.rootX is not None  # Omega is R Omega about the new B already
+        shift = np.zeros((0, p)) if wide else move * Omega if Omega.ndim == 1 else move @ Omega
         if params.single:  # the rows use it so
             Omega = Omega.astype(np.float32, copy=False)
         F = -tally.fit + 0.5 * (N * logdet + misfit)
@@ -328,15 +320,6 @@ def _free(order: tuple[int, ...]) -> int:
     """A slot not in use, else that of the oldest pair."""
     unused = [k for k in range(MEMORY) if k not in order]
     return unused[0] if unused else order[0]
-
-
-def _approach(X: np.ndarray, Y: np.ndarray, O: np.ndarray, z: FullLatents, params: FullParams) -> None:
-    """One Newton step of every mean under the diagonal model."""
-    omega = params.omega.astype(z.M.dtype)
-    for b in pln_plain.blocks(*z.M.shape):
-        A = np.exp(np.minimum(O[b] + z.M[b] + z.S2[b] / 2, pln_plain.TOP))
-        g = A - Y[b] + omega * (z.M[b] - (X[b] @ params.B).astype(z.M.dtype))
-        z.M[b] -= np.clip(g / (A + omega), -1.0, 1.0)
 
 
 def _invert(Sigma: np.ndarray) -> Any:

@@ -50,6 +50,7 @@ class RankParams(NamedTuple):
     D_W: np.ndarray  # blocks of eq. 2                              (p, d + q, d + q)
     S_W: np.ndarray  # pairs of W                                   (m, p, d + q)
     Y_W: np.ndarray  #                                              (m, p, d + q)
+    DY_W: np.ndarray  # D_W times them                              (m, p, d + q)
     order: tuple[int, ...]  # slots in use, oldest first
     slot: int  # slot of the pair being tried
     refresh: bool  # the next sweep takes the blocks afresh
@@ -79,6 +80,7 @@ class RankLatents(NamedTuple):
     d: np.ndarray  # direction                                      (n, 2q)
     S: np.ndarray  # pairs                                          (m, n, 2q)
     Y: np.ndarray  #                                                (m, n, 2q)
+    DY: np.ndarray  # D times them                                  (m, n, 2q)
     best: np.ndarray  # point of the best start                     (n, 2q)
 
 
@@ -99,7 +101,7 @@ class Rank:
     """The verbs. With `W` given only the rows are fitted; with `warm` the fit goes on from there."""
 
     q: int
-    n_starts: int = 4
+    n_starts: int = 1
     trial_steps: int = 60  # steps of every start before the best is chosen
     tol: float = 5e-8  # stop when ten steps together gain less than this part of the bound
     W: np.ndarray | None = None  # fixed [B', C]: the projection of new rows
@@ -132,6 +134,7 @@ class Rank:
             np.zeros((p, d + self.q, d + self.q)),
             pairs,
             pairs,
+            pairs,
             (),
             0,
             True,
@@ -152,9 +155,19 @@ class Rank:
     def settle(self, shard: Shard, params: RankParams, rng: np.random.Generator) -> RankLatents:
         n, q = len(shard.Y), self.q
         flat = [np.zeros((n, 2 * q)) for _ in range(6)]
-        pairs = [np.zeros((MEMORY, n, 2 * q)) for _ in range(2)]
+        pairs = [np.zeros((MEMORY, n, 2 * q)) for _ in range(3)]
         return RankLatents(
-            flat[0], flat[1], flat[2], flat[3], np.zeros((n, q, q)), np.zeros((n, q)), flat[4], pairs[0], pairs[1], flat[5]
+            flat[0],
+            flat[1],
+            flat[2],
+            flat[3],
+            np.zeros((n, q, q)),
+            np.zeros((n, q)),
+            flat[4],
+            pairs[0],
+            pairs[1],
+            pairs[2],
+            flat[5],
         )
 
     def sweep(self, shard: Shard, z: RankLatents, params: RankParams, rng: np.random.Generator) -> tuple[RankTally, RankLatents]:
@@ -179,9 +192,10 @@ class Rank:
         if params.phase == STEP and params.step:
             z.S[params.slot] = z.x_trial - z.x
             z.Y[params.slot] = z.g_trial - z.g
-        DY = _apply(z, z.Y)
+        new = slice(None) if params.refresh else slice(params.slot, params.slot + 1)
+        z.DY[new] = _apply(z, z.Y[new])
         m, flat = MEMORY, z.g_trial.ravel()
-        S, Y, DY = z.S.reshape(m, -1), z.Y.reshape(m, -1), DY.reshape(m, -1)
+        S, Y, DY = z.S.reshape(m, -1), z.Y.reshape(m, -1), z.DY.reshape(m, -1)
         return RankTally(F, slope, g_W, H, lbfgs.Dots(S @ Y.T, S @ flat, DY @ Y.T, DY @ flat), None, None), z
 
     def _evaluate(self, shard: Shard, z: RankLatents, params: RankParams) -> tuple[float, np.ndarray, np.ndarray | None]:
@@ -239,8 +253,10 @@ class Rank:
 
     def _aim(self, z: RankLatents, toward: lbfgs.Direction) -> float:
         """Write the direction into z.d, clipped entry by entry, and return its slope."""
-        inner = toward.scale_g * z.g + np.tensordot(toward.of_y, z.Y, 1)
-        np.clip(-(_apply(z, inner[None])[0] + np.tensordot(toward.of_s, z.S, 1)), -REACH, REACH, out=z.d)
+        # D (scale g + sum of_y Y) + sum of_s S, with D Y at hand
+        np.negative(_apply(z, (toward.scale_g * z.g)[None])[0] + _mix(toward.of_y, z.DY) + _mix(toward.of_s, z.S), out=z.d)
+        z.d[:, : self.q] = _within(z.d[:, : self.q])
+        np.clip(z.d[:, self.q :], -REACH, REACH, out=z.d[:, self.q :])
         return float(np.vdot(z.g, z.d))
 
     def update(self, params: RankParams, tally: RankTally, rng: np.random.Generator) -> RankParams:
@@ -277,19 +293,21 @@ class Rank:
 
     def _accept(self, params: RankParams, tally: RankTally) -> RankParams:
         """Take the trial point, renew the blocks where due, and choose the next direction or the next start."""
-        g_W, D_W, S_W, Y_W, order = tally.g_W, params.D_W, params.S_W, params.Y_W, params.order
+        g_W, D_W, S_W, Y_W, DY_W, order = tally.g_W, params.D_W, params.S_W, params.Y_W, params.DY_W, params.order
         if self.W is not None:
             g_W = np.zeros_like(g_W)
         if tally.H is not None:
             D_W = np.linalg.inv(tally.H + RIDGE * np.eye(tally.H.shape[1]))
         slot = params.slot
         if params.phase == STEP and params.step:
-            S_W, Y_W = S_W.copy(), Y_W.copy()
+            S_W, Y_W, DY_W = S_W.copy(), Y_W.copy(), DY_W.copy()
             S_W[slot], Y_W[slot] = params.step * params.d_W, g_W - params.g_W
+            DY_W[slot] = _blocks(D_W, Y_W[slot])
             order = tuple(k for k in order if k != slot)
-        m = MEMORY
-        DY = (D_W @ Y_W[..., None])[..., 0].reshape(m, -1)
-        S, Y, g = S_W.reshape(m, -1), Y_W.reshape(m, -1), g_W.ravel()
+        if tally.H is not None:
+            DY_W = np.stack([_blocks(D_W, y) for y in Y_W])
+        m, g = MEMORY, g_W.ravel()
+        S, Y, DY = S_W.reshape(m, -1), Y_W.reshape(m, -1), DY_W.reshape(m, -1)
         table = lbfgs.Dots(*(x + y for x, y in zip(tally.table, (S @ Y.T, S @ g, DY @ Y.T, DY @ g), strict=True)))
         if params.phase == STEP and params.step and table.sy[slot, slot] > 1e-8 * table.yDy[slot, slot]:
             order = (*order, slot)
@@ -304,6 +322,7 @@ class Rank:
             D_W=D_W,
             S_W=S_W,
             Y_W=Y_W,
+            DY_W=DY_W,
             order=order,
             slot=_free(order),
             taken=taken,
@@ -344,9 +363,8 @@ class Rank:
 
     def _direct(self, params: RankParams, table: lbfgs.Dots | None) -> RankParams:
         toward = lbfgs.direction(table, list(params.order)) if table else lbfgs.Direction(1.0, *np.zeros((2, MEMORY)))
-        inner = toward.scale_g * params.g_W + np.tensordot(toward.of_y, params.Y_W, 1)
-        d_W = -((params.D_W @ inner[..., None])[..., 0] + np.tensordot(toward.of_s, params.S_W, 1))
-        d_W = np.zeros_like(d_W) if self.W is not None else np.clip(d_W, -REACH, REACH)
+        d_W = -(_blocks(params.D_W, toward.scale_g * params.g_W) + _mix(toward.of_y, params.DY_W) + _mix(toward.of_s, params.S_W))
+        d_W = np.zeros_like(d_W) if self.W is not None else _within(d_W)
         return params._replace(fresh=True, step=1.0, toward=toward, d_W=d_W, W_trial=params.W + d_W, tries=0)
 
     def objective(self, tally: RankTally, before: RankParams, after: RankParams) -> float:
@@ -369,6 +387,21 @@ def _apply(z: RankLatents, rows: np.ndarray) -> np.ndarray:
     out[..., :q] = np.matmul(z.D, rows[..., :q].transpose(1, 2, 0)).transpose(2, 0, 1)
     out[..., q:] = z.D_psi * rows[..., q:]
     return out
+
+
+def _blocks(D: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """A block of eq. 2 times its row, for all rows."""
+    return np.matmul(D, rows[..., None])[..., 0]
+
+
+def _mix(of: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """Sum of the pairs, each times its number."""
+    return (of @ pairs.reshape(len(of), -1)).reshape(pairs.shape[1:])
+
+
+def _within(d: np.ndarray) -> np.ndarray:
+    """Shorten rows that move an entry by more than REACH; whole rows, so that a block of eq. 2 still leads downhill."""
+    return d * np.minimum(1.0, REACH / np.maximum(np.abs(d).max(axis=1, keepdims=True), 1e-300))
 
 
 def _free(order: tuple[int, ...]) -> int:

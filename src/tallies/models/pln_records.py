@@ -58,7 +58,7 @@ class FullParams(NamedTuple):
     order: tuple[int, ...]  # slots in use, oldest first
     slot: int  # slot the next pair goes to, -1: no pair to write
     D_w: np.ndarray  # preconditioner of log w                      (p,)
-    tries: int  # sweeps of the start, or steps tried in this direction
+    tries: int  # steps tried in this direction
     met: bool  # the stopping rule is met
     stuck: bool  # no step lowers F any more
     XvX: np.ndarray  # X'vX                                         (d, d)
