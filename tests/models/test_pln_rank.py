@@ -102,14 +102,25 @@ def test_rank_is_chosen_by_bic():
 
 def test_warm_start_and_resume(tmp_path):
     Y, O, _ = simulate(60, 6)
-    model = PLN(rank=2, random_state=0, warm_start=True).fit(Y, offsets=O)
+    model = PLN(rank=2, n_starts=4, random_state=0, warm_start=True).fit(Y, offsets=O)
     value, sweeps = model.elbo_, model.n_iter_
     model.fit(Y, offsets=O)
     assert model.elbo_ >= value - 1e-6 * abs(value)
     assert model.n_iter_ < sweeps
     with pytest.warns(Warning, match="max_iter"):
-        PLN(rank=2, random_state=0, max_iter=70).fit(Y, offsets=O, checkpoint=tmp_path / "c")
-    assert PLN(rank=2, random_state=0).fit(Y, offsets=O, resume=tmp_path / "c").elbo_ == value
+        PLN(rank=2, n_starts=4, random_state=0, max_iter=70).fit(Y, offsets=O, checkpoint=tmp_path / "c")
+    assert PLN(rank=2, n_starts=4, random_state=0).fit(Y, offsets=O, resume=tmp_path / "c").elbo_ == value
+
+
+def test_a_shortened_step_still_leads_downhill():
+    """Blocks are not diagonal: clipping their directions entry by entry would turn some of them uphill."""
+    rng = np.random.default_rng(0)
+    L = rng.normal(size=(2000, 5, 5)) * np.exp(rng.normal(0, 2, (2000, 5, 1)))
+    g = rng.normal(size=(2000, 5))
+    step = pln_rank._within(-pln_rank._blocks(L @ L.transpose(0, 2, 1), g))
+    assert np.abs(step).max() <= pln_rank.REACH * (1 + 1e-12)
+    assert ((step * g).sum(axis=1) < 0).all()
+    assert ((np.clip(-pln_rank._blocks(L @ L.transpose(0, 2, 1), g), -1.5, 1.5) * g).sum(axis=1) > 0).any()
 
 
 def test_missing_cells_have_no_say():
