@@ -127,11 +127,11 @@ def poisson_scores(X, log_rate, rate, table, out):
 @njit(nogil=True, cache=True)
 def log_coefficient(data, first, last, table):
     """log(n! / prod_w x_w!) of one row."""
-    total, a = 0.0, 0.0
+    total, a = float(last - first), 0.0
     for p in range(first, last):
         x = data[p]
-        total += x
-        if x != 1.0:  # most are, and log 1! = 0
+        if x != 1.0:  # most are one, and log 1! = 0
+            total += x - 1.0
             a -= table[int(x)] if x < table.shape[0] and x == np.floor(x) else math.lgamma(x + 1.0)
     return a + math.lgamma(total + 1.0)
 
@@ -144,12 +144,12 @@ def multinomial_tally(data, indices, indptr, y, weight, V, K, table):
         k, w = y[i], weight[i]
         if k >= 0 and w > 0:
             for p in range(indptr[i], indptr[i + 1]):
-                counts[k, indices[p]] += w * data[p]
+                counts[k, np.uint64(indices[p])] += w * data[p]  # unsigned: no look whether the index counts from the end
             base += w * log_coefficient(data, indptr[i], indptr[i + 1], table)  # while the row is in the cache
     return counts, base
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"contract"})
 def multinomial_scores(data, indices, indptr, log_p, out):
     """Add sum_w x_w log p_kw; log_p is (V, K), so that a word's classes lie together.
 
@@ -161,8 +161,8 @@ def multinomial_scores(data, indices, indptr, log_p, out):
             k1, k2, k3, k4 = min(k + 1, last), min(k + 2, last), min(k + 3, last), min(k + 4, last)
             a0, a1, a2, a3, a4 = 0.0, 0.0, 0.0, 0.0, 0.0
             for p in range(indptr[i], indptr[i + 1]):
-                x, w = data[p], indices[p]
-                if x > 0:
+                x, w = data[p], np.uint64(indices[p])
+                if x > 0:  # 0 log 0 = 0
                     a0 += x * log_p[w, k]
                     a1 += x * log_p[w, k1]
                     a2 += x * log_p[w, k2]
