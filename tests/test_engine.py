@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 import tallies
 from tallies import engine, storage
-from tallies.backends import Threads, place, thread_count
+from tallies.backends import Threads, _aligned, place, thread_count
 from tallies.errors import ConvergenceWarning, FileError
 from tallies.estimator import Estimator
 
@@ -233,3 +233,25 @@ def test_checkpoints_come_every_few_sweeps(tmp_path):
 
     creep(max_iter=60).fit(X, checkpoint=path, callback=look)
     assert sorted(set(found)) == [25, 50]
+
+
+def test_arrays_off_the_wire_are_put_where_they_fit():
+    """A product with an array at an odd address skips BLAS and rounds otherwise: a cluster would change bits."""
+
+    class Pair(NamedTuple):
+        a: np.ndarray
+        rest: Any
+
+    odd = np.zeros(8 * 6 + 1, dtype=np.uint8)[1:].view(np.float64).reshape(2, 3)
+    odd[...] = np.arange(6.0).reshape(2, 3)
+    fine = np.ones(3)
+    assert not odd.flags.aligned
+    found = _aligned(Pair(odd, ("word", odd.T, fine, None)))
+    assert isinstance(found, Pair)
+    assert found.a.flags.aligned
+    np.testing.assert_array_equal(found.a, odd)
+    assert found.rest[1].flags.aligned
+    assert found.rest[1].flags.f_contiguous  # the layout stays, since products depend on it too
+    assert found.rest[2] is fine
+    assert found.rest[0] == "word"
+    assert found.rest[3] is None

@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from tallies.errors import MissingExtra
 
 
@@ -42,7 +44,8 @@ class Dask:
     def __init__(self, shards: Sequence[Any], client: Any):
         self.client, self.latents = client, [None] * len(shards)
         # round robin over the workers, so that every one has its part of each sweep
-        self.shards = [client.scatter(shard, hash=False, workers=[w]) for shard, w in zip(shards, _cycle(client), strict=False)]
+        sent = [(client.scatter(shard, hash=False, workers=[w]), w) for shard, w in zip(shards, _cycle(client), strict=False)]
+        self.shards = [client.submit(_aligned, shard, workers=[w], pure=False) for shard, w in sent]
 
     def run(self, task: Callable[..., tuple[Any, Any]], *broadcast: Any) -> list[Any]:
         sent = self.client.scatter(list(broadcast), broadcast=True, hash=False)
@@ -65,7 +68,20 @@ def _cycle(client: Any) -> Iterator[str]:
 
 def _one_blas_thread(task: Callable[..., tuple[Any, Any]], *arguments: Any) -> tuple[Any, Any]:
     with one_blas_thread():
-        return task(*arguments)
+        return task(*map(_aligned, arguments))
+
+
+def _aligned(value: Any) -> Any:
+    """The arrays of nested tuples at addresses that fit their items.
+
+    Off the wire they may begin anywhere; then NumPy multiplies matrices without BLAS, which rounds otherwise.
+    """
+    if isinstance(value, np.ndarray):
+        return value if value.flags.aligned else value.copy(order="K")
+    if isinstance(value, tuple):
+        items = [_aligned(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return value
 
 
 def _first(pair: tuple[Any, Any]) -> Any:
