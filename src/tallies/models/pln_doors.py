@@ -22,7 +22,7 @@ from tallies.models.pln_rank import Rank, RankParams
 from tallies.models.pln_records import FullParams, Shard
 
 SINGLE = 10_000  # counts from which a fit begins in single precision: those whose loops are compiled
-SHARD = 1 << 17  # counts of a shard: 1 MB an array, a few milliseconds a sweep
+SHARD = 1 << 17  # least counts of a shard: 1 MB an array, a few milliseconds a sweep
 FINAL_DRAWS = 1000  # of the log likelihood after a fit by importance sampling
 POOR = 0.1  # effective share of the draws below which an estimate is not to be trusted
 
@@ -169,7 +169,8 @@ class Doors:
     def _cut(self: Any, rows: Rows, v: np.ndarray, warm: np.ndarray | None = None) -> list[Shard]:
         """Cut by the size of the data alone; a table wider than long stays whole, since its solver works on all rows at once."""
         n, p = rows.Y.shape
-        size = self.shard_rows or (n if n <= p else max(p, -(-n // max(1, min(64, n * p // SHARD)))))
+        parts = 1 << min(6, max(0, (n * p // SHARD).bit_length() - 1))  # a power of two shares evenly among threads
+        size = self.shard_rows or (n if n <= p else max(p, -(-n // parts)))
         even = bool((v == 1).all())
         shards = []
         for i in range(0, n, size):
