@@ -91,10 +91,10 @@ def as_counts(counts: Any) -> Counts:
         text = [c for c, t in frame.schema.items() if not (t.is_numeric() or t == nw.Boolean)]
         if text:
             raise DataError(f"counts must be numbers, but columns {text[:5]} are not; drop them, or use the first as row names")
-        Y = frame.to_numpy().astype(np.float64)
+        Y = frame.to_numpy().astype(np.float64, order="C")  # data frames come column by column; the loops go along rows
     else:
         try:
-            Y = np.array(counts, dtype=np.float64)
+            Y = np.array(counts, dtype=np.float64, order="C")
         except (TypeError, ValueError) as error:
             raise DataError(f"counts must be a table of numbers, got {type(counts).__name__} ({error})") from error
     if Y.ndim != 2 or 0 in Y.shape:
@@ -131,7 +131,7 @@ def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
         O = np.asarray(frame.to_numpy() if isinstance(frame, nw.DataFrame | nw.Series) else offsets, dtype=np.float64)
         if O.shape not in ((n,), (n, 1), (n, p)):
             raise DataError(f"offsets must have shape ({n},), ({n}, 1) or ({n}, {p}) like the counts, got {O.shape}")
-        O = np.array(np.broadcast_to(O.reshape(n, -1), (n, p)))
+        O = np.array(np.broadcast_to(O.reshape(n, -1), (n, p)), order="C")
     known = slice(None) if counts.missing is None else ~counts.missing
     if not np.isfinite(O[known]).all():
         raise DataError(

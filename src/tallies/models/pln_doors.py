@@ -176,9 +176,10 @@ class Doors:
         for i in range(0, n, size):
             b = slice(i, min(i + size, n))
             constant = float(v[b] @ log_factorial(rows.Y[b]).sum(axis=1))
-            # data frames come column by column; the loops go along rows
-            Y, O, X = (np.ascontiguousarray(a[b]) for a in (rows.Y, rows.O, rows.X))
-            shards.append(Shard(Y, O, X, v[b], even, i, n, constant, None if warm is None else np.ascontiguousarray(warm[b])))
+            X = np.ascontiguousarray(rows.X[b])
+            shards.append(
+                Shard(rows.Y[b], rows.O[b], X, v[b], even, i, n, constant, None if warm is None else np.ascontiguousarray(warm[b]))
+            )
         return shards
 
     def _keep(self: Any, state: State) -> None:
