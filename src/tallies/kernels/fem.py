@@ -82,7 +82,7 @@ def softmax_corner(H, weight, starts, lse):
     """
     n_out, M = len(starts) - 1, H.shape[1]
     several = weight.shape[1] > 1
-    binary = M == n_out and (np.diff(starts) == 1).all()  # then loops over outputs need no inner ones, and use the vector unit
+    binary = n_out == M and (np.diff(starts) == 1).all()  # then loops over outputs need no inner ones, and use the vector unit
     product, total = np.ones(n_out), np.empty(n_out)
     bits = np.empty(M, np.int64)
     power = bits.view(np.float64)

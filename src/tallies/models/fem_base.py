@@ -239,9 +239,7 @@ class Conditional(Estimator):
             search = solvers.advance(search, value, g, params.metric, s.starts, s.tol, s.own)
             done = bool(search.done.all())
         point, image = solvers.trial(search, s.starts)
-        return params._replace(
-            W=search.x, value=search.value, trial=self._evaluated(point, image), search=search, finished=done
-        )
+        return params._replace(W=search.x, value=search.value, trial=self._evaluated(point, image), search=search, finished=done)
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
         """Penalised log likelihood of the best point: a refused trial repeats it."""

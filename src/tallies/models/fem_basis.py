@@ -2,7 +2,8 @@
 
     1.  [x_j = last] = 1 - sum over other s of [x_j = s]:   x = T' psi,   psi the r products without any last state, and 1
     2.  T T' = R R',  Q = R^-1 T has orthonormal rows:   (X'X/m + ridge)^-1 v = Q' (R' Psi'Psi R / m + ridge)^-1 Q v  in the span
-    3.  p(y | x) knows scores up to a number for each output: the last state's may be 0.  x' W -> psi' B,   B = T (W - W_last);  log sum exp moves by x' W_last
+    3.  p(y | x) knows scores up to a number for each output: the last state's may be 0.  x' W -> psi' B,   B = T (W - W_last)
+        (log sum exp then lacks x' W_last)
     4.  sum_i x_i p_i' = T' sum_i psi_i p_i',  and for the last state  sum_i w_i x_i  less the others
 
 Gradients lie in the span, so the metric of L-BFGS costs r^3 instead of p^3 (36 binary variables, degree 2: 667 against 2,592).
@@ -43,7 +44,7 @@ def make_basis(terms: Terms) -> Basis | None:
         part = np.indices(shape).reshape(len(shape), -1)  # of each row of it: 0, a variable left out, else 1 + a state
         for inside in product([False, True], repeat=len(shape)):
             chosen = np.flatnonzero(inside)
-            at = np.flatnonzero(((part > 0).T == inside).all(axis=1))
+            at = np.flatnonzero((inside == (part > 0).T).all(axis=1))
             target = np.array([first[place[tuple(groups[t][q] for q in chosen)]] if len(chosen) else 0 for t in members])
             row, column = np.nonzero(whole[at])  # rows of a subgroup come in the order of its own block
             rows.append((target[:, None] + row).ravel())

@@ -161,7 +161,7 @@ def ridge_path(
 
 
 def descend(attempt: Callable[[float], Any], losses: dict[float, float]) -> None:
-    """Try ridges from strong to weak until two in a row lie beyond the best, then the best one's neighbours; `attempt` notes losses."""
+    """Try ridges from strong to weak until two in a row lie beyond the best, then its neighbours; `attempt` notes losses."""
     for decade in DECADES:
         attempt(10.0**decade)
         recent = list(losses.values())
