@@ -111,13 +111,13 @@ class Conditional(Estimator):
         kernels.feature_counts(shard.ids, shard.weight, counts)
         if s.metric == "reduced":
             assert s.basis is not None
-            gram = np.zeros(s.basis.R.shape)
-            kernels.gram_kept(shard.ids, s.basis.kept, row, gram)
-            gram = _in_metric(gram + np.tril(gram, -1).T, s)
+            half = np.zeros(s.basis.R.shape)
+            kernels.gram_kept(shard.ids, s.basis.kept, row, half)
+            gram = _in_metric(half + np.tril(half, -1).T, s)
         elif s.metric != "diagonal":
-            gram = np.zeros((p, p))
-            kernels.gram(shard.ids, row, gram)
-            gram += np.tril(gram, -1).T
+            half = np.zeros((p, p))
+            kernels.gram(shard.ids, row, half)
+            gram = half + np.tril(half, -1).T
         return Survey(counted, counts, gram, shard.weight.sum(axis=0))
 
     def _survey_psi(self, shard: Shard) -> Survey:

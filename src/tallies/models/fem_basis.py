@@ -12,7 +12,6 @@ A sweep that multiplies matrices has r rows and M - n_out columns instead of p a
 
 from __future__ import annotations
 
-from functools import reduce
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -40,11 +39,13 @@ def make_basis(terms: Terms) -> Basis | None:
     kept = np.full(terms.p, -1, dtype=np.int32)
     rows, columns, values = [], [], []
     for shape, members in alike(terms):
-        whole = reduce(np.kron, map(_corner, shape))  # products of one-hot codes: products of (1)
+        whole: Array = np.ones((1, 1))
+        for m in shape:
+            whole = np.kron(whole, _corner(m))  # products of one-hot codes: products of (1)
         part = np.indices(shape).reshape(len(shape), -1)  # of each row of it: 0, a variable left out, else 1 + a state
         for inside in product([False, True], repeat=len(shape)):
             chosen = np.flatnonzero(inside)
-            at = np.flatnonzero((inside == (part > 0).T).all(axis=1))
+            at = np.flatnonzero(np.equal((part > 0).T, inside).all(axis=1))
             target = np.array([first[place[tuple(groups[t][q] for q in chosen)]] if len(chosen) else 0 for t in members])
             row, column = np.nonzero(whole[at])  # rows of a subgroup come in the order of its own block
             rows.append((target[:, None] + row).ravel())
