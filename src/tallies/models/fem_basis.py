@@ -39,7 +39,7 @@ def make_basis(terms: Terms) -> Basis | None:
     kept = np.full(terms.p, -1, dtype=np.int32)
     rows, columns, values = [], [], []
     for shape, members in alike(terms):
-        whole: Array = np.ones((1, 1))
+        whole: Any = np.ones((1, 1))
         for m in shape:
             whole = np.kron(whole, _corner(m))  # products of one-hot codes: products of (1)
         part = np.indices(shape).reshape(len(shape), -1)  # of each row of it: 0, a variable left out, else 1 + a state
