@@ -118,6 +118,18 @@ def test_columns_that_teach_nothing_are_named():
     assert not model.weights_.loc["one=same"].any()
 
 
+def test_more_states_than_rows_and_missing_cells():
+    X = np.array([[f"s{i}", None if i % 3 else "a"] for i in range(12)], dtype=object)
+    model = FEM(ridge=1.0).fit(X, [0, 1] * 6)  # 12 names and a gap: more states than rows
+    assert len(model.weights_) == 1 + 12 + 2
+    assert np.isfinite(model.predict_proba([["never", np.nan]])).all()
+    with pytest.warns(DataWarning, match="one state"):
+        network = FEMNetwork(ridge=1.0).fit([["a", "x", "u"], ["b", "x", "v"]] * 5)
+    assert not network.scores(apc=False)[1].any()
+    with pytest.raises(DataError, match="no observed value"):
+        FEMNetwork().fit([["a", None], ["b", None], ["a", None]])
+
+
 def test_a_hundred_thousand_strings():
     X = pd.DataFrame({"name": [f"n{i}" for i in range(100_000)], "good": [0, 1] * 50_000})
     with pytest.warns(DataWarning, match="nearly every"):
