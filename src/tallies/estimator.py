@@ -65,7 +65,7 @@ class Estimator(BaseEstimator):
         resume: str | Path | None = None,
         callback: Callable[[State], Any] | None = None,
     ) -> State:
-        """Fit to the shards and return the last state; sets params_, history_, n_iter_, converged_ and seed_."""
+        """Fit to the shards and return the last state; sets params_, history_, n_iter_, converged_, stopped_ and seed_."""
         backend = place(shards)
         surveyed = engine.survey(self, backend)
         name, seed = type(self).__name__, self._seed()
@@ -101,7 +101,7 @@ class Estimator(BaseEstimator):
         state = state._replace(latents=backend.collect())
         self.params_, self.n_iter_, self.seed_ = state.params, len(state.objective), seed
         self.history_ = np.array([value for value in state.objective if not np.isnan(value)])
-        self.converged_ = stopped == "converged"
+        self.converged_, self.stopped_ = stopped == "converged", stopped
         if stopped == "interrupted":
             at = f" and resume with fit(..., resume={str(checkpoint)!r})" if checkpoint is not None else ""
             warnings.warn(
