@@ -69,9 +69,15 @@ def finish_run(out: str | Path, model: Any, options: Mapping[str, Any], keep_sta
     model.save(place / MODEL)
     _write_options(place, options)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{out.name}.") as aside:
+        old = Path(aside) / "old"
         if out.exists():
-            out.rename(Path(aside) / "old")
-        place.rename(out)
+            out.rename(old)
+        try:
+            place.rename(out)
+        except OSError:
+            if old.exists():
+                old.rename(out)  # what was there comes back; the new model is in the unfinished folder
+            raise
     if not keep_state:
         for file in checkpoints(out):
             file.unlink()
