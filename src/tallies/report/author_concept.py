@@ -11,7 +11,7 @@ from tallies.data.text import WORD
 from tallies.errors import DataError
 from tallies.maths import Array
 from tallies.report import charts
-from tallies.report.common import About, converged, fitted, percent, plural, use
+from tallies.report.common import About, cautions, converged, fitted, percent, plural, use
 from tallies.report.page import Node, Page, Run, Tag
 
 LISTED = 300  # concepts and authors that can be chosen: those with most sentences
@@ -73,7 +73,7 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     roots = _tree(model, names, np.asarray(model.roll_up(n_g)), place)
     learned.text(f"The ontology, with the expected sentences of each concept and all below it ({_known(model, n_g)}).")
     learned.tree(roots, "concept")
-    converged(out, model, unit="objective (log likelihood with priors, nats)")
+    converged(out, model)
     facts = [
         ("Sentences", int(model.n_sentences_)),
         ("Documents", len(model.document_ids_)),
@@ -111,8 +111,7 @@ def _lead(model: Any, about: About, names: list[str], n_g: Array, spoken: float)
 
 
 def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
-    if not model.converged_:
-        out.warnings.append(f"The fit stopped after {model.n_iter_:,} sweeps before it had settled: raise max_iter.")
+    out.warnings += cautions(model)
     if getattr(model, "cycle_", 0):
         out.warnings.append(f"Hard assignments came back after {model.cycle_} sweeps: a cycle, not a maximum.")
     if spoken < 0.1:

@@ -23,8 +23,24 @@ class About(NamedTuple):
     command: str = ""
     note: str = ""
 
+    def whose(self, unseen: str, fitted: str, given: str) -> str:
+        """The words for the rows of the report that are true of them."""
+        return {True: unseen, False: fitted, None: given}[self.held_out]
 
-def converged(page: Page, model: Any, **more: str) -> Section:
+    @property
+    def rows(self) -> str:
+        return self.whose("it had not seen", "it was fitted to", "given to this report")
+
+
+def cautions(model: Any) -> list[str]:
+    """What to know of any fit before trusting it, as sentences."""
+    found = [text[:1].upper() + text[1:] + "." * (not text.endswith(".")) for text in model._caveats()]
+    if not model.converged_:
+        found.append(f"The fit stopped after {plural(model.n_iter_, 'sweep')} before it had settled: raise max_iter.")
+    return found
+
+
+def converged(page: Page, model: Any) -> Section:
     """How the fit went: in words, and as a curve where there was more than one sweep."""
     section = page.section("convergence", "Did the fit settle?")
     history = np.asarray(model.history_, dtype=float)
@@ -44,7 +60,7 @@ def converged(page: Page, model: Any, **more: str) -> Section:
             charts.lines(
                 "Objective after each sweep",
                 charts.axis("sweep"),
-                charts.axis(more.get("unit", "log likelihood (nats)")),
+                charts.axis(f"{model._measure()} (nats)"),
                 [{"name": "", "x": sweeps[some], "y": history[some]}],
                 ["sweep", "objective"],
                 [[int(sweeps[i]), history[i]] for i in some],
@@ -83,7 +99,7 @@ def plain_page(model: Any, about: About) -> Page:
     name = type(model).__name__
     page = Page(about.title or name, " ".join(model.summary().splitlines()[1:]))
     page.note = about.note
-    page.warnings += model._caveats()
+    page.warnings += cautions(model)
     converged(page, model)
     fitted(page, model, about, [])
     use(

@@ -9,7 +9,7 @@ import numpy as np
 from tallies.data.labels import label_codes
 from tallies.maths import Array
 from tallies.report import charts, weights
-from tallies.report.common import About, converged, fitted, percent, plural, use, wilson
+from tallies.report.common import About, cautions, converged, fitted, plural, use
 from tallies.report.judged import Judged
 from tallies.report.page import Page
 
@@ -81,11 +81,13 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         out.section("learned", "What it learned").text(
             f"With terms of degrees {degrees} there are too many weights to show; model.effect(...) gives any of them."
         )
-    _warn(out, model, about, judged)
+    out.warnings += cautions(model)
     out.face = face or (view["none"] if view is not None and "none" in view else view)
     if judged is not None:
-        _quality(out, judged, model)
-    converged(out, model, unit="penalised log likelihood (nats)")
+        out.warnings += judged.warnings(about, "", "A smaller ridge may help.")
+        out.numbers = judged.numbers(np.bincount(judged.y[judged.known], minlength=len(classes)) / max(len(judged.known), 1))
+        judged.quality(out.section("quality", "How good is it?").charts(judged.confusion(), judged.calibration()))
+    converged(out, model)
     facts = [
         ("Rows", int(model.n_rows_)),
         ("Variables", f"{len(names)} with {int(model.categories_.sizes.sum()):,} states"),
@@ -149,54 +151,7 @@ def _lead(model: Any, about: About, judged: Judged | None, best: str) -> str:
         text += f" The strongest term is {best}."
     if judged is None:
         return f"{text} No rows with classes were given to this report, so it cannot say how good the predictions are."
-    m = len(judged.known)
-    whose = {True: "it had not seen", False: "it was fitted to", None: "given to this report"}[about.held_out]
-    always = float(np.bincount(judged.y[judged.known]).max() / m)
-    return (
-        f"{text} On {plural(m, 'row')} {whose} it is right for {percent(judged.accuracy, m)}; "
-        f"always answering the commonest class would be right for {percent(always, m)}."
-    )
-
-
-def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
-    out.warnings += [text[:1].upper() + text[1:] + "." for text in model._caveats()]
-    if not model.converged_:
-        out.warnings.append(f"The fit stopped after {model.n_iter_:,} sweeps before it had settled: raise max_iter.")
-    if judged is None:
-        return
-    if about.held_out is False:
-        out.warnings.append("These rates are of rows that the model was fitted to; expect less on new rows.")
-    m, gap = len(judged.known), judged.confidence - judged.accuracy
-    low, high = wilson(judged.right.sum(), m)
-    stated = f"it states {percent(judged.confidence, m)} on average and is right for {percent(judged.accuracy, m)}."
-    if gap > 0.03 and judged.confidence > high:
-        out.warnings.append(f"It is surer than it should be: {stated}")
-    elif gap < -0.03 and judged.confidence < low:
-        out.warnings.append(f"It is less sure than it could be: {stated} A smaller ridge may help.")
-    loss = judged.log_losses
-    error = loss.std(ddof=1) / np.sqrt(m) if m > 1 else float("nan")
-    share = np.bincount(judged.y[judged.known], minlength=len(judged.classes)) / m
-    entropy = float(-np.sum(share[share > 0] * np.log(share[share > 0])))
-    span = f"of {plural(m, 'row')}; {percent(float(low), m)} to {percent(float(high), m)} with 95% confidence"
-    out.numbers = [
-        ("Right", percent(judged.accuracy, m), span),
-        ("Stated confidence", percent(judged.confidence, m), "on average; the same as “right” if it means what it says"),
-        ("Log loss", f"{loss.mean():.3f}", f"nats a row, ± {error:.3f}; {entropy:.3f} without looking at the variables"),
-        ("Brier score", f"{judged.brier.mean():.3f}", "0 is perfect, 2 the worst"),
-    ]
-
-
-def _quality(out: Page, judged: Judged, model: Any) -> None:
-    section = out.section("quality", "How good is it?").charts(judged.confusion(), judged.calibration())
-    mistakes = judged.mistakes()
-    if mistakes:
-        section.table(["true class", "called", "rows", "share of the true class"], mistakes, "The commonest mistakes")
-    else:
-        section.text("It made no mistake on these rows.")
-    loss = judged.log_losses
-    error = float(loss.std(ddof=1) / np.sqrt(len(loss))) if len(loss) > 1 else None
-    heads = ["score (larger is better)", "value", "standard error", "kind", "unit"]
-    section.table(heads, [["log p(class | variables)", -float(loss.mean()), error, "conditional", "nats/row"]])
+    return f"{text} {judged.lead(about, int(np.bincount(judged.y[judged.known]).argmax()))}"
 
 
 _CODE = """import tallies

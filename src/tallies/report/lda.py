@@ -82,7 +82,7 @@ def page(
 
 
 def _whose(about: About) -> str:
-    return {True: "no, held out", False: "yes", None: "not said"}[about.held_out]
+    return about.whose("no, held out", "yes", "not said")
 
 
 def _same(counts: sp.csr_array, model: Any) -> bool:
@@ -111,7 +111,7 @@ def _lead(model: Any, about: About, score: Any, t: Learned) -> str:
     text = f"{plural(len(t.names), 'topic')} in {plural(model.document_counts_.shape[0], 'document')}."
     if score is not None:
         found, alone, _ = score
-        whose = {True: "unseen", False: "the fitted", None: "the given"}[about.held_out]
+        whose = about.whose("unseen", "the fitted", "the given")
         text += (
             f" On {whose} documents it predicts words as well as choosing among {np.exp(-found.value):,.0f}; "
             f"word frequencies alone need {alone:,.0f}."

@@ -9,7 +9,7 @@ import numpy as np
 
 from tallies.maths import Array
 from tallies.report import charts, counts
-from tallies.report.common import About, converged, fitted, plural, use
+from tallies.report.common import About, cautions, converged, fitted, plural, use
 from tallies.report.page import Page
 
 LISTED = 300  # species that can be chosen one by one: the most variable
@@ -80,7 +80,7 @@ def page(
         rows,
         "Of the criteria, smaller is better; they compare fits to the same counts",
     )
-    converged(out, model, unit="bound on the log likelihood (nats)" if model.elbo_ is not None else "log likelihood (nats)")
+    converged(out, model)
     facts = [
         ("Samples", len(model.design_)),
         ("Species", len(species)),
@@ -132,14 +132,12 @@ def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) ->
     if len(model.covariate_names_) > 1:
         text += f" The covariates explain {model.r2_:.0%} of what varies between samples on the log scale."
     if score is not None:
-        whose = {True: "it had not seen", False: "it was fitted to", None: "given to this report"}[about.held_out]
-        text += f" A sample {whose} has a log likelihood of {score.value:,.1f} nats ({score.kind})."
+        text += f" A sample {about.rows} has a log likelihood of {score.value:,.1f} nats ({score.kind})."
     return text
 
 
 def _warn(out: Page, model: Any, Y: Array | None, species: list[str]) -> None:
-    if not model.converged_:
-        out.warnings.append(f"The fit stopped after {model.n_iter_:,} sweeps before it had settled: raise max_iter.")
+    out.warnings += cautions(model)
     flat = np.flatnonzero(np.asarray(model.covariance_).diagonal() < 1e-4)
     if len(flat):
         names = ", ".join(species[j] for j in flat[:5]) + (" ..." if len(flat) > 5 else "")
