@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -244,6 +246,8 @@ def marked(text: str, evidence: list[tuple[str, float]]) -> list[Run]:
 
     >>> [run[:2] for run in marked("Dead cells die.", [("prior", -1.0), ("cell", 3.5), ("death (missing)", -1.0)])]
     [('Dead ', ''), ('cells', 'for3'), (' die.', '')]
+    >>> [run[:2] for run in marked("cell_like", [("cell", 3.5)])]
+    [('cell', 'for3'), ('_like', '')]
     """
     from tallies.models.mention import stem
 
@@ -255,7 +259,7 @@ def marked(text: str, evidence: list[tuple[str, float]]) -> list[Run]:
     long = {word[:PREFIX]: value for word, value in odds.items() if len(word) >= PREFIX}
     runs: list[Run] = []
     end = 0
-    for match in WORD.finditer(text):
+    for match in _words_in(text, known):
         word = match[0].lower()
         forms = [known.get(word), known.get(stem(word)), long.get(word[:PREFIX]) if len(word) >= PREFIX else None]
         gain = next((v for v in forms if v is not None), None)
@@ -265,6 +269,15 @@ def marked(text: str, evidence: list[tuple[str, float]]) -> list[Run]:
         runs += [(text[end : match.start()], "", ""), (match[0], mark, f"log odds {gain:+.2f}")]
         end = match.end()
     return [run for run in [*runs, (text[end:], "", "")] if run[0]]
+
+
+def _words_in(text: str, known: Any) -> Iterator[re.Match[str]]:
+    """The words of a text; a compound ("band-pass", "array_like") in its parts, unless it is evidence as it stands."""
+    for match in WORD.finditer(text):
+        if match[0].lower() in known or match[0].isalnum():
+            yield match
+        else:
+            yield from re.compile(r"[^\W_]+").finditer(text, match.start(), match.end())
 
 
 def _tree(model: Any, names: list[str], total: Array, place: dict[int, int]) -> list[Node]:

@@ -18,6 +18,7 @@ from tallies.report.page import Page, Section
 FEATURES = 200  # columns that can be looked at one by one: the most telling; the page stays small with 50,000 words
 SERIES = 40  # classes drawn in one picture
 PICTURES = 4000  # laws in the page: columns shown times classes shown
+CROWD = 6  # classes beside whose laws the rows themselves can still be told apart
 FEW = 5  # a class learned from fewer rows deserves a warning
 
 SHAPES = {
@@ -163,7 +164,7 @@ def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, p
 def _picture(column: Column, classes: list[str], shown: np.ndarray, table: Any, judged: Judged | None) -> charts.Chart:
     note = f" The {len(shown)} most frequent of {len(classes)} classes." if len(shown) < len(classes) else ""
     rows = None
-    if table is not None and judged is not None and len(judged.known) and column.family == "gaussian" and len(shown) <= 10:
+    if table is not None and judged is not None and len(judged.known) and column.family == "gaussian" and len(shown) <= CROWD:
         values = values_of(table, column)
         rows = None if values is None else (values, judged.y)
     return picture(column, classes, shown, rows, note)

@@ -15,6 +15,7 @@ from tallies.report.page import Page
 
 CHEAP = 200_000  # weights x rows up to which a bootstrap takes a few seconds
 DRAWS = 30  # of the bootstrap
+MOST = 12  # combinations in a picture
 
 
 def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[Any, Any] | None = None) -> Page:
@@ -64,17 +65,13 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
                 ring = {k: v for k, v in ring.items() if k != "select"}
         out.lead = _lead(model, about, judged, called[0] if called else "")
         out.hero(view)
+        tops = [_combinations(model, d) for d in sorted(model.degree_, reverse=True) if d > 1][:2]
         learned = out.section("learned", "What it learned").charts(
-            ranking, charts.follow("term", grids), ring, *list(views.values())[1:]
+            *tops, ranking, charts.follow("term", grids), ring, *list(views.values())[1:]
         )
+        face = tops[0] if tops else None
         few = f"The {len(listed)} strongest of {len(groups):,} terms can be looked at." if len(listed) < len(groups) else ""
         learned.text(few, soft=True)
-        for degree in [d for d in sorted(model.degree_, reverse=True) if d > 1][:2]:
-            top = model.interactions(12, degree=degree)
-            rows_of = zip(top["term"], top["strength"].tolist(), top["strongest"], top["weight"].tolist(), strict=True)
-            heads = ["term", "strength", "its largest weight is of", "weight"]
-            learned.table(heads, rows_of, f"Strongest terms of {degree} variables")
-        face = ring or face
     else:
         out.lead = _lead(model, about, judged, "")
         degrees = ", ".join(map(str, model.degree_))
@@ -100,6 +97,19 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
     fitted(out, model, about, facts)
     use(out, _CODE, "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN rows.csv")
     return out
+
+
+def _combinations(model: Any, degree: int) -> charts.Chart:
+    """The strongest combinations of so many variables, with the states that they speak loudest of."""
+    top = model.interactions(MOST, degree=degree)
+    rows = [list(row) for row in zip(top["term"], top["strength"], top["strongest"], top["weight"], strict=True)]
+    return charts.bars(
+        f"Strongest combinations of {degree} variables",
+        charts.axis("strength (norm of its weights)"),
+        top["term"].tolist(),
+        [{"name": "", "values": top["strength"].to_numpy()}],
+        caption="What the variables say together, beyond what each and any fewer of them say.",
+    ) | {"columns": ["combination", "strength", "its largest weight is of", "weight"], "rows": rows}
 
 
 def _signed(features: list[str], V: Array, errors: Array | None, mine: Array, classes: list[str], many: bool) -> charts.Chart:

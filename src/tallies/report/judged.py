@@ -222,14 +222,14 @@ class Judged:
                         "name": name,
                         "x": np.append(edges[0], edges),
                         "y": np.concatenate([[0], height, [0]]) / len(these),
-                        "colour": 7 if dash else 0,
+                        "key": 7 if dash else 0,
                     }
                     | {"step": True, "fill": not dash, "dash": dash}
                 )
         rows = [[a, *(s["y"][i] for s in series)] for i, a in enumerate(series[0]["x"][:-1]) if i]
         x, y = charts.axis("log p(x), nats (further left: stranger)"), charts.axis("share of rows", zero=True)
         chart = charts.lines("How probable the rows are", x, y, series, ["log p(x) from", *(s["name"] for s in series)], rows)
-        return chart | {"caption": "The ten strangest are listed below.", "wide": True}, say
+        return chart | {"caption": "The ten strangest are listed below.", "wide": True, "show": True}, say
 
     def strangest(self, columns: list[Column], table: Any, name: Callable[[int], str], most: int = 10) -> list[list[Any]]:
         """The rows with least log p(x): label, log p(x), true class, class called with its probability, and what is odd."""

@@ -115,20 +115,20 @@ def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array 
 
 
 def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) -> str:
-    shape = (
-        f"rank {model.rank}"
+    together = (
+        f"go together along {plural(model.rank, 'hidden gradient')}"
         if model.rank is not None
-        else "any rank"
+        else "may go together in any way"
         if isinstance(model.covariance, str) and model.covariance == "full"
-        else "a simple or given form"
+        else "go together in a simple or given way"
     )
     text = f"A Poisson log-normal model of {plural(len(species), 'species', 'species')} in {plural(len(model.design_), 'sample')}, "
-    text += f"with a latent covariance of {shape}."
+    text += f"which {together}."
     strong = np.abs(np.triu(R, 1))
     if len(species) > 1 and strong.max() > 0.05:
         a, b = np.unravel_index(int(strong.argmax()), R.shape)
         how = "rise and fall together" if R[a, b] > 0 else "replace each other"
-        text += f" {species[a]} and {species[b]} {how} most (correlation {R[a, b]:.2f})."
+        text += f" {species[a][:1].upper()}{species[a][1:]} and {species[b]} {how} most (correlation {R[a, b]:.2f})."
     if len(model.covariate_names_) > 1:
         text += f" The covariates explain {model.r2_:.0%} of what varies between samples on the log scale."
     if score is not None:
@@ -173,7 +173,7 @@ def _numbers(model: Any, score: Any) -> list[tuple[str, str, str]]:
         error = "" if score.stderr is None else f" ± {score.stderr:.2g}"
         out.append(("Given counts", f"{score.value:,.1f}{error}", f"log likelihood, {score.unit}, {score.kind}"))
     else:
-        out.append(("ICL", f"{model.icl_:,.0f}", "BIC with a price on blurred latents; smaller is better"))
+        out.append(("ICL", f"{model.icl_:,.0f}", "BIC, and a price for hidden values that are uncertain; smaller is better"))
     return out
 
 
