@@ -205,8 +205,7 @@ class Judged:
         series: list[dict[str, Any]] = []
         say = ""
         low, high = float(values.min()), float(values.max())
-        drawable = "multinomial" not in getattr(getattr(model, "layout_", None), "families", [])
-        own = model.log_prob(_draws(model)) if drawable else None
+        own = own_rows(model)
         if own is not None:
             low, high = min(low, float(own.min())), max(high, float(own.max()))
             below = float(np.mean(values < np.quantile(own, 0.01)))
@@ -258,14 +257,16 @@ def error_of(values: Array) -> str:
     return f"± {values.std(ddof=1) / np.sqrt(len(values)):.3f}" if len(values) > 1 else "one row"
 
 
-def _draws(model: Any) -> Any:
-    """Rows that the model would make, with the column names that it expects."""
+def own_rows(model: Any) -> Array | None:
+    """log p(x) of rows that the model itself would make; None for counts of words, whose totals it does not know."""
+    if "multinomial" in getattr(getattr(model, "layout_", None), "families", []):
+        return None
     X = model.sample(DRAWS, random_state=0)[0]
-    if not hasattr(model, "feature_names_in_") or hasattr(X, "columns"):
-        return X
-    from pandas import DataFrame
+    if hasattr(model, "feature_names_in_") and not hasattr(X, "columns"):
+        from pandas import DataFrame
 
-    return DataFrame(X, columns=model.feature_names_in_)
+        X = DataFrame(X, columns=model.feature_names_in_)
+    return model.log_prob(X)
 
 
 def odd_values(columns: list[Column], table: Any, row: int, k: int, most: int = 3) -> str:
