@@ -107,7 +107,7 @@ def plot_groups(model: Any, groups: Any, X: Any = None, topics: Any = None, ax: 
         ax.set(ylabel="mean share of the documents' words", title="topics over time", ylim=(0, None))
         return ax
     ax = axes(ax, 0.3 * len(values) + 4.5, 0.3 * len(chosen) + 2.5)
-    image = ax.imshow(mean[:, chosen].T, cmap="cividis_r", vmin=0, aspect="auto", interpolation="nearest")
+    image = ax.imshow(mean[:, chosen].T, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
     ax.set_xticks(range(len(values)), values.astype(str), rotation=90, fontsize=8)
     ax.set_yticks(range(len(chosen)), names, fontsize=8)
     ax.figure.colorbar(image, ax=ax, label="mean share of words")
