@@ -89,6 +89,10 @@ class Conditional(Estimator):
 
     _setup: Setup
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol"})
+    next_steps = ("model.interactions()", "model.predict_proba(X)", 'model.report("page.html", X, y)')
+
+    def _measure(self) -> str:
+        return "penalised log likelihood"
 
     # verbs
 

@@ -65,6 +65,8 @@ class FEMNetwork(Conditional):
     tol: float = 1e-8  # stop when no output has more to gain than this share of its objective
     random_state: Any = 0  # which rows are held out to choose the ridge
 
+    next_steps = ("model.top_couplings()", "model.simulate(100)", 'model.report("page.html", X)')
+
     # the verbs are those of Conditional (fem_base): survey counts, sweep expects, update compares
 
     def fit(
@@ -324,16 +326,17 @@ class FEMNetwork(Conditional):
         return strongest(*self._zero_sum(), self.categories_, self._outputs(), top, asked_degrees(degree, max(self.degree_)))
 
     def _facts(self) -> list[str]:
-        degrees = ", ".join(map(str, self.degree_))
-        n = len(self.categories_.names)
-        head = f"{n} variables; degrees {degrees}; ridge {self.ridge_:.3g}; lag {self.lag}; solver {self.solver_}"
-        arrow = " -> " if self.lag else " - "
-        top = self.top_couplings(5) if len(self.categories_.names) > 1 else None
-        return (
-            [head]
-            if top is None
-            else [head, "strongest: " + "; ".join(f"{row.a}{arrow}{row.b} {row.score:.2f}" for row in top.itertuples())]
-        )
+        degrees, size = ", ".join(map(str, self.degree_)), f"{self.n_rows_:,} rows, {len(self.categories_.names)} variables"
+        return [size, f"degrees {degrees}; ridge {self.ridge_:.3g}; lag {self.lag}; solver {self.solver_}"]
+
+    def _learned(self) -> list[tuple[str, str]]:
+        if len(self.categories_.names) < 2:
+            return []
+        arrow = "->" if self.lag else "-"
+        return [(f"{row.a} {arrow} {row.b}", f"coupling of strength {row.score:.2f}") for row in self.top_couplings(5).itertuples()]
+
+    def _measure(self) -> str:
+        return "penalised log pseudo-likelihood"
 
     def _caveats(self) -> list[str]:
         return column_caveats(self.categories_, self.n_rows_)
