@@ -1,6 +1,7 @@
 """AuthorConcept beside other ways to rank concepts, what authors add, and the speed of the E-step.
 
     python benchmarks/author_concept.py rank DATA [--split dev] [--labels] [--ablation]
+    python benchmarks/author_concept.py choose DATA ontology_smoothing 0.3 0.1 0 [--labels]
     python benchmarks/author_concept.py authors peps.jsonl.gz
     python benchmarks/author_concept.py speed [--go go.obo.gz] [--sentences 100000]
 
@@ -12,118 +13,20 @@ live terms, 100 deep.
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import resource
 import sys
 import time
 import warnings
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 from concept_authors import experiment
-from concept_rivals import DEEP, Dictionary, Retrieval, ranked, stems, surfaces
+from concept_ranking import choose, lines, rank
 
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
-from tallies.evaluation.ranking import ranking_score
 from tallies.models.author_concept import AuthorConcept, Shard
-
-
-def lines(path):
-    if not path.exists():
-        sys.exit(f"missing: {path}\n{__doc__}")
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as stream:
-        return [json.loads(line) for line in stream]
-
-
-def table(name, rows, gold, frequent, seconds):
-    score = ranking_score(rows, gold)
-    other = [i for i, g in enumerate(gold) if frequent not in g]
-    without = ranking_score([rows[i] for i in other], [gold[i] for i in other])
-    print(
-        f"| {name} | {score.hit1:.3f} | {score.hit10:.3f} | {score.mrr:.3f} | {without.mrr:.3f} "
-        f"| {score.macro_recall10:.3f} | {seconds:.0f} |",
-        flush=True,
-    )
-    return score, without
-
-
-def rank(args):
-    ontology = Ontology.read(args.data / "go-2022-07.obo.gz")
-    everything = lines(args.data / "craft_sentences.jsonl.gz")
-    authors = {d["pmid"]: d["authors"] for d in lines(args.data / "craft_documents.jsonl")}
-    train = [s for s in everything if s["split"] == "train"]
-    gold_of = lambda s: {ontology.resolve(g) for g in s["go"]} - {None}  # noqa: E731
-    test = [s for s in everything if s["split"] == args.split and gold_of(s)]
-    gold, texts = [gold_of(s) for s in test], [s["text"] for s in test]
-    frequent = Counter(g for several in gold for g in several).most_common(1)[0][0]
-    ids = np.array(ontology.ids, dtype=object)
-    print(
-        f"{len(train):,} raw train sentences; {len(test):,} {args.split} sentences with a gold term; "
-        f"most frequent: {ontology.names[ontology.index(frequent)]}"
-    )
-    print(
-        "| method | hit@1 | hit@10 | MRR | MRR without the most frequent term | macro recall@10 | CPU s |\n"
-        "|---|---|---|---|---|---|---|"
-    )
-    by_frequency = [g for g, _ in Counter(g for s in train for g in sorted(gold_of(s))).most_common(DEEP)]
-    if not args.ours:
-        table("constant: train labels by frequency", [by_frequency] * len(test), gold, frequent, 0)
-        rivals = {
-            "TF-IDF, names": lambda: Retrieval(ontology, surfaces, False, "tfidf"),
-            "BM25, names": lambda: Retrieval(ontology, surfaces, False, "bm25"),
-            "TF-IDF, best of name and synonyms, stems": lambda: Retrieval(ontology, stems, True, "tfidf"),
-            "dictionary + TF-IDF back-off": lambda: Dictionary(ontology),
-        }
-        for name, make in rivals.items():
-            start = time.process_time()
-            method = make()
-            table(name, [ids[ranked(method.scores(t))] for t in texts], gold, frequent, time.process_time() - start)
-    pairs = [(s["doc"], s["text"]) for s in train]
-    docs = {s["doc"] for s in train}
-    corpus = Corpus.from_pairs(pairs, [(d, a) for d, several in authors.items() if d in docs for a in several])
-    # from_pairs gathers the sentences of a document: labels in the same order
-    order = np.argsort([list(dict.fromkeys(d for d, _ in pairs)).index(s["doc"]) for s in train], kind="stable")
-    given = [sorted(gold_of(train[i])) for i in order]  # all were read: no gold term means none
-    who = [authors.get(s["doc"], []) for s in test]
-
-    def ours(name, labels=None, **options):
-        start = time.process_time()
-        model = AuthorConcept(**options)
-        with np.errstate(all="ignore"):
-            model.fit(corpus, ontology, labels=labels)
-        found = model.rank(texts, authors=who, k=DEEP)[0]
-        rows = [[g for g in row if g is not None] for row in found]
-        return table(f"{name} ({model.n_iter_} sweeps)", rows, gold, frequent, time.process_time() - start)
-
-    if not args.ours:
-        ours("seed preset", preset="seed")
-        ours("multinomial, sound defaults", words="multinomial")
-    ours("**AuthorConcept**")
-    if args.labels:
-        ours("**AuthorConcept, train labels**", labels=given)
-    if args.ablation:
-        off = {
-            "no EM (prior stays flat)": {"gamma": 1e9},
-            "ontology smoothing off": {"ontology_smoothing": 0.0},
-            "one concept a sentence (several=False)": {"several": False},
-            "no stems, no prefixes": {"noise": {"stem": 1e-12, "prefix": 1e-12}},
-            "no prefixes": {"noise": {"prefix": 1e-12}},
-            "missing words cost the same": {"noise": {"missing_rare": 0.0, "missing": 6.0}},
-            "synonyms like names": {"noise": {"synonym": 0.0}},
-            "no pairs": {"noise": {"pair": 0.0}},
-            "no bonus for whole strings": {"noise": {"whole": 0.0}},
-            "no authors (all share one prior)": {"author_backoff": 1e12},
-            "documents with a level": {"document_backoff": 5.0},
-            "hard EM": {"assign": "hard"},
-        }
-        for name, options in off.items():
-            ours(name, **options)
-    if args.set:
-        ours(args.set, **json.loads(args.set))
 
 
 def speed(args):
@@ -209,10 +112,17 @@ def main():
     a.add_argument("data", type=Path)
     a.add_argument("--split", default="dev", choices=["train", "dev"])
     a.add_argument("--labels", action="store_true", help="also fit with the train labels (meaningful on dev)")
-    a.add_argument("--ablation", action="store_true", help="switch each default off")
+    words = ["all", "mention", "multinomial"]
+    a.add_argument("--ablation", nargs="?", const="all", choices=words, help="switch each default off, of these words or of both")
     a.add_argument("--ours", action="store_true", help="without the rivals")
     a.add_argument("--set", help="one more run with these options, as JSON")
     a.set_defaults(run=rank)
+    d = commands.add_parser("choose", help="cross-validate a setting of ranking over the documents of the train split")
+    d.add_argument("data", type=Path)
+    d.add_argument("option")
+    d.add_argument("values", nargs="+", help="as JSON; the first is the reference")
+    d.add_argument("--labels", action="store_true")
+    d.set_defaults(run=choose)
     b = commands.add_parser("authors")
     b.add_argument("peps", type=Path)
     b.add_argument("--seed", type=int, default=0)

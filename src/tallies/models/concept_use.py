@@ -68,7 +68,7 @@ class ConceptUse:
         if not t:
             return self.params_
         cached = self.__dict__.get("_lent")
-        if cached is None or cached[0] is not psi:
+        if cached is None or cached[0] is not psi or cached[1] != t:
             child = np.repeat(np.arange(len(self.concept_parents_)), [len(p) for p in self.concept_parents_])
             parent = np.array([p for above in self.concept_parents_ for p in above], dtype=np.int64)
             part = t / np.bincount(child, minlength=len(psi.base))[child]
@@ -79,8 +79,8 @@ class ConceptUse:
                 np.add.at(out, parent, part * p[child])
                 return out
 
-            self.__dict__["_lent"] = cached = (psi, psi._replace(base=lend(psi.base), everybody=lend(psi.everybody)))
-        return self.params_._replace(psi=cached[1])
+            self.__dict__["_lent"] = cached = (psi, t, psi._replace(base=lend(psi.base), everybody=lend(psi.everybody)))
+        return self.params_._replace(psi=cached[2])
 
     def _score_all(self, x: Sentences, rows: Any, keep: int, params: Any) -> tuple[np.ndarray, ...]:
         """As `_scores`, block by block on all threads; sentences of unknown authors alone with everybody's prior."""
