@@ -1,7 +1,7 @@
 """AuthorConcept beside other ways to rank concepts, what authors add, and the speed of the E-step.
 
     python benchmarks/author_concept.py rank DATA [--split dev] [--labels] [--ablation]
-    python benchmarks/author_concept.py choose DATA ontology_smoothing 0.3 0.1 0 [--labels]
+    python benchmarks/author_concept.py choose DATA '{}' '{"beside": 0}' ... [--labels]
     python benchmarks/author_concept.py authors peps.jsonl.gz
     python benchmarks/author_concept.py speed [--go go.obo.gz] [--sentences 100000]
 
@@ -117,10 +117,9 @@ def main():
     a.add_argument("--ours", action="store_true", help="without the rivals")
     a.add_argument("--set", help="one more run with these options, as JSON")
     a.set_defaults(run=rank)
-    d = commands.add_parser("choose", help="cross-validate a setting of ranking over the documents of the train split")
+    d = commands.add_parser("choose", help="cross-validate settings over the documents of the train split")
     d.add_argument("data", type=Path)
-    d.add_argument("option")
-    d.add_argument("values", nargs="+", help="as JSON; the first is the reference")
+    d.add_argument("settings", nargs="+", help="each as JSON; the first is the reference")
     d.add_argument("--labels", action="store_true")
     d.set_defaults(run=choose)
     b = commands.add_parser("authors")
