@@ -69,7 +69,7 @@ def count(
     used = None
     if labelled is not None:
         used = np.bincount(string[said][labelled[said]], minlength=K).astype(float)
-    return Mentions(n, np.bincount(concept, weights=weight, minlength=G), used)
+    return Mentions(n, np.bincount(concept, weights=weight, minlength=G).astype(float), used)
 
 
 def learn(strings: Strings, mentions: Mentions, log_rate: Array) -> Beside:

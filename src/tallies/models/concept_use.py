@@ -184,10 +184,10 @@ class ConceptUse:
         parts = [("prior", float(np.log(p[g]) - (np.log(p[-1]) if self._plan.null else 0.0)))]
         if self._plan.words == "mention":
             keys = set(x.keys.tolist())
-            more, own = mention.explain(self.strings_, self.params_.words, self._noise(), keys, g)
+            more, stems = mention.explain(self.strings_, self.params_.words, self._noise(), keys, g)
             parts += more
-            if own is not None and self.params_.beside is not None and self._plan.beside:
-                parts += beside.explain(self.strings_, self.params_.beside, self._plan.beside, keys, g, own)
+            if stems is not None and self.params_.beside is not None and self._plan.beside:
+                parts += beside.explain(self.strings_, self.params_.beside, self._plan.beside, keys, g, stems)
         else:
             w = self.params_.words
             own, gain = word_counts.row_of(w, g)
