@@ -24,6 +24,7 @@ from tallies.kernels import bayes
 
 FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "multinomial")
 CODED = ("categorical", "bernoulli")
+CACHED = 1 << 16  # values looked at together: a second look finds them in the cache
 
 
 class Table(NamedTuple):
@@ -199,9 +200,10 @@ def check_counts(values: np.ndarray, where: str) -> np.ndarray:
 
 def check_weights(values: np.ndarray) -> np.ndarray:
     """Refuse what is no multinomial count. Fractions (tf-idf and the like) pass as counts, with gamma functions for factorials."""
-    low = values.min() if len(values) else 0
-    if not low >= 0 or not np.isfinite(values.sum()):
-        what = "negative" if low < 0 else "missing (NaN) or infinite"
+    parts = (values[a : a + CACHED] for a in range(0, len(values), CACHED))
+    lows, totals = np.array([(part.min(), part.sum()) for part in parts] or [(0, 0)]).T
+    if not (lows >= 0).all() or not np.isfinite(totals).all():
+        what = "negative" if (lows < 0).any() else "missing (NaN) or infinite"
         raise DataError(
             f"multinomial columns expect counts from 0 on, but some are {what}; a row is taken given its total, so none can be "
             "summed out: mend them, or use the poisson family"

@@ -125,38 +125,52 @@ def poisson_scores(X, log_rate, rate, table, out):
 
 
 @njit(nogil=True, cache=True)
-def multinomial_tally(data, indices, indptr, y, weight, V, K):
-    """Weighted counts (K, V) of a CSR block."""
-    counts = np.zeros((K, V))
+def log_coefficient(data, first, last, table):
+    """log(n! / prod_w x_w!) of one row."""
+    total, a = float(last - first), 0.0
+    for p in range(first, last):
+        x = data[p]
+        if x != 1.0:  # most are one, and log 1! = 0
+            total += x - 1.0
+            a -= table[int(x)] if x < table.shape[0] and x == np.floor(x) else math.lgamma(x + 1.0)
+    return a + math.lgamma(total + 1.0)
+
+
+@njit(nogil=True, cache=True)
+def multinomial_tally(data, indices, indptr, y, weight, V, K, table):
+    """Weighted counts (K, V) of a CSR block, and the weighted sum of the rows' log multinomial coefficients."""
+    counts, base = np.zeros((K, V)), 0.0
     for i in range(indptr.shape[0] - 1):
         k, w = y[i], weight[i]
         if k >= 0 and w > 0:
             for p in range(indptr[i], indptr[i + 1]):
-                counts[k, indices[p]] += w * data[p]
-    return counts
+                counts[k, np.uint64(indices[p])] += w * data[p]  # unsigned: no look whether the index counts from the end
+            base += w * log_coefficient(data, indptr[i], indptr[i + 1], table)  # while the row is in the cache
+    return counts, base
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"contract"})
 def multinomial_scores(data, indices, indptr, log_p, out):
-    """Add sum_w x_w log p_kw; log_p is (V, K), so that a word's classes lie together."""
-    K = log_p.shape[1]
+    """Add sum_w x_w log p_kw; log_p is (V, K), so that a word's classes lie together.
+
+    Five classes at a time, whose sums stay in registers; the last class may come again.
+    """
+    last, sums = log_p.shape[1] - 1, np.empty(5)
     for i in range(indptr.shape[0] - 1):
-        for p in range(indptr[i], indptr[i + 1]):
-            x, w = data[p], indices[p]
-            if x > 0:
-                for k in range(K):
-                    out[i, k] += x * log_p[w, k]
-
-
-@njit(nogil=True, cache=True)
-def log_coefficient(data, first, last, table):
-    """log(n! / prod_w x_w!) of one row."""
-    total, a = 0.0, 0.0
-    for p in range(first, last):
-        x = data[p]
-        total += x
-        a -= table[int(x)] if x < table.shape[0] and x == np.floor(x) else math.lgamma(x + 1.0)
-    return a + math.lgamma(total + 1.0)
+        for k in range(0, last + 1, 5):
+            k1, k2, k3, k4 = min(k + 1, last), min(k + 2, last), min(k + 3, last), min(k + 4, last)
+            a0, a1, a2, a3, a4 = 0.0, 0.0, 0.0, 0.0, 0.0
+            for p in range(indptr[i], indptr[i + 1]):
+                x, w = data[p], np.uint64(indices[p])
+                if x > 0:  # 0 log 0 = 0
+                    a0 += x * log_p[w, k]
+                    a1 += x * log_p[w, k1]
+                    a2 += x * log_p[w, k2]
+                    a3 += x * log_p[w, k3]
+                    a4 += x * log_p[w, k4]
+            sums[0], sums[1], sums[2], sums[3], sums[4] = a0, a1, a2, a3, a4
+            for c in range(min(5, last + 1 - k)):
+                out[i, k + c] += sums[c]
 
 
 @njit(nogil=True, cache=True)
@@ -164,16 +178,6 @@ def multinomial_coefficients(data, indptr, table, out):
     """Add the log multinomial coefficient of each row to every class."""
     for i in range(indptr.shape[0] - 1):
         out[i] += log_coefficient(data, indptr[i], indptr[i + 1], table)
-
-
-@njit(nogil=True, cache=True)
-def multinomial_base(data, indptr, weight, table):
-    """Sum over rows of weight_i times the log multinomial coefficient."""
-    total = 0.0
-    for i in range(indptr.shape[0] - 1):
-        if weight[i] > 0:
-            total += weight[i] * log_coefficient(data, indptr[i], indptr[i + 1], table)
-    return total
 
 
 @njit(nogil=True, cache=True)

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-untyped-def,import-untyped"
-"""Sixteen numbers at a time, and threads that meet: the few operations that a compiler does not find by itself in a loop.
+"""Sixteen numbers at a time, threads that meet, memory asked for early: what a compiler does not find by itself in a loop.
 
 Everything is plain LLVM (no instruction of one machine), so it compiles everywhere: sixteen lanes become one AVX-512 register,
 two AVX2 registers or four NEON registers. NumPy twins stand in the tests. Callers keep arrays padded to a multiple of `LANES`.
@@ -217,3 +217,20 @@ def atomic_load(typing, array, at):
         return builder.load_atomic(Lanes(context, builder, signature).address(0, *args), "seq_cst", 8, typ=I64)
 
     return types.int64(array, types.intp), code
+
+
+@intrinsic
+def prefetch(typing, matrix, i, j):
+    """Ask for the cache line of matrix[i, j] without waiting for it; the place must be inside the matrix."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        matrix = cgutils.create_struct_proxy(signature.args[0])(context, builder, args[0])
+        rows, columns = cgutils.unpack_tuple(builder, matrix.strides)
+        offset = builder.add(builder.mul(args[1], rows), builder.mul(args[2], columns))
+        address = builder.gep(builder.bitcast(matrix.data, ir.IntType(8).as_pointer()), [offset])
+        takes = ir.FunctionType(ir.VoidType(), [address.type, I32, I32, I32])
+        function = cgutils.get_or_insert_function(builder.module, takes, "llvm.prefetch.p0")
+        builder.call(function, [address, I32(0), I32(3), I32(1)])  # to read, to keep in every cache, data
+        return context.get_dummy_value()
+
+    return types.void(matrix, types.intp, types.intp), code

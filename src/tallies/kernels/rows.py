@@ -3,6 +3,10 @@
 import numpy as np
 from numba import njit
 
+from tallies.kernels.lanes import prefetch
+
+AHEAD = 16  # rows by which memory is asked for before its turn: the machine by itself stops at the end of every page
+
 
 @njit(nogil=True, cache=True)
 def best(J, out):
@@ -26,6 +30,9 @@ def linear_best(X, coef, offset, out):
     J, G = np.empty(5), np.empty(5)
     for i in range(0, n, 2):
         g = min(i + 1, n - 1)
+        for j in range(0, d, 8):
+            prefetch(X, min(i + AHEAD, n - 1), j)
+            prefetch(X, min(g + AHEAD, n - 1), j)
         top, best_k = -np.inf, -1
         top_g, best_g = -np.inf, -1
         for k in range(0, last + 1, 5):

@@ -205,8 +205,7 @@ class Multinomial:
 
     @staticmethod
     def tally(M: Sparse, y: np.ndarray, weight: Array, K: int) -> MultinomialTally:
-        counts = bayes.multinomial_tally(M.data, M.indices, M.indptr, y, weight, M.width, K)
-        return MultinomialTally(counts, bayes.multinomial_base(M.data, M.indptr, np.where(y >= 0, weight, 0.0), LOG_FACTORIALS))
+        return MultinomialTally(*bayes.multinomial_tally(M.data, M.indices, M.indptr, y, weight, M.width, K, LOG_FACTORIALS))
 
     @staticmethod
     def estimate(counts: Array, base: float, rows: float, smoothing: float) -> MultinomialParams:

@@ -168,7 +168,8 @@ class NaiveBayes(Classifier):
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     def _unobserved(self) -> list[int]:
-        empty = [j for j, states in enumerate(self.layout_.states) if states is not None and not len(states)]
+        coded = [] if self.params_.categorical is None else self.layout_.of(*CODED)
+        empty = [j for j in coded if not len(self.layout_.states[j])]
         for family, p in (("gaussian", self.params_.gaussian), ("poisson", self.params_.poisson)):
             if p is not None:
                 empty += [j for j, n in zip(self.layout_.of(family), p.n.sum(axis=0), strict=True) if n == 0]
