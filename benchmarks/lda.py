@@ -188,6 +188,23 @@ def peak_memory(name: str, path: str, K: int, copies: int) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def speed_up(X: Any, K: int, threads: int, alpha: Any, beta: float, repeats: int = 5) -> dict[int, float]:
+    """Wall seconds of an iteration through the public `fit`, likelihood included, by number of threads: best of several fits.
+
+    The fits take turns, so that a machine that grows slower meanwhile does so for both.
+    """
+    best = {1: np.inf, threads: np.inf}
+    for _ in range(repeats):
+        for workers in best:
+            times: list[float] = []
+            with warnings.catch_warnings(), tallies.backend("threads", workers=workers):
+                warnings.simplefilter("ignore")
+                model = LDA(K, alpha=alpha, beta=beta, max_iter=41, burn_in=41, start="random", random_state=1)
+                model.fit(X, callback=lambda state, times=times: times.append(time.perf_counter()))
+            best[workers] = min(best[workers], (times[-1] - times[15]) / (len(times) - 16))
+    return best
+
+
 def seconds_to(curve: Curve, perplexity: float) -> float:
     """Seconds until the curve first reaches a perplexity, by linear interpolation; inf if it never does."""
     for (s0, p0, _), (s1, p1, _) in zip([(0.0, np.inf, 0), *curve[:-1]], curve, strict=True):
@@ -209,6 +226,7 @@ def main() -> None:
     parser.add_argument(
         "--memory", type=int, default=0, metavar="COPIES", help="peak memory with so many copies of the corpus instead"
     )
+    parser.add_argument("--speedup", action="store_true", help="wall seconds of an iteration with one and with --threads threads")
     options = parser.parse_args()
     if options.memory:
         from concurrent.futures import ProcessPoolExecutor
@@ -226,6 +244,14 @@ def main() -> None:
     print(
         f"{X.shape[0]} documents, {X.shape[1]} words, {n_tokens} tokens; held out {T.shape[0]} documents; threads {options.threads}"
     )
+
+    if options.speedup:
+        for K in options.topics:
+            one, several = speed_up(X, K, max(options.threads, 2), alpha, options.beta).values()
+            print(
+                f"K={K} one thread {one:.4f} s, {max(options.threads, 2)} threads {several:.4f} s an iteration: {one / several:.2f}"
+            )
+        return
 
     def score(phi: np.ndarray, alpha: np.ndarray) -> float:
         phi = np.ascontiguousarray(phi, dtype=np.float32)

@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 import tallies
-from tallies import engine, storage
+from tallies import engine, storage, watch
 from tallies.backends import Threads, place, thread_count
 from tallies.errors import ConvergenceWarning, FileError
 from tallies.estimator import Estimator
@@ -224,7 +224,8 @@ print(model.n_iter_, model.converged_, any("interrupted" in str(w.message) for w
     np.testing.assert_array_equal(rest.history_, whole.fit(X).history_)
 
 
-def test_checkpoints_come_every_few_sweeps(tmp_path):
+def test_checkpoints_come_every_few_sweeps(tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "PAUSE", 0.0)
     path, found = tmp_path / "c", []
 
     def look(state):
@@ -233,3 +234,10 @@ def test_checkpoints_come_every_few_sweeps(tmp_path):
 
     creep(max_iter=60).fit(X, checkpoint=path, callback=look)
     assert sorted(set(found)) == [25, 50]
+
+
+def test_quick_sweeps_do_not_wait_for_checkpoints(tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "PAUSE", 3600.0)
+    path = tmp_path / "c"
+    creep(max_iter=60).fit(X, checkpoint=path, callback=lambda state: path.exists())  # ends the fit where it comes too early
+    assert len(storage.read(path, "checkpoint", lambda owner: [*Creep._records(), engine.State])["state"].objective) == 60

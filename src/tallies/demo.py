@@ -45,7 +45,7 @@ _DOUBT = (
 )
 
 
-def run(out: Path) -> Path:
+def run(out: Path, quiet: bool = False) -> Path:
     """Fit the models, write their reports and the page that leads to them into the folder `out`; returns the page."""
     from tallies.report.page import Page
 
@@ -53,23 +53,24 @@ def run(out: Path) -> Path:
     shown = exhibits()
     gallery = Page("What the data say", "", "gallery")
     for number, (file, heading, make) in enumerate(shown, 1):
-        _say(f"[{number}/{len(shown)}] {heading} ... ", end="")
+        _say(f"[{number}/{len(shown)}] {heading} ... ", quiet, end="")
         begun = time.perf_counter()
         page = make()
         page.write(out / file)
         gallery.card(heading, file, page)
-        _say(f"{time.perf_counter() - begun:.1f} s")
+        _say(f"{time.perf_counter() - begun:.1f} s", quiet)
     gallery.lead = (
         f"{len(shown)} models, fitted on this machine in {time.perf_counter() - start:.0f} s on data that came "
         "with the software. Each page says what was found, how good it is, whether to believe it, and how to get it again."
     )
     index = gallery.write(out / "index.html")
-    _say(f"The gallery is at {index.resolve()}: open it in a browser.")
+    _say(f"Wrote the gallery. Next: open {index.resolve()} in a browser.", quiet)
     return index
 
 
-def _say(text: str, end: str = "\n") -> None:
-    print(text, end=end, file=sys.stderr, flush=True)
+def _say(text: str, quiet: bool, end: str = "\n") -> None:
+    if not quiet:
+        print(text, end=end, file=sys.stderr, flush=True)
 
 
 def _halves(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -127,7 +127,9 @@ def test_papers_that_are_not_utf8_keep_their_other_words(tmp_path):
 def test_the_command_line(tmp_path, capsys, monkeypatch):
     def tallies(*arguments):
         monkeypatch.setattr(sys, "argv", ["tallies", *map(str, arguments)])
-        main()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert not stop.value.code
         return capsys.readouterr().out
 
     with gzip.open(tmp_path / "go.obo.gz", "wt") as stream:

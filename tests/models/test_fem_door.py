@@ -118,6 +118,18 @@ def test_columns_that_teach_nothing_are_named():
     assert not model.weights_.loc["one=same"].any()
 
 
+def test_more_states_than_rows_and_missing_cells():
+    X = np.array([[f"s{i}", None if i % 3 else "a"] for i in range(12)], dtype=object)
+    model = FEM(ridge=1.0).fit(X, [0, 1] * 6)  # 12 names and a gap: more states than rows
+    assert len(model.weights_) == 1 + 12 + 2
+    assert np.isfinite(model.predict_proba([["never", np.nan]])).all()
+    with pytest.warns(DataWarning, match="one state"):
+        network = FEMNetwork(ridge=1.0).fit([["a", "x", "u"], ["b", "x", "v"]] * 5)
+    assert not network.scores(apc=False)[1].any()
+    with pytest.raises(DataError, match="no observed value"):
+        FEMNetwork().fit([["a", None], ["b", None], ["a", None]])
+
+
 def test_a_hundred_thousand_strings():
     X = pd.DataFrame({"name": [f"n{i}" for i in range(100_000)], "good": [0, 1] * 50_000})
     with pytest.warns(DataWarning, match="nearly every"):
@@ -167,13 +179,13 @@ def test_perfect_fit_without_ridge_stays_finite():
 
 def test_command_line_functions(tmp_path):
     from tallies.commands import family
-    from tallies.commands.fem import parse_degree, parse_ridge
+    from tallies.configs import merged
 
     data = frame().assign(y=Y)
     path = tmp_path / "t.csv"
     data.to_csv(path, index=False)
     options = {"data": str(path), "target": "y", "columns": ["colour", "legs", "wings"], "weights": None}
-    model = FEM(parse_degree("2"), ridge=parse_ridge("1"))
+    model = FEM(2, ridge=1.0)
     family(model).fit(model, options, progress=False)
     assert family(model).predict(model, options, str(path))["prediction"].tolist() == Y
     assert family(model).score(model, options, str(path))["accuracy"] == 1.0
@@ -186,8 +198,8 @@ def test_command_line_functions(tmp_path):
     assert "energy" in family(network).predict(network, options, str(path))
     assert family(network).score(network, options, str(path))["kind"] == "conditional"
     assert len(family(network).sample(network, options, 7, 0)) == 7
-    with pytest.raises(DataError, match="--degree"):
-        parse_degree("x")
-    with pytest.raises(DataError, match="--ridge"):
-        parse_ridge("x")
+    assert merged("fem", {}, {"degree": "1,3", "ridge": "0.5"}, {}, None) == {"degree": [1, 3], "ridge": 0.5}
+    for key in ("degree", "ridge"):
+        with pytest.raises(DataError, match=f"--{key}"):
+            merged("fem", {}, {key: "x"}, {}, None)
     assert tallies.evaluate(model, data[["colour", "legs", "wings"]], Y).kind == "conditional"

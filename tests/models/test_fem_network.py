@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import tallies
-from tallies import FEM, FEMNetwork
+from tallies import FEM, FEMNetwork, engine
+from tallies.backends import place
 from tallies.kernels import fem as kernels
+from tallies.models import fem_choose
 from tallies.models.fem_network import sequence_weights
 from tallies.models.fem_terms import groups_of, make_terms, zero_sum
 
@@ -75,6 +77,30 @@ def test_each_output_is_a_fem_of_its_own():
         )
 
 
+@pytest.mark.parametrize("lag", [0, 1])
+@pytest.mark.parametrize(("n", "m", "degree"), [(16, 2, 1), (8, 2, 2), (6, 3, 1)])
+def test_products_of_matrices_and_picking_agree(monkeypatch, n, m, degree, lag):
+    X, _ = kinetic(n, m, 700)
+    rng = np.random.default_rng(0)
+    weight, found, W = rng.random(700), [], None
+    for narrow in (fem_choose.NARROW, 10**9):
+        monkeypatch.setattr(fem_choose, "NARROW", narrow)
+        model = FEMNetwork(degree, ridge=1.0, lag=lag)
+        backend = place(model._shards(X, weight))
+        assert model._setup.multiply == (narrow < 10**9)
+        surveyed = engine.survey(model, backend)
+        W = rng.normal(size=surveyed.counted.shape) if W is None else W
+        if not lag:
+            model._exclude(W)
+        params = model._begin(surveyed, W, None)
+        tally = engine.add([model.sweep(shard, None, params, rng)[0] for shard in backend.shards])
+        found.append((surveyed, model.update(params, tally, rng).search))
+    (first, a), (second, b) = found
+    for one, other in [*zip(first, second, strict=True), (a.value, b.value), (a.g, b.g)]:
+        if one is not None:
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-9)
+
+
 @pytest.mark.parametrize("degree", [1, 2])
 def test_independent_variables_do_not_leak(degree):
     X = np.random.default_rng(0).integers(0, 2, (4000, 6))
@@ -106,6 +132,7 @@ def test_kinetic_couplings_return():
 
 
 def test_equilibrium_couplings_return():
+    # over draws of couplings of this size, with longer runs between states too, the correlation is .94 to .96
     X, truth = potts(20, 4, 5_000, scale=0.4)
     model = FEMNetwork(ridge=10.0).fit(X)
     off = ~np.kron(np.eye(20, dtype=bool), np.ones((4, 4), dtype=bool))

@@ -124,6 +124,7 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
     tol: float | None = 5e-3  # relative change of the objective; a prior fitted for longer collapses on few concepts
     random_state: Any = 0  # of the choice of held-out words
 
+    next_steps = ("model.annotate(sentences)", "model.explain(sentence, concept)", 'model.report("page.html", corpus)')
     monotone: ClassVar[bool] = False  # it is, for soft, split, leave_one_out=False, temperature=1: tested
 
     def fit(

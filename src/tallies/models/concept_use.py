@@ -349,6 +349,14 @@ class ConceptUse:
         size = f"{self.n_sentences_:,} sentences, {len(self.document_ids_):,} documents, {authors:,} authors"
         return [f"{size}, {len(self.concept_ids_):,} concepts", f"{named:,} sentences speak of a concept", *cycle]
 
+    def _learned(self) -> list[tuple[str, str]]:
+        n_g = np.asarray(self.responsibilities_.sum(axis=0)).ravel()[: len(self.concept_ids_)]
+        best = [g for g in np.argsort(-n_g, kind="stable")[:8] if n_g[g] >= 0.5]
+        return [(str(self.concept_names_[g]), f"{n_g[g]:,.0f} expected sentences") for g in best]
+
+    def _measure(self) -> str:
+        return "log likelihood with priors"
+
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()
         return {k: v for k, v in state.items() if k not in ("_places", "_lineage", "_lent")}

@@ -303,13 +303,14 @@ class FEM(ClassifierMixin, Conditional):
         return effects_table(spread[0], draws[0][1], spread[1], self.categories_, [str(c) for c in self.classes_])
 
     def _facts(self) -> list[str]:
-        head = f"degrees {', '.join(map(str, self.degree_))}; ridge {self.ridge_:.3g}; solver {self.solver_}"
-        top = self.interactions(5, range(1, 99)) if self.rows_ is None or len(self.degree_) < 3 else None
-        return (
-            [head]
-            if top is None
-            else [head, "strongest: " + "; ".join(f"{row.strongest} {row.weight:+.2f}" for row in top.itertuples())]
-        )
+        size = f"{self.n_rows_:,} rows, {len(self.categories_.names)} variables, {len(self.classes_)} classes"
+        return [size, f"degrees {', '.join(map(str, self.degree_))}; ridge {self.ridge_:.3g}; solver {self.solver_}"]
+
+    def _learned(self) -> list[tuple[str, str]]:
+        if self.rows_ is not None and len(self.degree_) > 2:  # the kernel of high degrees has too many weights to write down
+            return []
+        top = self.interactions(5, range(1, 99))
+        return [(what, f"{weight:+.2f}") for what, weight in zip(top["strongest"], top["weight"], strict=True)]
 
     def _caveats(self) -> list[str]:
         return column_caveats(self.categories_, self.n_rows_)

@@ -32,7 +32,7 @@ from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
 from tallies.models.fem_base import Conditional, Params, Setup, Shard, Survey, Tally, check_weight
-from tallies.models.fem_choose import DECADES, PATH_SWEEPS, PATH_TOL, _best, gathered, plan
+from tallies.models.fem_choose import PATH_SWEEPS, PATH_TOL, best_ridge, descend, gathered, multiplied, plan
 from tallies.models.fem_solvers import Metric, Search
 from tallies.models.fem_terms import Terms, check_degree, features, groups_of, make_terms, zero_sum
 from tallies.models.fem_words import asked_degrees, effects_table, strongest
@@ -64,6 +64,8 @@ class FEMNetwork(Conditional):
     max_iter: int = 2000  # sweeps
     tol: float = 1e-8  # stop when no output has more to gain than this share of its objective
     random_state: Any = 0  # which rows are held out to choose the ridge
+
+    next_steps = ("model.top_couplings()", "model.simulate(100)", 'model.report("page.html", X)')
 
     # the verbs are those of Conditional (fem_base): survey counts, sweep expects, update compares
 
@@ -105,12 +107,12 @@ class FEMNetwork(Conditional):
         self.effective_rows_ = float(weight.sum())
         past, now, weight = (codes[:-1], codes[1:], weight[1:]) if self.lag else (codes, codes, weight)
         ids, Y, W = features(self._terms(), past), np.ascontiguousarray(now), self._weights(now, weight)
-        self._setup = self._plan(len(ids))
+        setup = self._plan(ids)
         self.ridge_, self.path_ = (
-            self._choose(ids, Y, W) if self.ridge == "auto" else (float(self.ridge), {"ridge": [], "log_loss": []})
+            self._choose(setup, ids, Y, W) if self.ridge == "auto" else (float(self.ridge), {"ridge": [], "log_loss": []})
         )
-        self._setup = self._plan(len(ids))._replace(ridge=self.ridge_)
-        self.solver_ = self._setup.solver
+        self._setup = setup._replace(ridge=self.ridge_)
+        self.solver_ = setup.solver
         return self._cut(ids, Y, W)
 
     def _terms(self) -> Terms:
@@ -127,27 +129,29 @@ class FEMNetwork(Conditional):
             return np.ascontiguousarray(weight[:, None])
         return weight[:, None] * (states >= 0)
 
-    def _plan(self, l: int) -> Setup:
+    def _plan(self, ids: np.ndarray) -> Setup:
         terms, starts = self._terms(), self._starts()
-        chosen = plan(l, terms.sizes, self.degree_, int(starts[-1]), terms, self.solver, kernel=False)
+        chosen = plan(len(ids), terms.sizes, self.degree_, int(starts[-1]), terms, self.solver, kernel=False)
         own, metric = None, chosen.metric
         if not self.lag:
             owner = [np.flatnonzero((terms.variables == j).any(axis=1)) for j in range(len(terms.sizes))]
             own = [np.concatenate([np.arange(terms.offset[t], terms.offset[t + 1]) for t in which]) for which in owner]
             if metric == "gram":  # one inverse serves all outputs while what each leaves out is small
                 metric = "exclusive" if max(self.degree_) == 1 else "diagonal"
-        return Setup(chosen.solver, metric, terms, starts, 1.0, None, own, self.tol)
+        return multiplied(Setup(chosen.solver, metric, terms, starts, 1.0, None, own, self.tol), ids)
 
-    def _choose(self, ids: np.ndarray, Y: np.ndarray, weight: Array) -> tuple[float, dict[str, list[float]]]:
+    def _choose(self, setup: Setup, ids: np.ndarray, Y: np.ndarray, weight: Array) -> tuple[float, dict[str, list[float]]]:
         """The ridge with the best held-out pseudo-likelihood: a path with warm starts on four fifths of the rows."""
         l = len(ids)
         block = np.arange(l) * 20 // l if self.lag else np.random.default_rng(self._seed() % 2**32).permutation(l)
         out = block % 5 == 4  # a series is held out in stretches: neighbours are alike
-        setup = self._setup if self._setup.solver == "lbfgs" else self._setup._replace(solver="lbfgs", metric="diagonal")
+        if setup.solver != "lbfgs":
+            setup = setup._replace(solver="lbfgs", metric="diagonal")
         self._setup = setup
         backend = self._place(self._cut(ids[~out], Y[~out], weight[~out]))
         surveyed = engine.survey(self, backend)
-        held, W, losses = np.broadcast_to(weight[out], (int(out.sum()), Y.shape[1])), np.zeros_like(surveyed.counted), {}
+        held, W = np.broadcast_to(weight[out], (int(out.sum()), Y.shape[1])), np.zeros_like(surveyed.counted)
+        losses: dict[float, float] = {}
 
         def attempt(ridge: float) -> None:
             nonlocal W
@@ -156,18 +160,9 @@ class FEMNetwork(Conditional):
                 W = self._solve(self._begin(surveyed, W, None), backend, PATH_SWEEPS).W
                 losses[ridge] = float(-np.sum(held * self._log_conditional(ids[out], Y[out], W)) / held.sum())
 
-        for decade in DECADES:
-            attempt(10.0**decade)
-            recent = list(losses.values())
-            if len(recent) >= 3 and min(recent[-2:]) > min(recent):
-                break
-        while _best(losses) == max(losses) < 1e6:
-            attempt(max(losses) * 10)
-        centre = _best(losses)
-        for factor in (10**0.5, 10**-0.5):
-            attempt(centre * factor)
+        descend(attempt, losses)
         tried = sorted(losses.items(), reverse=True)
-        return _best(losses), {"ridge": [a for a, _ in tried], "log_loss": [b for _, b in tried]}
+        return best_ridge(losses), {"ridge": [a for a, _ in tried], "log_loss": [b for _, b in tried]}
 
     def _log_conditional(self, ids: np.ndarray, Y: np.ndarray, W: Array) -> Array:
         """(l, n)  log p of each output in each row; 0 where it is missing."""
@@ -331,16 +326,17 @@ class FEMNetwork(Conditional):
         return strongest(*self._zero_sum(), self.categories_, self._outputs(), top, asked_degrees(degree, max(self.degree_)))
 
     def _facts(self) -> list[str]:
-        degrees = ", ".join(map(str, self.degree_))
-        n = len(self.categories_.names)
-        head = f"{n} variables; degrees {degrees}; ridge {self.ridge_:.3g}; lag {self.lag}; solver {self.solver_}"
-        arrow = " -> " if self.lag else " - "
-        top = self.top_couplings(5) if len(self.categories_.names) > 1 else None
-        return (
-            [head]
-            if top is None
-            else [head, "strongest: " + "; ".join(f"{row.a}{arrow}{row.b} {row.score:.2f}" for row in top.itertuples())]
-        )
+        degrees, size = ", ".join(map(str, self.degree_)), f"{self.n_rows_:,} rows, {len(self.categories_.names)} variables"
+        return [size, f"degrees {degrees}; ridge {self.ridge_:.3g}; lag {self.lag}; solver {self.solver_}"]
+
+    def _learned(self) -> list[tuple[str, str]]:
+        if len(self.categories_.names) < 2:
+            return []
+        arrow = "->" if self.lag else "-"
+        return [(f"{row.a} {arrow} {row.b}", f"coupling of strength {row.score:.2f}") for row in self.top_couplings(5).itertuples()]
+
+    def _measure(self) -> str:
+        return "penalised log pseudo-likelihood"
 
     def _caveats(self) -> list[str]:
         return column_caveats(self.categories_, self.n_rows_)

@@ -107,6 +107,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
     random_state: Any = None
 
     run_fields = frozenset({"max_iter", "plateau", "random_state"})
+    next_steps = ("model.top_words()", "model.transform(X)", 'model.report("page.html", X)')
 
     # at the door
 

@@ -184,7 +184,10 @@
     const { root, stops } = Charts.draw[spec.kind](spec, width, picked);
     figure.heading.textContent = spec.title;
     figure.caption.textContent = spec.caption || "";
-    figure.svg ? figure.svg.replaceWith(root) : (figure.slider || figure.chips).after(root);
+    figure.plot.replaceChildren(root);
+    const wide = root.viewBox.baseVal.width > width + 1;
+    figure.plot.classList.toggle("wider", wide);
+    root.style.width = wide ? root.viewBox.baseVal.width + "px" : "";
     figure.svg = root;
     listen(root, stops, spec.select, spec.title);
     if (focused) root.focus({ preventScroll: true });
@@ -266,6 +269,7 @@
     const figure = { node, chart: data.charts[node.dataset.chart] };
     figure.heading = html("h3", {});
     figure.chips = html("div", { class: "chips", role: "group", "aria-label": "highlight" });
+    figure.plot = html("div", {});
     figure.caption = html("figcaption", {});
     figure.box = html("div", { class: "box tall", tabindex: "0" });
     figure.details = html("details", {}, html("summary", {}, "table of values"), figure.box);
@@ -276,7 +280,7 @@
       return b;
     };
     const vector = (f) => hand(new Blob([alone(f)], { type: "image/svg+xml" }), file(f, "svg"));
-    node.replaceChildren(figure.heading, figure.chips, figure.caption, html("div", { class: "tools" }, button("csv", csv), button("svg", vector), button("png", png), figure.details));
+    node.replaceChildren(figure.heading, figure.chips, figure.plot, figure.caption, html("div", { class: "tools" }, button("csv", csv), button("svg", vector), button("png", png), figure.details));
     figures.push(figure);
     draw(figure);
   }
