@@ -29,13 +29,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from tallies import engine
 from tallies.backends import over_rows
-from tallies.data.categories import Categories, column_caveats, read_categories, unique_rows
+from tallies.data.categories import Categories, read_categories, unique_rows
 from tallies.data.labels import encode_labels, label_codes
 from tallies.errors import DataError
 from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
-from tallies.models.fem_base import Conditional, Params, Shard, Survey, Tally, check_weight
+from tallies.models.fem_base import Conditional, Params, Shard, Survey, Tally, check_fields, check_weight
 from tallies.models.fem_choose import Path, Rows, degree_path, fold_numbers, ridge_path, set_up
 from tallies.models.fem_kernel import dual_effect, dual_scores, dual_zero_sum
 from tallies.models.fem_screen import grow, screen_pairs
@@ -312,20 +312,9 @@ class FEM(ClassifierMixin, Conditional):
         top = self.interactions(5, range(1, 99))
         return [(what, f"{weight:+.2f}") for what, weight in zip(top["strongest"], top["weight"], strict=True)]
 
-    def _caveats(self) -> list[str]:
-        return column_caveats(self.categories_, self.n_rows_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
-
 
 def _check(model: FEM) -> None:
-    if not (model.ridge == "auto" or (isinstance(model.ridge, int | float | np.number) and 0 <= model.ridge < np.inf)):
-        raise ValueError(f'ridge must be "auto" or a number from 0 on, got {model.ridge!r}')
-    if model.solver not in ("auto", "fem", "lbfgs", "kernel"):
-        raise ValueError(f'solver must be "auto", "fem", "lbfgs" or "kernel", got {model.solver!r}')
+    check_fields(model.ridge, model.solver, ("auto", "fem", "lbfgs", "kernel"))
     if model.screen is not None and (not isinstance(model.screen, int | np.integer) or model.screen < 1):
         raise ValueError(f"screen must be None or the number of pairs to keep, got {model.screen!r}")
     if model.solver == "kernel" and model.screen is not None:

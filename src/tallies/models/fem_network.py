@@ -26,12 +26,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from tallies import engine
 from tallies.backends import over_rows
-from tallies.data.categories import Categories, column_caveats, read_categories
+from tallies.data.categories import Categories, read_categories
 from tallies.errors import DataError
 from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
-from tallies.models.fem_base import Conditional, Params, Setup, Shard, Survey, Tally, check_weight
+from tallies.models.fem_base import Conditional, Params, Setup, Shard, Survey, Tally, check_fields, check_weight
 from tallies.models.fem_choose import PATH_SWEEPS, PATH_TOL, best_ridge, descend, gathered, multiplied, plan
 from tallies.models.fem_solvers import Metric, Search
 from tallies.models.fem_terms import Terms, check_degree, features, groups_of, make_terms, zero_sum
@@ -338,14 +338,6 @@ class FEMNetwork(Conditional):
     def _measure(self) -> str:
         return "penalised log pseudo-likelihood"
 
-    def _caveats(self) -> list[str]:
-        return column_caveats(self.categories_, self.n_rows_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
-
 
 def sequence_weights(codes: np.ndarray, identity: float) -> Array:
     """(l,)  one over the number of rows that agree with a row in at least this share of the variables, itself included.
@@ -361,12 +353,9 @@ def sequence_weights(codes: np.ndarray, identity: float) -> Array:
 
 
 def _check(model: FEMNetwork) -> None:
-    if not (model.ridge == "auto" or (isinstance(model.ridge, int | float | np.number) and 0 <= model.ridge < np.inf)):
-        raise ValueError(f'ridge must be "auto" or a number from 0 on, got {model.ridge!r}')
+    check_fields(model.ridge, model.solver, ("auto", "fem", "lbfgs"))
     if model.lag not in (0, 1):
         raise ValueError(f"lag must be 0 (each variable from the others) or 1 (from the row before), got {model.lag!r}")
-    if model.solver not in ("auto", "fem", "lbfgs"):
-        raise ValueError(f'solver must be "auto", "fem" or "lbfgs", got {model.solver!r}')
     if model.reweight is not None and not 0 < model.reweight <= 1:
         raise ValueError(f"reweight must be None or a share of equal cells above 0 and up to 1, got {model.reweight!r}")
 
