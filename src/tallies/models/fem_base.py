@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
 from tallies import engine
@@ -335,6 +336,14 @@ def check_fields(ridge: Any, solver: str, solvers: tuple[str, ...]) -> None:
     if solver not in solvers:
         *others, last = (f'"{name}"' for name in solvers)
         raise ValueError(f"solver must be {', '.join(others)} or {last}, got {solver!r}")
+
+
+def redrawn(l: int, n_boot: int, random_state: Any) -> Iterator[np.ndarray]:
+    """How often each of l rows comes in each of n_boot draws with replacement."""
+    if n_boot < 2:
+        raise ValueError(f"n_boot must be at least 2, for a spread, got {n_boot}")
+    rng = check_random_state(random_state)
+    return (rng.multinomial(l, np.full(l, 1 / l)) for _ in range(n_boot))
 
 
 def check_weight(sample_weight: Any, l: int) -> Array:
