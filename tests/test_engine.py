@@ -129,6 +129,17 @@ def test_settled_and_plateau():
     assert engine.plateau(list(np.concatenate([np.linspace(-50, 0, 50), 0.1 * noise])), 50)
 
 
+def test_a_plateau_is_told_where_neighbours_are_alike():
+    rng = np.random.default_rng(0)
+    noise = np.zeros((200, 400))
+    for t in range(1, 400):
+        noise[:, t] = 0.8 * noise[:, t - 1] + rng.normal(size=200)
+    flat = np.mean([engine.plateau(series.tolist(), 100) for series in noise])
+    rising = np.mean([engine.plateau((series + 0.03 * np.arange(400)).tolist(), 100) for series in noise])
+    assert flat > 0.9  # one-sided at two standard errors of ten batch means: about .96 where the noise is independent
+    assert rising < 0.1  # three in a hundred sweeps, five times the standard error
+
+
 def test_callback_can_stop_and_sees_every_state():
     seen: list[int] = []
     model = creep().fit(X, callback=lambda state: seen.append(len(state.objective)) or len(seen) == 4)

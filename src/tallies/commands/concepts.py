@@ -55,12 +55,7 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
     import pandas as pd
 
     corpus, concepts = model.sample(n, random_state=seed)
-    counts, words = corpus.sentence_counts, corpus.vocabulary
-    texts = []
-    for s in range(n):
-        row = counts[[s]].tocoo()
-        texts.append(" ".join(str(words[w]) for w, c in zip(row.col, row.data, strict=True) for _ in range(int(c))))
-    return pd.DataFrame({"concept": concepts, "words": texts})
+    return pd.DataFrame({"concept": concepts, "words": corpus.sentences})
 
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:

@@ -83,7 +83,7 @@ def read_documents(
     """Documents of a .jsonl, .csv, .tsv or .parquet file (also .gz), or of a folder of .txt files, one at a time.
 
     `text`, `authors` and `id` name the fields; authors are a list, or a string parted by semicolons. A missing `authors` or
-    `id` field is no error.
+    `id` field is no error. Bytes that are not UTF-8 become U+FFFD: a letter is lost, not the file.
     """
     path = Path(path)
     if not path.exists():
