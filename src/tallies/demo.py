@@ -122,7 +122,7 @@ def _topics() -> Any:
         parts.append(Texts(texts, authors, ids, data.about))
     corpus = parts[0].corpus(min_df=3, max_df=0.3)
     unseen = parts[1].corpus(vocabulary=corpus.vocabulary.tolist())
-    model = LDA(n_topics=25, max_iter=800, burn_in=500, random_state=0).fit(corpus)
+    model = LDA(n_topics=25, max_iter=1500, burn_in=1000, random_state=0).fit(corpus)
     return build(
         model,
         unseen,
@@ -143,7 +143,7 @@ def _species() -> Any:
     data = species()
     assert data.truth is not None
     design = data.truth["covariates"]
-    model = PLN().fit(data.X, design)
+    model = PLN(random_state=0).fit(data.X, design)
     ranks = PLN.over_ranks([1, 2, 3, 4, 5], data.X, design, random_state=0, n_starts=1)
     return build(
         model,

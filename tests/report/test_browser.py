@@ -204,3 +204,33 @@ def test_prints_on_white_without_controls(browser, pages):
         assert browser.one(".warnings li").value_of_css_property("background-color") == "rgba(255, 244, 224, 1)"
     finally:
         browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_paper_has_nothing_to_scroll(browser, pages):
+    browser.open(pages["breast-cancer"], dark=True)
+    width = "document.querySelector('figure svg').getAttribute('width')"
+    before = browser.run(width)
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert browser.run(width) == "680"  # drawn anew for a sheet, not shrunk from the screen
+        cut = """[...document.querySelectorAll('.box, pre')].filter((n) =>
+          getComputedStyle(n).maxHeight !== 'none' || n.scrollWidth > n.clientWidth + 1).length"""
+        assert browser.run(cut) == 0
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run(width) == before
+
+
+def test_words_of_a_matrix_leave_room_for_its_title(browser, pages):
+    """At the width of a phone, in whatever letters this system has."""
+    for page in pages.values():
+        browser.open(page, width=390)
+        over = """[...document.querySelectorAll('figure svg')].filter((s) => {
+          const title = s.querySelector("text.axis[transform^='rotate(-90']");
+          if (!title) return false;
+          const box = title.getBoundingClientRect();
+          return [...s.querySelectorAll('text[text-anchor=end]')].some((t) => t.getBoundingClientRect().left < box.right - 4);
+        }).length"""
+        assert browser.run(over) == 0, page

@@ -26,7 +26,16 @@ def plot_author(model: Any, author: str, n: int = 15, ax: Any = None) -> Any:
 
 
 def plot_evidence(model: Any, sentence: str, concept: str, authors: Any = None, ax: Any = None) -> Any:
-    """What speaks for (red) and against (blue) a concept in a sentence, in log odds: 2.3 makes it ten times as likely."""
+    """What speaks for (red) and against (blue) a concept in a sentence, in log odds: 2.3 makes it ten times as likely.
+
+    >>> import tallies
+    >>> concepts = tallies.Ontology(["x", "y", "z"], ["cell death", "gene expression", "biology"], parents=[["z"], ["z"], []])
+    >>> papers = tallies.Corpus.from_texts(["Cell death was seen. A gene is expressed."], authors=[["Ann"]], sentences=True)
+    >>> model = tallies.AuthorConcept().fit(papers, concepts)
+    >>> ax = plot_evidence(model, "Cell death follows.", "x")
+    >>> ax.get_xlabel()
+    'log odds'
+    """
     table = model.explain(sentence, concept, authors)
     name, total = model.concept_names_[model._place(concept)], float(table["log_odds"].sum())
     ax = axes(ax, 6.0, 0.3 * len(table) + 1.2)
@@ -34,7 +43,16 @@ def plot_evidence(model: Any, sentence: str, concept: str, authors: Any = None, 
 
 
 def plot_roll_up(model: Any, below: str | None = None, n: int = 20, ax: Any = None) -> Any:
-    """Expected sentences of concepts and all that is below them, the largest first; `below` keeps to one branch of the ontology."""
+    """Expected sentences of concepts and all that is below them, the largest first; `below` keeps to one branch of the ontology.
+
+    >>> import tallies
+    >>> concepts = tallies.Ontology(["x", "y", "z"], ["cell death", "gene expression", "biology"], parents=[["z"], ["z"], []])
+    >>> papers = tallies.Corpus.from_texts(["Cell death was seen. A gene is expressed."], authors=[["Ann"]], sentences=True)
+    >>> model = tallies.AuthorConcept().fit(papers, concepts)
+    >>> ax = plot_roll_up(model)
+    >>> ax.get_yticklabels()[0].get_text()
+    'biology'
+    """
     n_g = np.asarray(model.responsibilities_.sum(axis=0)).ravel()[: len(model.concept_ids_)]
     total, title = np.asarray(model.roll_up(n_g)), "what is written about"
     keep = np.ones(len(total), dtype=bool)

@@ -47,7 +47,16 @@ def plot_confusion(model: Any, X: Any, y: Any, ax: Any = None) -> Any:
 
 
 def plot_calibration(model: Any, X: Any, y: Any, label: Any = None, ax: Any = None) -> Any:
-    """Stated probability against how often it came true, with 95% intervals: of the class called, or of one class, `label`."""
+    """Stated probability against how often it came true, with 95% intervals: of the class called, or of one class, `label`.
+
+    >>> from tallies import GDA
+    >>> from tallies.datasets import load
+    >>> iris = load("iris")
+    >>> model = GDA().fit(iris.X, iris.y)
+    >>> ax = plot_calibration(model, iris.X, iris.y, label="setosa")
+    >>> ax.get_xlabel()
+    'stated probability of setosa'
+    """
     proba, true = model.predict_proba(X), label_codes(y, len(X), model.classes_)
     if label is None:
         stated, came = proba.max(axis=1), proba.argmax(axis=1) == true
@@ -70,7 +79,16 @@ def plot_calibration(model: Any, X: Any, y: Any, label: Any = None, ax: Any = No
 
 
 def plot_densities(model: Any, column: Any, X: Any = None, y: Any = None, ax: Any = None) -> Any:
-    """The law of one column in each class; with rows and their classes, dashed histograms of what was seen beside it."""
+    """The law of one column in each class; with rows and their classes, dashed histograms of what was seen beside it.
+
+    >>> from tallies import NaiveBayes
+    >>> from tallies.datasets import birds
+    >>> data = birds(200)
+    >>> model = NaiveBayes().fit(data.X, data.y)
+    >>> ax = plot_densities(model, "wing", data.X, data.y)
+    >>> ax.get_ylabel()
+    'density given the class (per unit of wing)'
+    """
     place = _column(model, column)
     law = columns_of(model)[place]
     classes = [str(c) for c in model.classes_]
@@ -107,7 +125,16 @@ def plot_densities(model: Any, column: Any, X: Any = None, y: Any = None, ax: An
 
 
 def plot_ellipses(model: Any, columns: Any, X: Any = None, y: Any = None, ax: Any = None) -> Any:
-    """Two columns: an ellipse that holds 90% of each class, and the rows with their classes where they are given."""
+    """Two columns: an ellipse that holds 90% of each class, and the rows with their classes where they are given.
+
+    >>> from tallies import GDA
+    >>> from tallies.datasets import load
+    >>> iris = load("iris")
+    >>> model = GDA().fit(iris.X, iris.y)
+    >>> ax = plot_ellipses(model, iris.X.columns[:2], iris.X, iris.y)
+    >>> len(ax.lines)
+    3
+    """
     found = gaussians(model)
     if found is None:
         raise DataError("ellipses need a model whose columns are all gaussian; plot_densities draws any column")
@@ -138,6 +165,14 @@ def plot_surprise(model: Any, X: Any, ax: Any = None) -> Any:
     """log p(x) of rows, beside that of rows the model would make: far to the left are anomalies, or a class that is missing.
 
     Rows with gaps have fewer values, hence other scores: draw them apart.
+
+    >>> from tallies import GDA
+    >>> from tallies.datasets import load
+    >>> iris = load("iris")
+    >>> model = GDA().fit(iris.X, iris.y)
+    >>> ax = plot_surprise(model, iris.X)
+    >>> ax.get_ylabel()
+    'share of rows'
     """
     values, own = model.log_prob(X), own_rows(model)
     ax = axes(ax, 6.0, 4.0)

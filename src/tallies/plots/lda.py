@@ -34,7 +34,14 @@ def plot_words(model: Any, topic: int, n: int = 15, ax: Any = None) -> Any:
 
 
 def plot_sizes(model: Any, ax: Any = None) -> Any:
-    """Share of all words that belong to each topic, the largest first."""
+    """Share of all words that belong to each topic, the largest first.
+
+    >>> from tallies import LDA
+    >>> model = LDA(2, max_iter=40, burn_in=20, random_state=0).fit([[3, 2, 0, 0], [0, 0, 4, 2]] * 10)
+    >>> ax = plot_sizes(model)
+    >>> len(ax.patches), ax.get_xlabel()
+    (2, 'share of all words')
+    """
     share, names = _shares(model), topic_names(model)
     order = np.argsort(-share, kind="stable")
     ax = axes(ax, 6.0, 0.26 * len(order) + 1.2)
@@ -42,7 +49,14 @@ def plot_sizes(model: Any, ax: Any = None) -> Any:
 
 
 def plot_map(model: Any, ax: Any = None) -> Any:
-    """Topics in a plane: near where their words are alike (Hellinger distance, scaled to a plane); area is share of words."""
+    """Topics in a plane: near where their words are alike (Hellinger distance, scaled to a plane); area is share of words.
+
+    >>> from tallies import LDA
+    >>> model = LDA(2, max_iter=40, burn_in=20, random_state=0).fit([[3, 2, 0, 0], [0, 0, 4, 2]] * 10)
+    >>> ax = plot_map(model)
+    >>> len(ax.texts), ax.get_title()
+    (2, 'map of the topics')
+    """
     if model.n_topics < 2:
         raise DataError("a map needs two topics, but the model has one; fit with n_topics=2 or more")
     place, share = plane_of(distances(model.topics_)), _shares(model)
@@ -56,7 +70,14 @@ def plot_map(model: Any, ax: Any = None) -> Any:
 
 
 def plot_correlations(model: Any, ax: Any = None) -> Any:
-    """Correlations of the topics' shares over the fitted documents: red where two share documents, blue where not."""
+    """Correlations of the topics' shares over the fitted documents: red where two share documents, blue where not.
+
+    >>> from tallies import LDA
+    >>> model = LDA(2, max_iter=40, burn_in=20, random_state=0).fit([[3, 2, 0, 0], [0, 0, 4, 2]] * 10)
+    >>> ax = plot_correlations(model)
+    >>> ax.images[0].get_array().shape
+    (2, 2)
+    """
     R, names = model.topic_correlations(), topic_names(model, 2)
     side = max(4.0, 0.25 * len(R) + 1.5)
     ax = axes(ax, side + 1.0, side)
@@ -70,7 +91,14 @@ def plot_correlations(model: Any, ax: Any = None) -> Any:
 
 
 def plot_trace(model: Any, ax: Any = None) -> Any:
-    """Log p(words, topics) after each sweep, a line for each chain; samples are kept where the ground is grey."""
+    """Log p(words, topics) after each sweep, a line for each chain; samples are kept where the ground is grey.
+
+    >>> from tallies import LDA
+    >>> model = LDA(2, max_iter=40, burn_in=20, random_state=0).fit([[3, 2, 0, 0], [0, 0, 4, 2]] * 10)
+    >>> ax = plot_trace(model)
+    >>> len(ax.lines[0].get_xdata())
+    40
+    """
     ax = axes(ax, 6.0, 3.5)
     for chain, history in enumerate(model.histories_):
         sweeps = np.arange(model.n_iter_ - len(history), model.n_iter_) + 1
@@ -90,6 +118,12 @@ def plot_groups(model: Any, groups: Any, X: Any = None, topics: Any = None, ax: 
 
     `groups` has one value a document; numbers and dates are drawn as curves over them, names as a matrix. `topics` chooses some
     (default: the eight whose shares differ most between groups).
+
+    >>> from tallies import LDA
+    >>> model = LDA(2, max_iter=40, burn_in=20, random_state=0).fit([[3, 2, 0, 0], [0, 0, 4, 2]] * 10)
+    >>> ax = plot_groups(model, ["fruit", "metal"] * 10)
+    >>> [label.get_text() for label in ax.get_xticklabels()]
+    ['fruit', 'metal']
     """
     theta = model.document_topics_ if X is None else model.transform(X)
     groups = np.asarray(groups)

@@ -41,7 +41,15 @@ const Charts = (() => {
     return stops[i].map((c, j) => Math.round(c + (at - i) * (stops[i + 1][j] - c)));
   };
   const dark = ([r, g, b]) => 0.299 * r + 0.587 * g + 0.114 * b < 140;
-  const clip = (text, room) => (text.length * 6.6 <= room ? text : text.slice(0, Math.max(Math.floor(room / 6.6) - 1, 1)) + "…");
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `12px ${getComputedStyle(document.body).fontFamily}`; // letters differ from one system to the next: words are measured
+  const long = (text) => pen.measureText(text).width;
+  function clip(text, room) { // the most letters that fit
+    if (long(text) <= room) return text;
+    let [fits, not] = [1, text.length];
+    while (not - fits > 1) { const half = (fits + not) >> 1; if (long(text.slice(0, half) + "…") <= room) fits = half; else not = half; }
+    return text.slice(0, fits) + "…";
+  }
   const colour = (i) => "s" + (i % 8);
 
   // the shape of series i: eight colours, four shapes, so that 32 series differ, and colour never stands alone
@@ -143,7 +151,7 @@ const Charts = (() => {
     if (labels.length <= 8 && !spec.show) { // a legend says the names where lines lie too close for words
       const taken = [];
       for (const l of labels.sort((a, b) => a.y - b.y)) {
-        const half = l.text.length * 3.6, x = Math.min(Math.max(l.x, f.box.left + half), f.box.right - half);
+        const half = long(l.text) * 0.55, x = Math.min(Math.max(l.x, f.box.left + half), f.box.right - half);
         let yy = Math.max(l.y, 24);
         while (taken.some((t) => Math.abs(t.x - x) < t.half + half && Math.abs(t.y - yy) < 14)) yy += 14;
         if (half * 2 > width * 0.6) continue;
@@ -160,9 +168,9 @@ const Charts = (() => {
     const values = [...spec.series.flatMap((s) => [...s.values, ...(s.low || []), ...(s.high || [])]), ...(spec.behind ? spec.behind.values : [])];
     let [low, high] = spec.x.domain || extent([0, ...values]);
     if (low > 0) low = 0;
-    const longest = Math.max(...spec.labels.map((l) => l.length), 1);
-    const above = longest * 6.8 + 10 > width * 0.42, room = above ? 16 : 0; // names too long for the side stand above their bars
-    const left = above ? 4 : longest * 6.8 + 10, right = width - 58, top = 6;
+    const longest = Math.max(...spec.labels.map(long), 7);
+    const above = longest + 12 > width * 0.42, room = above ? 18 : 0; // names too long for the side stand above their bars
+    const left = above ? 4 : longest + 12, right = width - 58, top = 6;
     const height = top + n * (thick * G + gap + room) + 44;
     const signed = low < 0; // red for, blue against, as in the tables of weights and correlations
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
@@ -175,8 +183,8 @@ const Charts = (() => {
     spec.labels.forEach((label, i) => {
       const y = top + i * (thick * G + gap + room) + gap / 2 + room;
       const chosen = spec.keys && picked !== null && spec.keys[i] === picked;
-      const place = above ? { x: 0, y: y - 5, class: "over" } : { x: left - 8, y: y + (thick * G) / 2 + 4, "text-anchor": "end" };
-      root.append(svg("text", { ...place, "font-weight": chosen ? 700 : null }, clip(label, above ? width : left - 10)));
+      const place = above ? { x: 8, y: y - 6, class: "over" } : { x: left - 8, y: y + (thick * G) / 2 + 4, "text-anchor": "end" };
+      root.append(svg("text", { ...place, "font-weight": chosen ? 700 : null }, clip(label, above ? width - 8 : left - 10)));
       if (spec.behind) root.append(svg("rect", { x: X(0), y, width: Math.max(X(spec.behind.values[i]) - X(0), 1), height: thick * G, class: "behind", rx: 2 }));
       const more = spec.behind ? `\n${spec.behind.name}: ${number(spec.behind.values[i])}` : "";
       spec.series.forEach((s, g) => {
@@ -210,17 +218,18 @@ const Charts = (() => {
 
   function heat(spec, width, picked) {
     const R = spec.down.length, C = spec.across.length;
-    const side = (labels) => Math.max(...labels.map((l) => l.length), 1) * 6.8 + 10;
+    const side = (labels) => Math.max(...labels.map(long), 7) + 10;
     const left = Math.min(side(spec.down), width * 0.3, 180) + 18, least = Math.max(R, C) <= 60 ? 13 : 2; // up to 60 names can be read
     const cell = Math.max(Math.min((width - left - 4) / C, 130, Math.max(560 / R, 12)), least), tall = Math.min(cell, R < 6 ? 64 : 46);
     width = Math.max(width, left + C * cell + 4); // wider than the page: the figure scrolls
-    const turn = Math.max(...spec.across.map((l) => l.length)) * 6.8 > cell - 4;
+    const turn = Math.max(...spec.across.map(long)) > cell - 4;
     const top = 24 + (cell < 11 ? 0 : turn ? Math.min(side(spec.across), 110) : 18), height = top + R * tall + 8;
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
     const stops = [], named = tall >= 11, [low, high] = spec.domain || extent(spec.values.flat());
     const key = (i) => (spec.keys ? spec.keys[i] : i), line = picked === null ? -1 : spec.down.findIndex((_, i) => key(i) === picked);
-    const flip = spec.flip && !matchMedia("(prefers-color-scheme: dark)").matches; // strong cells stand out from the paper
-    const fits = tall >= 15 && spec.texts && Math.max(...spec.texts.flat().map((t) => t.length)) * 7 < cell - 2; // all numbers, or none
+    const flip = spec.flip && (document.documentElement.dataset.paper || !matchMedia("(prefers-color-scheme: dark)").matches); // strong cells stand out from the paper
+    const widest = spec.texts ? Math.max(...spec.texts.flat().map(long)) : 0, small = widest > cell - 4; // smaller on a phone
+    const fits = tall >= 15 && spec.texts && widest * (small ? 10 / 12 : 1) <= cell - 1; // all numbers, or none
     root.append(svg("text", { x: left, y: 12, class: "axis" }, clip(spec.x.title + " →", width - left)));
     root.append(svg("text", { x: 11, y: top + (R * tall) / 2, transform: `rotate(-90 11 ${top + (R * tall) / 2})`, "text-anchor": "middle", class: "axis" }, clip(spec.y.title, Math.max(R * tall, 90))));
     if (named) spec.down.forEach((l, i) => root.append(svg("text", { x: left - 6, y: top + i * tall + tall / 2 + 4, "text-anchor": "end", "font-weight": line === i ? 700 : null }, clip(l, left - 24))));
@@ -246,7 +255,7 @@ const Charts = (() => {
       const rgb = shade(v), [x, y] = [left + j * cell, top + i * tall];
       root.append(svg("rect", { x, y, width: Math.max(cell - 1, 1), height: Math.max(tall - 1, 1), ...(spec.empty && v === 0 ? { class: "none" } : { fill: `rgb(${rgb})` }) }));
       const text = fits ? spec.texts[i][j] : "";
-      if (text) root.append(svg("text", { x: x + cell / 2, y: y + tall / 2 + 4, "text-anchor": "middle", class: dark(rgb) ? "on-dark" : "on-light" }, text));
+      if (text) root.append(svg("text", { x: x + cell / 2, y: y + tall / 2 + 4, "text-anchor": "middle", class: (dark(rgb) ? "on-dark" : "on-light") + (small ? " small" : "") }, text));
       stops.push({ x: x + cell / 2, y: y + tall / 2, box: [x, y, x + cell, y + tall], key: spec.select ? key(i) : undefined, tip: told(i, j) });
     }));
     if (line >= 0) root.append(svg("rect", { x: left - 1, y: top + line * tall - 1, width: C * cell + 1, height: tall + 1, class: "picked" }));
@@ -298,7 +307,7 @@ const Charts = (() => {
     });
     const taken = []; // words that would hide each other are left out, the earlier ones stay
     const word = (x, y, text, k, anchor) => {
-      const shown = clip(text, Math.min(160, width / 4)), w = shown.length * 6.8, at = anchor === "middle" ? x - w / 2 : anchor === "end" ? x - w : x;
+      const shown = clip(text, Math.min(160, width * 0.3)), w = long(shown) * 1.1, at = anchor === "middle" ? x - w / 2 : anchor === "end" ? x - w : x;
       const left = Math.min(Math.max(at, 0), width - w);
       if (!spec.names && k !== picked && taken.some((t) => left < t[2] && left + w > t[0] && Math.abs(y - t[1]) < 13)) return;
       taken.push([left, y, left + w]);

@@ -176,7 +176,7 @@
       spec = ranked(spec);
     }
     const picked = spec.select ? chosen[spec.select] : null, now = JSON.stringify([chosen, slides]);
-    const width = Math.max(Math.floor(figure.node.clientWidth), 240);
+    const width = document.documentElement.dataset.paper ? 680 : Math.max(Math.floor(figure.node.clientWidth), 240); // the width of a sheet
     if (figure.svg && figure.width === width && figure.seen === now) return;
     if (!spec.rows) spec.rows = spec.values.map((row, i) => [spec.down[i], ...row]); // a large matrix is in the page once
     Object.assign(figure, { width, seen: now, spec });
@@ -336,7 +336,10 @@
   refresh();
   read();
   addEventListener("hashchange", read);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => figures.forEach((f) => { f.width = 0; draw(f); }));
+  const redraw = () => figures.forEach((f) => { f.width = 0; draw(f); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  addEventListener("beforeprint", () => { document.documentElement.dataset.paper = "yes"; redraw(); }); // paper is white, whatever the screen
+  addEventListener("afterprint", () => { delete document.documentElement.dataset.paper; redraw(); });
   let waiting = 0;
   addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { hide(); figures.forEach(draw); }); });
   addEventListener("keydown", (event) => {
