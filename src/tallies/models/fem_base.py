@@ -11,10 +11,12 @@ from functools import wraps
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
 from tallies import engine
 from tallies.backends import _blas, place
+from tallies.data.categories import Categories, column_caveats
 from tallies.engine import State
 from tallies.errors import DataError
 from tallies.estimator import Estimator
@@ -88,6 +90,8 @@ class Conditional(Estimator):
     """Base of FEM and FEMNetwork; `_setup` is the door's doing."""
 
     _setup: Setup
+    categories_: Categories
+    n_rows_: int
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol"})
     next_steps = ("model.interactions()", "model.predict_proba(X)", 'model.report("page.html", X, y)')
 
@@ -294,6 +298,14 @@ class Conditional(Estimator):
     def _place(shards: list[Shard]) -> Any:
         return place(shards)
 
+    def _caveats(self) -> list[str]:
+        return column_caveats(self.categories_, self.n_rows_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
 
 def _in_metric(gram: Array, s: Setup) -> Array:
     """From the Gram matrix of psi to the one that the metric takes: of the orthonormal basis, or of the features."""
@@ -315,6 +327,23 @@ def _psi(places: np.ndarray, r: int) -> Iterator[tuple[slice, Array]]:
         kernels.one_hot(places[part], X)
         X[:, 0] = 1.0
         yield part, X
+
+
+def check_fields(ridge: Any, solver: str, solvers: tuple[str, ...]) -> None:
+    """Refuse a ridge or solver that none of the models knows."""
+    if not (ridge == "auto" or (isinstance(ridge, int | float | np.number) and 0 <= ridge < np.inf)):
+        raise ValueError(f'ridge must be "auto" or a number from 0 on, got {ridge!r}')
+    if solver not in solvers:
+        *others, last = (f'"{name}"' for name in solvers)
+        raise ValueError(f"solver must be {', '.join(others)} or {last}, got {solver!r}")
+
+
+def redrawn(l: int, n_boot: int, random_state: Any) -> Iterator[np.ndarray]:
+    """How often each of l rows comes in each of n_boot draws with replacement."""
+    if n_boot < 2:
+        raise ValueError(f"n_boot must be at least 2, for a spread, got {n_boot}")
+    rng = check_random_state(random_state)
+    return (rng.multinomial(l, np.full(l, 1 / l)) for _ in range(n_boot))
 
 
 def check_weight(sample_weight: Any, l: int) -> Array:

@@ -79,10 +79,13 @@ def plan(
     fitting = [option for option in options if option.bytes <= BUDGET]
     if not fitting:
         least = min(options, key=lambda option: option.bytes)
+        ways = ["lower degree"] * (max(degrees) > 1) + [
+            "keep the strongest pairs with screen=..." if kernel else "leave out variables"
+        ]
         raise DataError(
             f"degree {max(degrees)} of {n} variables has {p:,.0f} features, and the {least.solver!r} solver would need "
-            f"{least.bytes / 2**30:,.1f} GiB for {l:,} distinct rows (limit {BUDGET / 2**30:.0f}); lower degree, keep the "
-            "strongest pairs with screen=..., or bin columns with many states"
+            f"{least.bytes / 2**30:,.1f} GiB for {l:,} distinct rows (limit {BUDGET / 2**30:.0f}); {', '.join(ways)}, "
+            "or bin columns with many states"
         )
     return min(fitting, key=lambda option: option.seconds)
 
@@ -209,6 +212,10 @@ def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
 
     `cv` may also be scikit-learn's list of (train, test) rows, each row in one test set.
     """
+    if not (isinstance(cv, list | tuple) or (isinstance(cv, int | np.integer) and cv >= 2)):  # a splitter could not be saved
+        raise ValueError(
+            f"cv must be a number of folds from 2 on, or a list of (train, test) rows, as list(KFold(5).split(X)) makes; got {cv!r}"
+        )
     folds = np.full(len(y), -1, dtype=np.int64)
     if not isinstance(cv, int | np.integer):
         for k, (_, test) in enumerate(cv):

@@ -18,6 +18,7 @@ from tallies.backends import over_rows
 from tallies.errors import DataError
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
+from tallies.models import fem_choose
 from tallies.models.fem_base import Conditional, Setup
 from tallies.models.fem_solvers import TRUST
 from tallies.models.fem_terms import features, groups_of, make_terms
@@ -41,6 +42,12 @@ def screen_pairs(codes: np.ndarray, Y: Array, sizes: np.ndarray, top: int, ridge
 def pair_scores(codes: np.ndarray, Y: Array, sizes: np.ndarray, ridge: float = 1.0) -> Array:
     """(n, n)  score of every pair, above the diagonal."""
     n, M = len(sizes), Y.shape[1]
+    held = 4.0 * len(codes) * int(sizes.sum()) + 24.0 * max(BLOCK, int(sizes.max())) ** 2
+    if held > fem_choose.BUDGET:
+        raise DataError(
+            f"screening {n} variables with {int(sizes.sum()):,} states would need {held / 2**30:,.1f} GiB for {len(codes):,} "
+            f"distinct rows (limit {fem_choose.BUDGET / 2**30:.0f}); bin or drop columns with many states"
+        )
     weight = Y.sum(axis=1)
     P = _main_effects(codes, Y, sizes, ridge)
     R = (Y - weight[:, None] * P)[:, : M if M > 2 else 1]
