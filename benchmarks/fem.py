@@ -3,6 +3,7 @@
     python benchmarks/fem.py speed                            made data: CPU seconds on one thread, wall seconds on two
     python benchmarks/fem.py single                           one output, 36 binary variables, degree 2
     python benchmarks/fem.py screen                           1,000 variables x 5,000 rows
+    python benchmarks/fem.py recover                          couplings of simulated Potts models against the inferred ones
     python benchmarks/fem.py splice FOLDER                    splice.dat, degrees 2 and 3
     python benchmarks/fem.py nested FOLDER [names]            nested cross-validation, nothing chosen by hand
 
@@ -46,11 +47,9 @@ def wall(task):
         return time.perf_counter() - start
 
 
-def kinetic(n, m, l, seed=0):
-    """A series from random couplings of size 1/sqrt(n), and the couplings."""
-    rng = np.random.default_rng(seed)
+def simulated(W, n, m, l, rng, synchronous):
+    """l + 1 states of n variables of m states under couplings W, and W in zero-sum gauge."""
     terms, starts = make_terms(np.full(n, m), groups_of(n, [1])), np.arange(0, n * m + 1, m)
-    W = rng.normal(0, 1 / np.sqrt(n), (terms.p, n * m))
     X = np.empty((l + 1, n), dtype=np.int32)
     kernels.advance(
         np.zeros(n, np.int32),
@@ -61,10 +60,30 @@ def kinetic(n, m, l, seed=0):
         terms.offset,
         starts,
         rng.random((l + 1, n)),
-        True,
+        synchronous,
         X,
     )
     return X, zero_sum(terms, W, starts)[2]
+
+
+def kinetic(n, m, l, sd=None, seed=0):
+    """A series from random couplings of size 1/sqrt(n), or `sd`, and the couplings."""
+    rng = np.random.default_rng(seed)
+    return simulated(rng.normal(0, sd or 1 / np.sqrt(n), (n * m, n * m)), n, m, l, rng, True)
+
+
+def potts(n, m, l, seed=0, scale=0.4, apart=20):
+    """States in equilibrium, `apart` Gibbs sweeps between them, of symmetric random couplings, and the couplings."""
+    rng = np.random.default_rng(seed)
+    W = rng.normal(0, scale, (n * m, n * m))
+    W = (W + W.T) / 2 * others(n, m)
+    X, truth = simulated(W, n, m, l * apart, rng, False)
+    return X[apart::apart], truth
+
+
+def others(n, m):
+    """(n m, n m)  where the couplings of different variables stand."""
+    return ~np.kron(np.eye(n, dtype=bool), np.ones((m, m), dtype=bool))
 
 
 def one_hot(ids, p):
@@ -196,6 +215,29 @@ def screen(args):
     )
 
 
+def recover(args):
+    """Couplings in zero-sum gauge: the root mean square of their errors, and their correlation with the truth."""
+
+    def errors(found, truth):
+        return f"RMSE {np.sqrt(np.mean((found - truth) ** 2)):.4f}  correlation {np.corrcoef(found, truth)[0, 1]:.4f}"
+
+    n, m = 30, 10
+    for sd in (0.1, 1 / np.sqrt(n)):
+        X, truth = kinetic(n, m, args.rows, sd)
+        for ridge in (0.0, 100.0, "auto"):
+            model = FEMNetwork(ridge=ridge, lag=1).fit(X)
+            found = errors(model.couplings_.ravel(), truth.ravel())
+            print(f"kinetic n={n} m={m} l={args.rows} sd {sd:.3f} ridge {ridge!s:>5} ({model.ridge_:g}): {found}", flush=True)
+    n, m, l = 20, 4, args.rows // 2
+    off, found = others(n, m), []
+    for seed in range(6):
+        X, truth = potts(n, m, l, seed)
+        model = FEMNetwork().fit(X)
+        found.append(np.corrcoef(model.couplings_[off], truth[off])[0, 1])
+        print(f"equilibrium n={n} m={m} l={l} draw {seed} ridge {model.ridge_:.3g}: {errors(model.couplings_[off], truth[off])}")
+    print(f"correlation over draws: mean {np.mean(found):.4f}, from {min(found):.4f} to {max(found):.4f}")
+
+
 def load(folder, name):
     """Inputs and target of one of the tables."""
     path = Path(folder)
@@ -257,7 +299,7 @@ def nested(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_subparsers(required=True)
-    for task in (speed, single, screen):
+    for task in (speed, single, screen, recover):
         part = parts.add_parser(task.__name__)
         part.set_defaults(task=task)
         part.add_argument("--rows", type=int, default=10_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,3 +19,22 @@ def cluster() -> Iterator[Any]:
     with local, distributed.Client(local) as client:
         client.run(lambda: __import__("sys").path.insert(0, here))  # models defined in test files are importable there
         yield client
+
+
+@pytest.fixture
+def run(capsys: Any, monkeypatch: Any) -> Any:
+    """Call the command in this process: (exit code, stdout, stderr)."""
+
+    from tallies.cli import main
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tallies", *arguments])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call

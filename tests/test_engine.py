@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 import tallies
-from tallies import engine, storage
+from tallies import engine, storage, watch
 from tallies.backends import Threads, _aligned, place, thread_count
 from tallies.errors import ConvergenceWarning, FileError
 from tallies.estimator import Estimator
@@ -129,6 +129,17 @@ def test_settled_and_plateau():
     assert engine.plateau(list(np.concatenate([np.linspace(-50, 0, 50), 0.1 * noise])), 50)
 
 
+def test_a_plateau_is_told_where_neighbours_are_alike():
+    rng = np.random.default_rng(0)
+    noise = np.zeros((200, 400))
+    for t in range(1, 400):
+        noise[:, t] = 0.8 * noise[:, t - 1] + rng.normal(size=200)
+    flat = np.mean([engine.plateau(series.tolist(), 100) for series in noise])
+    rising = np.mean([engine.plateau((series + 0.03 * np.arange(400)).tolist(), 100) for series in noise])
+    assert flat > 0.9  # one-sided at two standard errors of ten batch means: about .96 where the noise is independent
+    assert rising < 0.1  # three in a hundred sweeps, five times the standard error
+
+
 def test_callback_can_stop_and_sees_every_state():
     seen: list[int] = []
     model = creep().fit(X, callback=lambda state: seen.append(len(state.objective)) or len(seen) == 4)
@@ -224,7 +235,8 @@ print(model.n_iter_, model.converged_, any("interrupted" in str(w.message) for w
     np.testing.assert_array_equal(rest.history_, whole.fit(X).history_)
 
 
-def test_checkpoints_come_every_few_sweeps(tmp_path):
+def test_checkpoints_come_every_few_sweeps(tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "PAUSE", 0.0)
     path, found = tmp_path / "c", []
 
     def look(state):
@@ -255,3 +267,10 @@ def test_arrays_off_the_wire_are_put_where_they_fit():
     assert found.rest[2] is fine
     assert found.rest[0] == "word"
     assert found.rest[3] is None
+
+
+def test_quick_sweeps_do_not_wait_for_checkpoints(tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "PAUSE", 3600.0)
+    path = tmp_path / "c"
+    creep(max_iter=60).fit(X, checkpoint=path, callback=lambda state: path.exists())  # ends the fit where it comes too early
+    assert len(storage.read(path, "checkpoint", lambda owner: [*Creep._records(), engine.State])["state"].objective) == 60

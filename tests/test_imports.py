@@ -61,6 +61,8 @@ def test_the_table_covers_the_tree():
         "_version",
         "cli",
         "cli_fit",
+        "cli_words",
+        "configs",
         "runs",
         "commands",
         "report",

@@ -45,7 +45,7 @@ _DOUBT = (
 )
 
 
-def run(out: Path) -> Path:
+def run(out: Path, quiet: bool = False) -> Path:
     """Fit the models, write their reports and the page that leads to them into the folder `out`; returns the page."""
     from tallies.report.page import Page
 
@@ -53,23 +53,24 @@ def run(out: Path) -> Path:
     shown = exhibits()
     gallery = Page("What the data say", "", "gallery")
     for number, (file, heading, make) in enumerate(shown, 1):
-        _say(f"[{number}/{len(shown)}] {heading} ... ", end="")
+        _say(f"[{number}/{len(shown)}] {heading} ... ", quiet, end="")
         begun = time.perf_counter()
         page = make()
         page.write(out / file)
         gallery.card(heading, file, page)
-        _say(f"{time.perf_counter() - begun:.1f} s")
+        _say(f"{time.perf_counter() - begun:.1f} s", quiet)
     gallery.lead = (
         f"{len(shown)} models, fitted on this machine in {time.perf_counter() - start:.0f} s on data that came "
         "with the software. Each page says what was found, how good it is, whether to believe it, and how to get it again."
     )
     index = gallery.write(out / "index.html")
-    _say(f"The gallery is at {index.resolve()}: open it in a browser.")
+    _say(f"Wrote the gallery. Next: open {index.resolve()} in a browser.", quiet)
     return index
 
 
-def _say(text: str, end: str = "\n") -> None:
-    print(text, end=end, file=sys.stderr, flush=True)
+def _say(text: str, quiet: bool, end: str = "\n") -> None:
+    if not quiet:
+        print(text, end=end, file=sys.stderr, flush=True)
 
 
 def _halves(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,7 +122,7 @@ def _topics() -> Any:
         parts.append(Texts(texts, authors, ids, data.about))
     corpus = parts[0].corpus(min_df=3, max_df=0.3)
     unseen = parts[1].corpus(vocabulary=corpus.vocabulary.tolist())
-    model = LDA(n_topics=25, max_iter=800, burn_in=500, random_state=0).fit(corpus)
+    model = LDA(n_topics=25, max_iter=1500, burn_in=1000, random_state=0).fit(corpus)
     return build(
         model,
         unseen,
@@ -142,7 +143,7 @@ def _species() -> Any:
     data = species()
     assert data.truth is not None
     design = data.truth["covariates"]
-    model = PLN().fit(data.X, design)
+    model = PLN(random_state=0).fit(data.X, design)
     ranks = PLN.over_ranks([1, 2, 3, 4, 5], data.X, design, random_state=0, n_starts=1)
     return build(
         model,

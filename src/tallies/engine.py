@@ -126,16 +126,19 @@ def settled(objective: Sequence[float], tol: float | None) -> bool:
     return math.isfinite(new - old) and abs(new - old) <= tol * max(abs(new), 1e-300)
 
 
-def plateau(objective: Sequence[float], window: int, z: float = 1.0) -> bool:
+BATCHES = 5  # parts of a window, whose means say how much a mean of neighbours that resemble each other may vary
+
+
+def plateau(objective: Sequence[float], window: int, z: float = 2.0) -> bool:
     """True when a noisy objective has stopped rising: the last `window` values are no higher than those before them,
-    within `z` standard errors of the difference of the two means.
+    within `z` standard errors of the difference of the two means (by batch means, since neighbours are alike).
 
     >>> plateau([1.0, 2.0, 3.0, 4.0], window=2), plateau([1.0, 4.0, 4.1, 3.9, 4.0], window=2)
     (False, True)
     """
     if len(objective) < 2 * window:
         return False
-    late = np.asarray(objective[-window:])
-    early = np.asarray(objective[-2 * window : -window])
-    error = math.sqrt((late.var() + early.var()) / window)
-    return bool(late.mean() - early.mean() <= z * error)
+    late, early = np.asarray(objective[-window:]), np.asarray(objective[-2 * window : -window])
+    n = min(BATCHES, window)
+    spread = sum(np.var([part.mean() for part in np.array_split(half, n)], ddof=1) for half in (late, early)) if n > 1 else 0.0
+    return bool(late.mean() - early.mean() <= z * math.sqrt(spread / n))

@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a name that is not known.
+
+    >>> nearest("n_topic", ["alpha", "n_topics"]), nearest("x", ["alpha", "beta"])
+    ("did you mean 'n_topics'?", 'there are alpha, beta')
+    """
+    names = list(known)
+    near = get_close_matches(name, names, 1) or [n for n in names if n.lower() == name.lower()]
+    few = ", ".join(names[:20]) + (f" and {len(names) - 20} others" if len(names) > 20 else "")
+    return f"did you mean {near[0]!r}?" if near else f"there are {few}"
+
 
 class TalliesError(Exception):
     """Root of every error that Tallies raises on purpose."""

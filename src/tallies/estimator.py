@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -36,6 +37,7 @@ class Estimator(BaseEstimator):
     shard_rows: ClassVar[int | None] = None  # rows of a shard; None: from the size of the data alone
     monotone: ClassVar[bool] = False  # whether the objective can never fall (tested where it is declared)
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol", "random_state"})  # may differ when a fit is resumed
+    next_steps: ClassVar[tuple[str, ...]] = ("model.summary()",)  # what a user may ask of a fitted `model`, as code
 
     # what the engine asks of a model beyond its five verbs; most models need neither
 
@@ -65,7 +67,7 @@ class Estimator(BaseEstimator):
         resume: str | Path | None = None,
         callback: Callable[[State], Any] | None = None,
     ) -> State:
-        """Fit to the shards and return the last state; sets params_, history_, n_iter_, converged_ and seed_."""
+        """Fit to the shards and return the last state; sets params_, history_, n_iter_, converged_, stopped_ and seed_."""
         backend = place(shards)
         surveyed = engine.survey(self, backend)
         name, seed = type(self).__name__, self._seed()
@@ -101,7 +103,7 @@ class Estimator(BaseEstimator):
         state = state._replace(latents=backend.collect())
         self.params_, self.n_iter_, self.seed_ = state.params, len(state.objective), seed
         self.history_ = np.array([value for value in state.objective if not np.isnan(value)])
-        self.converged_ = stopped == "converged"
+        self.converged_, self.stopped_ = stopped == "converged", stopped
         if stopped == "interrupted":
             at = f" and resume with fit(..., resume={str(checkpoint)!r})" if checkpoint is not None else ""
             warnings.warn(
@@ -177,6 +179,7 @@ class Estimator(BaseEstimator):
             repr(self),
             f"{ended} after {self.n_iter_} sweep{'s' * (self.n_iter_ != 1)}{value}",
             *self._facts(),
+            *(f"{what}: {found}" for what, found in self._learned()),
             *(f"caution: {text}" for text in self._caveats()),
         ]
         return "\n".join(lines)
@@ -186,8 +189,30 @@ class Estimator(BaseEstimator):
         return []
 
     def _facts(self) -> list[str]:
-        """Lines that the model adds to its summary."""
+        """Lines that the model adds to its summary: what it was fitted on, and with what."""
         return []
+
+    def _learned(self) -> list[tuple[str, str]]:
+        """The few strongest things learned: each a name and what was found of it."""
+        return []
+
+    def _measure(self) -> str:
+        """What `history_` holds, in words."""
+        return "log likelihood"
+
+    # in a notebook; scikit-learn's diagrams of pipelines are not made by these, and stay as they are
+
+    def _html_repr(self) -> str:
+        from tallies.report.card import card
+
+        return card(self)
+
+    def _repr_html_inner(self) -> str:
+        return self._html_repr()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        plain = {"text/plain": repr(self)}
+        return plain | {"text/html": self._html_repr()} if get_config()["display"] == "diagram" else plain
 
 
 def load(path: str | Path) -> Any:

@@ -54,9 +54,9 @@ def write(path: str | Path, kind: str, owner: str, tree: Mapping[str, Any]) -> N
     head = {"tallies": __version__, "format": FORMAT, "kind": kind, "owner": owner}
     body = json.dumps({**head, "tree": _pack(tree, arrays)})
     with atomic(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("tree.json", body)
+        archive.writestr(zipfile.ZipInfo("tree.json"), body)  # no date: the same model is the same file
         for i, array in enumerate(arrays):
-            with archive.open(f"{i}.npy", "w", force_zip64=True) as entry:
+            with archive.open(zipfile.ZipInfo(f"{i}.npy"), "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
 
 

@@ -38,6 +38,9 @@ class Progress:
             self.bar.close()
 
 
+PAUSE = 2.0  # seconds between two checkpoints at least: quick sweeps would otherwise wait for the disk all the time
+
+
 class Checkpoint:
     """Write the state to `path`, atomically, every `every` iterations or `seconds` seconds, whichever comes first."""
 
@@ -63,7 +66,8 @@ class Checkpoint:
         self.written, self.clock = -1, time.monotonic()
 
     def __call__(self, state: State) -> None:
-        if len(state.objective) % self.every == 0 or time.monotonic() - self.clock > self.seconds:
+        passed, sweeps = time.monotonic() - self.clock, len(state.objective) - max(self.written, 0)
+        if passed > self.seconds or (sweeps >= self.every and passed >= PAUSE):
             self.write(state)
 
     def write(self, state: State) -> None:

@@ -137,6 +137,32 @@ def test_rivals_are_those_that_share_a_word():
     np.testing.assert_allclose(strength, [[0.5 / 1.15, 0.25 / 1.15, 0.1 / 0.5, 0.0]], rtol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_words_beside_are_added_but_for_those_of_the_string(seed):
+    rng = np.random.default_rng(seed)
+    S, K, G, keep, n_keys, first, last = 12, 6, 4, 3, 20, 5, 14
+    present = rng.random((S, n_keys)) < 0.4
+    x = sp.csr_array(present)
+    table = np.where(rng.random((G, n_keys)) < 0.5, rng.random((G, n_keys)), 0.0)
+    table[:, :first], table[:, last:] = 0.0, 0.0
+    rows = sp.csr_array(table.astype(np.float32))
+    word_ptr = np.concatenate([[0], np.cumsum(rng.integers(1, 4, K))])
+    stems = rng.integers(first, last, word_ptr[-1]).astype(np.int32)
+    index, string = rng.integers(0, G, (S, keep)).astype(np.int32), rng.integers(-1, K, (S, keep)).astype(np.int32)
+    value = rng.normal(size=(S, keep))
+    expected = value.copy()
+    for s in range(S):
+        for c in range(keep):
+            m = string[s, c]
+            if m >= 0:
+                words = present[s].copy()
+                words[stems[word_ptr[m] : word_ptr[m + 1]]] = False
+                expected[s, c] += 0.7 * table[index[s, c]][words].sum()
+    made = (first, last, word_ptr, stems, index, string, rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
+    kernels.add_beside(x.indptr, x.indices.astype(np.int32), *made, 0.7, value)
+    np.testing.assert_allclose(value, expected, rtol=1e-6)
+
+
 def test_credit_is_the_posterior_of_the_row():
     rng = np.random.default_rng(2)
     psi, rows, dense, _ = prior_side(rng)

@@ -59,6 +59,25 @@ def test_softmax_rows_and_expected(case, columns):
     np.testing.assert_allclose(total, (each * lse(H, starts)).sum(axis=0), rtol=1e-13)
 
 
+@pytest.mark.parametrize("columns", [0, 1, 3])
+@pytest.mark.parametrize("widths", [(2, 2, 2), (1, 3, 4)])
+def test_softmax_corner_is_softmax_rows_with_a_last_score_of_zero(columns, widths):
+    rng = np.random.default_rng(2)
+    starts = np.concatenate([[0], np.cumsum(widths)])
+    weight = rng.random((300, columns)) if columns else np.ones((300, 1))
+    H = rng.normal(0, 8, (300, starts[-1]))
+    H[::50] *= 40  # beyond what is exponentiated as it is
+    last = starts[1:] - 1
+    H[:, last] = 0.0
+    each = np.broadcast_to(weight, (300, 3))
+    P, total = np.delete(H, last, axis=1), np.zeros(3)
+    kernels.softmax_corner(P, weight, starts - np.arange(4), total)
+    np.testing.assert_allclose(
+        P, np.delete(softmax(H, starts) * np.repeat(each, widths, axis=1), last, axis=1), rtol=1e-12, atol=1e-290
+    )
+    np.testing.assert_allclose(total, (each * lse(H, starts)).sum(axis=0), rtol=1e-12)
+
+
 def test_softmax_of_huge_scores_stays_finite():
     H = np.array([[1e4, -1e4, 0.0], [-1e9, -1e9, -1e9]])
     total = np.zeros(1)

@@ -1,6 +1,5 @@
 """AuthorConcept: the note's formulas transcribed densely, enumeration, monotone EM, recovery, and bad input."""
 
-import json
 import warnings
 
 import numpy as np
@@ -8,12 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 import tallies
-from tallies.commands import concepts as concepts_command
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 from tallies.errors import DataError, DataWarning
 from tallies.kernels import author_concept as kernels
-from tallies.models import author_prior, penalties, word_counts
+from tallies.models import penalties, word_counts
 from tallies.models.author_concept import AuthorConcept, cycle_of
 from tallies.models.mention import Noise, learn_words
 
@@ -355,66 +353,3 @@ def test_strength_favours_concepts():
     assert first.rank(["cell"], k=2)[0].tolist() == [["x", "y"]]
     second = AuthorConcept(strength=[1.0, 100.0], gamma=1.0).fit(texts, concepts)
     assert second.rank(["cell"], k=2)[0].tolist() == [["y", "x"]]
-
-
-GOOD = Ontology(["x"], ["cell death"], ["the end of a cell"])
-
-
-@pytest.mark.parametrize(
-    ("corpus", "concepts", "options", "error", "match"),
-    [
-        ("one string", GOOD, {}, DataError, "list"),
-        ([], GOOD, {}, DataError, "nothing"),
-        ([None], GOOD, {}, DataError, "None"),
-        (["a"], None, {}, TypeError, "Ontology"),
-        (Corpus.from_texts(["cell death"]), GOOD, {}, DataError, "sentences=True"),
-        (["zebra crossing"], GOOD, {}, DataError, "share no word"),
-        (["zebra crossing"], GOOD, {"words": "multinomial"}, DataError, "share no word"),
-        (["cell"], Ontology(["x"], [""]), {}, DataError, "name"),
-        (["cell"], GOOD, {"words": "bag"}, ValueError, "words"),
-        (["cell"], GOOD, {"preset": "best"}, ValueError, "preset"),
-        (["cell"], GOOD, {"temperature": 0.0}, ValueError, "temperature"),
-        (["cell"], GOOD, {"overlap": 1.0}, ValueError, "multinomial"),
-        (["cell"], GOOD, {"words": "multinomial", "overlap": 1.0}, ValueError, "anchor"),
-        (["cell"], GOOD, {"noise": {"stems": 1.0}}, ValueError, "noise"),
-        (["cell"], GOOD, {"strength": [1.0, 2.0]}, DataError, "strength"),
-        (["cell"], GOOD, {"keep": 0}, ValueError, "keep"),
-    ],
-)
-def test_bad_input_is_refused_with_a_remedy(corpus, concepts, options, error, match):
-    with pytest.raises(error, match=match):
-        AuthorConcept(**options).fit(corpus, concepts)
-
-
-def test_odd_but_usable_input():
-    texts = [("d1", "Cell death was seen."), ("d1", ""), ("d1", "12 %"), ("d2", "cell death"), ("d3", "deaths of cells")]
-    corpus = Corpus.from_pairs(texts, [("d1", "Ann "), ("d1", "Ann"), ("d3", "Bob")])
-    model = AuthorConcept().fit(corpus, GOOD)
-    assert model.authors_.tolist() == ["Ann", "Bob"]
-    ids, _ = model.rank(["", "!!", "cell death"], authors=[[], ["", None], ["unknown"]], k=3)
-    assert ids[:2].tolist() == [[None] * 3] * 2
-    assert ids[2, 0] == "x"
-    assert author_prior.rows_of([[]], np.ones(1), None, None, 0).share.tolist() == [1.0]
-
-
-def test_from_files_to_files(tmp_path):
-    (tmp_path / "go.obo").write_text(
-        '[Term]\nid: T:1\nname: cell death\nsynonym: "apoptosis" EXACT []\n\n[Term]\nid: T:2\nname: growth\n'
-    )
-    papers = [
-        {"id": "p1", "text": "Apoptosis was seen. Cell death is slow.", "authors": ["Ann"]},
-        {"id": "p2", "text": "Growth of mice.", "authors": "Bob; Eve"},
-    ]
-    (tmp_path / "papers.jsonl").write_text("\n".join(map(json.dumps, papers)))
-    (tmp_path / "new.jsonl").write_text(
-        '{"id": "a", "text": "the death of a cell"}\n{"id": "b", "text": "%%"}\n{"id": "c", "text": "growth"}'
-    )
-    options = {"data": str(tmp_path / "papers.jsonl"), "ontology": str(tmp_path / "go.obo"), "top": 1}
-    options |= {"text": "text", "authors": "authors", "id": "id"}
-    model = concepts_command.fit(AuthorConcept(), options)
-    assert model.authors_.tolist() == ["Ann", "Bob", "Eve"]
-    table = concepts_command.predict(model, options, str(tmp_path / "new.jsonl"))
-    assert table[["id", "rank", "concept", "name"]].values.tolist() == [["a", 1, "T:1", "cell death"], ["c", 1, "T:2", "growth"]]
-    (tmp_path / "none.jsonl").write_text("")
-    with pytest.raises(DataError, match="empty"):
-        concepts_command.predict(model, options, str(tmp_path / "none.jsonl"))

@@ -211,6 +211,12 @@ def test_standard_errors_cover():
     p = model.predict_proba(codes)[:, 1]
     wald = np.sqrt(np.diag(np.linalg.inv((free.T * (p * (1 - p))) @ free))) / 2  # half: +w and -w
     np.testing.assert_allclose(errors.iloc[[0, 1, 3, 4], 0], wald, rtol=0.35)
+    # a row of weight 2 counts twice in a draw, and is drawn once: twice the counts under twice the ridge is the same fit
+    heavy = FEM(1, ridge=2e-3).fit(codes, y, sample_weight=np.full(400, 2.0))
+    again = heavy.standard_errors(codes, y, n_boot=60, sample_weight=np.full(400, 2.0))
+    np.testing.assert_allclose(again, errors, rtol=1e-3)
+    with pytest.raises(ValueError, match="n_boot"):
+        model.standard_errors(codes, y, n_boot=1)
 
 
 def test_samples_follow_the_probabilities():

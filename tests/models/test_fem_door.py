@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.model_selection import KFold
 
 import tallies
 from tallies import FEM, FEMNetwork
@@ -85,6 +86,8 @@ def test_an_unseen_state_is_the_mean_of_the_known_ones_in_scores():
         (FEM(), [[np.inf], [1.0]], [0, 1], "infinity"),
         (FEM(), [["a"], ["b"]], [0, np.nan], "missing labels"),
         (FEM(), [["a"], ["b"]], [0], "inconsistent"),
+        (FEM(cv=1), [["a"], ["b"]], [0, 1], "cv must be"),
+        (FEM(cv=KFold(2)), [["a"], ["b"]], [0, 1], "as list"),
     ],
 )
 def test_bad_input_is_refused_with_a_remedy(model, X, y, says):
@@ -100,6 +103,8 @@ def test_bad_input_is_refused_with_a_remedy(model, X, y, says):
         (FEMNetwork(lag=2), [["a", "b"]] * 3, "lag must be"),
         (FEMNetwork(reweight=0.0), [["a", "b"]] * 3, "reweight must be"),
         (FEMNetwork(), [["a", "b"]], "at least 2 rows"),
+        (FEMNetwork(ridge="strong"), [["a", "b"]] * 3, "ridge must be"),
+        (FEMNetwork(solver="kernel"), [["a", "b"]] * 3, 'solver must be "auto", "fem" or "lbfgs"'),
     ],
 )
 def test_bad_networks_are_refused(model, X, says):
@@ -118,11 +123,62 @@ def test_columns_that_teach_nothing_are_named():
     assert not model.weights_.loc["one=same"].any()
 
 
+def test_more_states_than_rows_and_missing_cells():
+    X = np.array([[f"s{i}", None if i % 3 else "a"] for i in range(12)], dtype=object)
+    model = FEM(ridge=1.0).fit(X, [0, 1] * 6)  # 12 names and a gap: more states than rows
+    assert len(model.weights_) == 1 + 12 + 2
+    assert np.isfinite(model.predict_proba([["never", np.nan]])).all()
+    with pytest.warns(DataWarning, match="one state"):
+        network = FEMNetwork(ridge=1.0).fit([["a", "x", "u"], ["b", "x", "v"]] * 5)
+    assert not network.scores(apc=False)[1].any()
+    with pytest.raises(DataError, match="no observed value"):
+        FEMNetwork().fit([["a", None], ["b", None], ["a", None]])
+
+
 def test_a_hundred_thousand_strings():
     X = pd.DataFrame({"name": [f"n{i}" for i in range(100_000)], "good": [0, 1] * 50_000})
     with pytest.warns(DataWarning, match="nearly every"):
         model = FEM(ridge=1.0, tol=1e-5).fit(X, [0, 1] * 50_000)
     assert model.score(X, [0, 1] * 50_000) == 1.0
+    twice = X.assign(other=X["name"] + "'")  # refused before any table of 10^10 cells is made
+    with pytest.raises(DataError, match="bin or drop columns with many states"):
+        FEM(2, screen=3, ridge=1.0).fit(twice, [0, 1] * 50_000)
+    with pytest.raises(DataError, match=r"GiB.*keep the strongest pairs"):
+        FEM(2, ridge=1.0).fit(twice, [0, 1] * 50_000)
+    with pytest.raises(DataError, match=r"GiB.*leave out variables"):
+        FEMNetwork(ridge=1.0).fit(X)
+
+
+def test_a_network_beyond_memory_is_refused_before_its_features_are_made():
+    X = np.random.default_rng(0).integers(0, 3, (100, 500))
+    with pytest.raises(DataError, match=r"560,253,750 features.* GiB.*lower degree, leave out variables"):
+        FEMNetwork(3, ridge=1.0).fit(X)  # 21 million groups: listing them would take minutes
+
+
+@pytest.mark.parametrize("missing", ["state", "ignore"])
+def test_nan_in_numbers(missing):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (200, 3)).astype(float)
+    y = X[:, 0] == 1
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = FEM(2, ridge=1.0, missing=missing).fit(X, y)
+    assert model.categories_.labels[0] == ["0", "1", "2", "missing"][: 4 if missing == "state" else 3]
+    P = model.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    assert ((P[:, 1] > 0.5) == y)[~np.isnan(X[:, 0])].all()
+    network = FEMNetwork(ridge=1.0, missing=missing).fit(X)
+    assert np.isfinite(network.energy(X)).all()
+    binned = FEM(ridge=1.0, missing=missing, bins=2).fit(X, y)
+    assert np.isfinite(binned.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["a", "b", "c"]), pl.String])
+def test_polars_categories(kind):
+    values = ["a", "b", None, "c"] * 10
+    X = pl.DataFrame({"v": pl.Series(values, dtype=kind), "t": pl.Series([True, None, False, True] * 10)})
+    model = FEM(ridge=1.0).fit(X, [0, 1, 1, 0] * 10)
+    assert model.categories_.labels == [["a", "b", "c", "missing"], ["False", "True", "missing"]]
+    assert model.score(X, [0, 1, 1, 0] * 10) == 1.0
 
 
 def test_features_beyond_memory_use_the_kernel_or_say_so(monkeypatch):
@@ -167,13 +223,13 @@ def test_perfect_fit_without_ridge_stays_finite():
 
 def test_command_line_functions(tmp_path):
     from tallies.commands import family
-    from tallies.commands.fem import parse_degree, parse_ridge
+    from tallies.configs import merged
 
     data = frame().assign(y=Y)
     path = tmp_path / "t.csv"
     data.to_csv(path, index=False)
     options = {"data": str(path), "target": "y", "columns": ["colour", "legs", "wings"], "weights": None}
-    model = FEM(parse_degree("2"), ridge=parse_ridge("1"))
+    model = FEM(2, ridge=1.0)
     family(model).fit(model, options, progress=False)
     assert family(model).predict(model, options, str(path))["prediction"].tolist() == Y
     assert family(model).score(model, options, str(path))["accuracy"] == 1.0
@@ -186,8 +242,8 @@ def test_command_line_functions(tmp_path):
     assert "energy" in family(network).predict(network, options, str(path))
     assert family(network).score(network, options, str(path))["kind"] == "conditional"
     assert len(family(network).sample(network, options, 7, 0)) == 7
-    with pytest.raises(DataError, match="--degree"):
-        parse_degree("x")
-    with pytest.raises(DataError, match="--ridge"):
-        parse_ridge("x")
+    assert merged("fem", {}, {"degree": "1,3", "ridge": "0.5"}, {}, None) == {"degree": [1, 3], "ridge": 0.5}
+    for key in ("degree", "ridge"):
+        with pytest.raises(DataError, match=f"--{key}"):
+            merged("fem", {}, {key: "x"}, {}, None)
     assert tallies.evaluate(model, data[["colour", "legs", "wings"]], Y).kind == "conditional"

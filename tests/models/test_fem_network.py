@@ -5,12 +5,15 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tallies
-from tallies import FEM, FEMNetwork
+from tallies import FEM, FEMNetwork, engine
+from tallies.backends import place
 from tallies.kernels import fem as kernels
-from tallies.models.fem_network import sequence_weights
+from tallies.models import fem_choose
+from tallies.models.fem_scores import sequence_weights
 from tallies.models.fem_terms import groups_of, make_terms, zero_sum
 
 
@@ -75,6 +78,30 @@ def test_each_output_is_a_fem_of_its_own():
         )
 
 
+@pytest.mark.parametrize("lag", [0, 1])
+@pytest.mark.parametrize(("n", "m", "degree"), [(16, 2, 1), (8, 2, 2), (6, 3, 1)])
+def test_products_of_matrices_and_picking_agree(monkeypatch, n, m, degree, lag):
+    X, _ = kinetic(n, m, 700)
+    rng = np.random.default_rng(0)
+    weight, found, W = rng.random(700), [], None
+    for narrow in (fem_choose.NARROW, 10**9):
+        monkeypatch.setattr(fem_choose, "NARROW", narrow)
+        model = FEMNetwork(degree, ridge=1.0, lag=lag)
+        backend = place(model._shards(X, weight))
+        assert model._setup.multiply == (narrow < 10**9)
+        surveyed = engine.survey(model, backend)
+        W = rng.normal(size=surveyed.counted.shape) if W is None else W
+        if not lag:
+            model._exclude(W)
+        params = model._begin(surveyed, W, None)
+        tally = engine.add([model.sweep(shard, None, params, rng)[0] for shard in backend.shards])
+        found.append((surveyed, model.update(params, tally, rng).search))
+    (first, a), (second, b) = found
+    for one, other in [*zip(first, second, strict=True), (a.value, b.value), (a.g, b.g)]:
+        if one is not None:
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-9)
+
+
 @pytest.mark.parametrize("degree", [1, 2])
 def test_independent_variables_do_not_leak(degree):
     X = np.random.default_rng(0).integers(0, 2, (4000, 6))
@@ -106,6 +133,7 @@ def test_kinetic_couplings_return():
 
 
 def test_equilibrium_couplings_return():
+    # over draws of couplings of this size, with longer runs between states too, the correlation is .94 to .96
     X, truth = potts(20, 4, 5_000, scale=0.4)
     model = FEMNetwork(ridge=10.0).fit(X)
     off = ~np.kron(np.eye(20, dtype=bool), np.ones((4, 4), dtype=bool))
@@ -160,6 +188,62 @@ def test_simulation_is_seeded_and_lawful():
     assert network.energy(rows).shape == (300,)
     with pytest.raises(tallies.errors.DataError, match="has not seen"):
         model.simulate(5, start=[9, 9, 9, 9])
+
+
+def test_simulation_starts_from_a_row_or_from_names():
+    table = pd.DataFrame(kinetic(3, 3, 300)[0], columns=["a", "b", "c"])
+    model = FEMNetwork(ridge=1.0, lag=1).fit(table)
+    first = model.simulate(20, start=[2, 0, 1], random_state=0)
+    assert first.equals(model.simulate(20, start={"c": 1, "b": 0, "a": 2}, random_state=0))
+    for start in ([2, 0], {"a": 2, "b": 0}, {"a": 2, "b": 0, "d": 1}):
+        with pytest.raises(tallies.errors.DataError, match="each of 3 variables, got 2"):
+            model.simulate(5, start=start)
+
+
+@pytest.mark.parametrize(("lag", "degree"), [(0, 1), (0, 2), (1, 1)])
+def test_the_likelihood_of_rows_with_ignored_gaps_is_the_one_that_was_fitted(lag, degree):
+    X, _ = kinetic(4, 3, 300)
+    X = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+    model = FEMNetwork(degree, ridge=1.0, lag=lag, missing="ignore").fit(X)
+    value = model.log_conditional(X).sum() - 0.5 * (model.params_.W**2).sum()
+    assert value == pytest.approx(model.history_[-1], rel=1e-10)
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+def test_bootstrap_errors_are_the_spread_over_data_sets(lag):
+    spread = [FEMNetwork(ridge=1.0, lag=lag).fit(kinetic_from(1, seed)).couplings_ for seed in range(100)]
+    X = kinetic_from(1, 100)
+    model = FEMNetwork(ridge=1.0, lag=lag).fit(X)
+    errors = model.standard_errors(X, n_boot=100)
+    assert errors.shape == model.couplings_.shape
+    truth = np.std(spread, axis=0, ddof=1)
+    # a spread of 100 draws is known to 7%, and errors of one data set differ from those of the next: their mean is compared
+    assert errors.mean() == pytest.approx(truth.mean(), rel=0.15)
+    assert np.corrcoef(errors.ravel(), truth.ravel())[0, 1] > (0.5 if lag else 0.9)  # at lag 0 own blocks are zero in both
+    np.testing.assert_array_equal(errors, model.standard_errors(X, n_boot=100))
+    doubled = model.standard_errors(X, sample_weight=np.full(len(X), 2.0), n_boot=5)  # weights are not draws
+    np.testing.assert_allclose(doubled, model.standard_errors(X, n_boot=5), rtol=0.05, atol=1e-3)
+    with pytest.raises(ValueError, match="n_boot"):
+        model.standard_errors(X, n_boot=1)
+
+
+def kinetic_from(world, seed):
+    """1,000 steps of one world of three unlike variables, different with every seed."""
+    W = np.random.default_rng(world).normal(0, 0.5, (9, 9))
+    terms, starts = make_terms(np.array([2, 3, 4]), groups_of(3, [1])), np.array([0, 2, 5, 9])
+    out = np.empty((1000, 3), dtype=np.int32)
+    uniform = np.random.default_rng((world, seed)).random((1000, 3))
+    kernels.advance(np.zeros(3, np.int32), W, np.zeros(9), terms.variables, terms.strides, terms.offset, starts, uniform, True, out)
+    return out
+
+
+def test_two_variables_have_a_score_and_a_summary_names_groups():
+    X = np.random.default_rng(0).integers(0, 2, (400, 3))
+    X[:, 2] = X[:, 0] ^ X[:, 1]
+    pair = FEMNetwork(ridge=1.0).fit(np.column_stack([X[:, 0], X[:, 0]]))
+    np.testing.assert_array_equal(pair.scores(), pair.scores(apc=False))
+    assert "x0 - x1" in pair.summary()
+    assert "x0=0 & x1=0 -> x2=0" in FEMNetwork(2, ridge=1.0).fit(X).summary()
 
 
 def test_reweighting_counts_copies_once():

@@ -14,10 +14,10 @@ from scipy.stats import norm
 from tallies import GDA, NaiveBayes
 from tallies.datasets import birds, load, names
 from tallies.errors import DataError
+from tallies.models.marginals import Column, columns_of, information
 from tallies.report import build, charts, plane, write
 from tallies.report.common import About, plain_page
 from tallies.report.judged import Judged, odd_values
-from tallies.report.marginals import Column, columns_of, information
 from tallies.report.page import Page
 
 EVIL = '<script>alert("x")</script>'

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from tallies.data.files import read_frame
-from tallies.errors import DataError
+from tallies.errors import DataError, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,9 +26,8 @@ def read(path: str, target: str, columns: list[str] | None, need_target: bool = 
 
 def column(frame: pd.DataFrame, name: str, option: str) -> pd.Series:
     if name not in frame:
-        near = get_close_matches(name, map(str, frame.columns), 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"its columns are {list(frame.columns)[:20]}"
-        raise DataError(f"{option} names the column {name!r}, which the table does not have; {hint}")
+        known = nearest(name, map(str, frame.columns))
+        raise DataError(f"{option} names the column {name!r}, which the table does not have; {known}")
     return frame[name]
 
 
@@ -65,7 +63,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     )
 
 
-def score(model: Any, options: Mapping[str, Any], path: str) -> dict[str, Any]:
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
     """Accuracy, log loss, Brier score, confusion matrix, and the mean log p(x, y)."""
     from tallies.evaluation.classification import classification
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
-from tallies.data.text import read_documents
-from tallies.errors import DataError
+from tallies.data.text import check_fields, read_documents
+from tallies.errors import DataError, FileError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +18,13 @@ READING = ("text", "authors", "id")  # columns of the papers that a run remember
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit to a file of documents, cut into sentences, and an ontology."""
+    check_fields(options["data"], options)
     corpus = Corpus.read(options["data"], **{key: options[key] for key in READING}, sentences=True)
-    return model.fit(corpus, Ontology.read(options["ontology"]), **run)
+    try:
+        ontology = Ontology.read(options["ontology"])
+    except (DataError, FileError) as error:
+        raise DataError(f"--ontology {options['ontology']!r}: {error}") from error
+    return model.fit(corpus, ontology, **run)
 
 
 def _records(options: Mapping[str, Any], path: str) -> tuple[list[str], list[str], list[list[str]]]:
@@ -38,7 +43,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     return table
 
 
-def score(model: Any, options: Mapping[str, Any], path: str) -> dict[str, Any]:
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
     """Held-out log likelihood of sentences."""
     _, texts, authors = _records(options, path)
     found = model._evaluate(texts, authors)
@@ -50,12 +55,7 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
     import pandas as pd
 
     corpus, concepts = model.sample(n, random_state=seed)
-    counts, words = corpus.sentence_counts, corpus.vocabulary
-    texts = []
-    for s in range(n):
-        row = counts[[s]].tocoo()
-        texts.append(" ".join(str(words[w]) for w, c in zip(row.col, row.data, strict=True) for _ in range(int(c))))
-    return pd.DataFrame({"concept": concepts, "words": texts})
+    return pd.DataFrame({"concept": concepts, "words": corpus.sentences})
 
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallies.data.counts import read_counts
-from tallies.errors import DataError
+from tallies.data.files import read_frame
+from tallies.errors import DataError, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +18,7 @@ def read_covariates(path: str) -> pd.DataFrame:
     """A table of covariates; a first column of distinct texts names the rows."""
     import pandas as pd
 
-    frame = pd.read_parquet(path) if path.endswith((".parquet", ".pq")) else pd.read_csv(path, sep="\t" if ".tsv" in path else ",")
+    frame = read_frame(path)
     first = frame.columns[0]
     if not pd.api.types.is_numeric_dtype(frame[first]) and frame[first].is_unique:
         frame = frame.set_index(first, drop=False)
@@ -30,6 +32,8 @@ def read_offsets(value: str | None) -> Any:
 
     if value is None or value in OFFSETS:
         return value
+    if not Path(value).exists() and "." not in value:
+        raise DataError(f"--offsets must be a rule or a file, got {value!r}; {nearest(value, sorted(OFFSETS))}")
     return read_counts(value).to_numpy(dtype=float)
 
 
@@ -76,14 +80,17 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     counts, covariates, offsets = _new(model, options, path)
     Z = model.transform(counts, covariates, offsets)
     names = list(model._columns()) if Z.shape[1] == model.n_features_in_ else [f"component{k + 1}" for k in range(Z.shape[1])]
-    return pd.DataFrame(Z, index=counts.index, columns=names)
+    table = pd.DataFrame(Z, index=counts.index, columns=names)
+    if not isinstance(counts.index, pd.RangeIndex):
+        table.insert(0, "sample", counts.index)
+    return table
 
 
-def score(model: Any, options: Mapping[str, Any], path: str) -> dict[str, Any]:
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
     """The bound and the importance sampling estimate of the log likelihood of a sample."""
     counts, covariates, offsets = _new(model, options, path)
     kinds = ("variational", "importance") if model.method == "variational" else ("importance",)
-    return {kind: model._evaluate(counts, covariates, offsets, method=kind)._asdict() for kind in kinds}
+    return {kind: model._evaluate(counts, covariates, offsets, method=kind, random_state=seed)._asdict() for kind in kinds}
 
 
 def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:
@@ -96,3 +103,18 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
     """What a report judges the model by."""
     return _new(model, options, path)
+
+
+def report_group(model: Any, options: Mapping[str, Any], path: str | None, name: str) -> tuple[str | None, dict[str, Any]]:
+    """A column of the covariates of the fit, by which the map of its samples is coloured."""
+    import pandas as pd
+
+    from tallies.commands.classifiers import column
+
+    if not options.get("covariates"):
+        raise DataError("--group names a column of the covariates, but this RUN has none; fit with --covariates")
+    counts = read_counts(options["data"])
+    table = _aligned(read_covariates(options["covariates"]), counts)
+    if not isinstance(counts.index, pd.RangeIndex) and not isinstance(table.index, pd.RangeIndex):
+        table = table.reindex(counts.index)
+    return path, {"colour": {name: column(table, name, "--group").to_numpy()}}

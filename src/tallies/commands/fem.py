@@ -14,31 +14,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def parse_degree(text: str) -> Any:
-    """ "2", "1,3" or "auto" -> what FEM takes.
-
-    >>> parse_degree("2"), parse_degree("1,3"), parse_degree("auto")
-    (2, [1, 3], 'auto')
-    """
-    if text == "auto":
-        return text
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise DataError(f"--degree must be a whole number, several with commas between, or auto; got {text!r}") from None
-    return numbers if "," in text else numbers[0]
-
-
-def parse_ridge(text: str) -> Any:
-    """ "auto" or a number."""
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise DataError(f"--ridge must be a number from 0 on, or auto; got {text!r}") from None
-
-
 def _network(model: Any) -> bool:
     return type(model).__name__ == "FEMNetwork"
 
@@ -90,20 +65,12 @@ def _own(model: Any, frame: pd.DataFrame, path: str) -> pd.DataFrame:
     return frame[list(model.feature_names_in_)]
 
 
-def score(model: Any, options: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """FEM: accuracy and log loss. FEMNetwork: mean log p of a row (pseudo-likelihood)."""
-    if _network(model):
-        found = model._evaluate(_own(model, _table(path), path))
-        return {"mean log p": found.value, "kind": found.kind, "stderr": found.stderr, "unit": found.unit}
-    X, y = classifiers._features(model, path, options, need_target=True)
-    assert y is not None
-    found = model._evaluate(X, y)
-    return {
-        "accuracy": float((model.predict(X) == y.to_numpy()).mean()),
-        "log loss": -found.value,
-        "kind": found.kind,
-        "stderr": found.stderr,
-    }
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
+    """FEM: accuracy, log loss, Brier score, confusion. FEMNetwork: mean log p of a row (pseudo-likelihood)."""
+    if not _network(model):
+        return classifiers.score(model, options, path)
+    found = model._evaluate(_own(model, _table(path), path))
+    return {"log_likelihood": found.value, "stderr": found.stderr, "unit": found.unit, "kind": found.kind}
 
 
 def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:
@@ -111,3 +78,8 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
     if not _network(model):
         raise DataError("FEM models an output given its inputs and cannot draw inputs; fit fem-network to draw whole rows")
     return model.sample(n, random_state=seed) if not model.lag else model.simulate(n, random_state=seed)
+
+
+def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
+    """What the report judges the model by."""
+    return (_own(model, _table(path), path),) if _network(model) else classifiers.report_data(model, options, path)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tallies.data.corpus import Corpus
 from tallies.data.files import read_frame
+from tallies.data.text import check_fields, read_field
+from tallies.errors import DataError
 from tallies.evaluation import topics as evaluation
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ def read(options: Mapping[str, Any], path: str, fitting: bool = False, texts: bo
     if reading.get("stop_words") == "none":  # TOML has no word for None
         reading["stop_words"] = None
     if fitting:
+        check_fields(path, options)
         reading |= {key: options[key] for key in ("min_df", "max_df") if options.get(key) is not None}
     return Corpus.read(path, sentences=texts, **reading)
 
@@ -50,10 +54,10 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def score(model: Any, options: Mapping[str, Any], path: str) -> dict[str, Any]:
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
     """Held-out log likelihood of a token and perplexity by document completion, and mean coherence."""
     X = read(options, path)
-    found = model._evaluate(X)
+    found = model._evaluate(X, random_state=seed)
     return {
         "log_likelihood": found.value,
         "stderr": found.stderr,
@@ -75,3 +79,24 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
     """What the report judges the model by, and shows: texts too, but for pairs of words, which sentences would part."""
     return (read(options, path, texts=not options.get("bigrams")),)
+
+
+def report_group(model: Any, options: Mapping[str, Any], path: str | None, name: str) -> tuple[str, dict[str, Any]]:
+    """The documents to report on, those of the fit where no others are given, and the date or group of each."""
+    path = path or options["data"]
+    if options.get("counts"):
+        raise DataError("--group names a column of texts, but this RUN was fitted to a table of counts; leave it out")
+    return path, {"group": _typed(read_field(path, name, "--group"))}
+
+
+def _typed(values: list[Any]) -> list[Any]:
+    """Numbers and dates out of a column of texts that are all such, as in csv and JSON; else the texts. Empty is missing."""
+    import pandas as pd
+
+    column = pd.Series([None if v == "" else v for v in values], dtype=object)
+    if column.map(lambda v: v is None or isinstance(v, str)).all() and column.notna().any():
+        with suppress(ValueError, TypeError):
+            return pd.to_numeric(column).tolist()
+        with suppress(ValueError, TypeError):
+            return pd.to_datetime(column, format="ISO8601", utc=True).tolist()
+    return column.tolist()

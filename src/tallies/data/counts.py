@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from tallies.data.files import KINDS, read_frame
 from tallies.data.offsets import OFFSETS
 from tallies.errors import DataError, DataWarning, MissingExtra
 
@@ -47,13 +48,8 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
         )
     suffixes = [s.lower() for s in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes or [""])[-1]
-    if kind in (".csv", ".tsv", ".txt"):
-        table = _named_rows(pd.read_csv(path, sep="," if kind == ".csv" else "\t"))
-    elif kind in (".parquet", ".pq"):
-        try:
-            table = _named_rows(pd.read_parquet(path))
-        except ImportError as error:
-            raise MissingExtra("pyarrow", "parquet", "Reading Parquet") from error
+    if kind in KINDS:
+        table = _named_rows(read_frame(path))
     elif kind == ".mtx":
         table = _read_mtx(path)
     elif kind == ".h5ad":

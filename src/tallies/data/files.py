@@ -13,7 +13,16 @@ from tallies.errors import DataError, MissingExtra
 if TYPE_CHECKING:
     import pandas as pd
 
-KINDS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+KINDS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".txt": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
 
 
 def kind_of(path: str | Path) -> str:
@@ -35,7 +44,9 @@ def read_frame(path: str | Path) -> pd.DataFrame:
 
     path, kind = Path(path), kind_of(path)
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r}; check the path")
+        raise FileNotFoundError(
+            f"{str(path)!r} is a folder; name a file in it" if path.is_dir() else f"there is no file {str(path)!r}; check the path"
+        )
     try:
         if kind == "parquet":
             return _parquet(path)

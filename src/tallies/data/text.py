@@ -7,11 +7,12 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tallies.errors import DataError, MissingExtra
+from tallies.errors import DataError, MissingExtra, nearest
 
 WORD = re.compile(r"[^\W\d_](?:[\w'’-]*\w)")  # two characters or more, the first a letter; inner apostrophes and hyphens stay
 SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[^\W\d_a-z])|\n\s*\n")  # an end, a space, and no small letter after it
@@ -82,7 +83,7 @@ def read_documents(
     """Documents of a .jsonl, .csv, .tsv or .parquet file (also .gz), or of a folder of .txt files, one at a time.
 
     `text`, `authors` and `id` name the fields; authors are a list, or a string parted by semicolons. A missing `authors` or
-    `id` field is no error.
+    `id` field is no error. Bytes that are not UTF-8 become U+FFFD: a letter is lost, not the file.
     """
     path = Path(path)
     if not path.exists():
@@ -95,20 +96,49 @@ def read_documents(
             with _open(file) as stream:
                 yield Document(str(file.relative_to(path)), stream.read(), ())
         return
-    reader = _READERS.get(next((s for s in reversed(path.suffixes) if s != ".gz"), ""))
-    if reader is None:
-        raise DataError(f"expected a .jsonl, .csv, .tsv or .parquet file or a folder of .txt files, got {str(path)!r}; convert it")
-    for number, record in enumerate(reader(path)):
+    for number, record in enumerate(_records(path)):
         if text not in record:
-            raise DataError(
-                f"record {number + 1} of {path} has no field {text!r}, only {sorted(map(str, record))[:8]}; name it with text="
-            )
+            known = nearest(text, sorted(map(str, record)))
+            raise DataError(f"record {number + 1} of {str(path)!r} has no field {text!r}; name it with text= (--text): {known}")
         who = record.get(authors) if authors is not None else None
         if isinstance(who, str):
             who = [name.strip() for name in who.split(";")]
         name = record.get(id) if id is not None else None
         names = tuple(str(a) for a in (who if who is not None else ()) if a)
         yield Document(str(number if name is None else name), str(record[text] or ""), names)
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a file, whatever its format."""
+    reader = _READERS.get(next((s for s in reversed(path.suffixes) if s != ".gz"), ""))
+    if reader is None:
+        raise DataError(f"expected a .jsonl, .csv, .tsv or .parquet file or a folder of .txt files, got {str(path)!r}; convert it")
+    try:
+        yield from reader(path)
+    except (OSError, EOFError, csv.Error, zlib.error) as error:
+        raise DataError(f"{str(path)!r} cannot be read: {error}; is it complete, and of the format its name says?") from error
+
+
+def read_field(path: str | Path, name: str, option: str) -> list[Any]:
+    """One field of every record, in the order of `read_documents`; None where a record lacks it."""
+    path = Path(path)
+    if path.is_dir():
+        raise DataError(f"{option} names a field, but {str(path)!r} is a folder of texts, which have none; give a table")
+    records = list(_records(path))
+    known = dict.fromkeys(str(key) for record in records for key in record)
+    if name not in known:
+        raise DataError(f"{option} names the field {name!r}, which {str(path)!r} does not have; {nearest(name, known)}")
+    values = [record.get(name) for record in records]
+    return [(v[0] if v else None) if isinstance(v, list) else v for v in values]
+
+
+def check_fields(path: str | Path, options: Mapping[str, Any]) -> None:
+    """Refuse a name that was asked for and is in no record; the usual names, `authors` and `id`, may be absent."""
+    path = Path(path)
+    for key in ("authors", "id"):
+        name = options.get(key)
+        if name is not None and name != key and path.is_file():
+            read_field(path, name, f"--{key}")
 
 
 def _open(path: Path) -> Any:

@@ -33,6 +33,7 @@ def classification(model: Any, X: Any, y: Any) -> dict[str, Any]:
         "brier": float(((np.exp(log_p) - truth) ** 2).sum(axis=1).mean()),
         "log_likelihood": joint.value,
         "log_likelihood_stderr": joint.stderr,
+        "kind": joint.kind,
         "classes": model.classes_.tolist(),
         "confusion": confusion.tolist(),
     }

@@ -240,6 +240,37 @@ def compete(key_ptr, keys, n_classes, word_ptr, classes, index, value, string, n
 
 
 @njit(nogil=True, cache=True)
+def add_beside(key_ptr, keys, first, last, word_ptr, stems, index, string, row_ptr, row_key, row_gain, weight, value):
+    """value[s, c] += weight * the gains that candidate c has for the stems (keys from first up to last) of sentence s, but for
+    the stems of the string that it was found by."""
+    for s in range(index.shape[0]):
+        for c in range(index.shape[1]):
+            m, g = string[s, c], index[s, c]
+            if m < 0:
+                continue
+            total = 0.0
+            for j in range(key_ptr[s], key_ptr[s + 1]):
+                key = keys[j]
+                if key < first or key >= last:
+                    continue
+                a, b = row_ptr[g], row_ptr[g + 1]
+                while a < b:  # the keys of a concept are in rising order
+                    middle = (a + b) // 2
+                    if row_key[middle] < key:
+                        a = middle + 1
+                    else:
+                        b = middle
+                if a == row_ptr[g + 1] or row_key[a] != key:
+                    continue
+                own = False
+                for i in range(word_ptr[m], word_ptr[m + 1]):
+                    own = own or stems[i] == key
+                if not own:
+                    total += row_gain[a]
+            value[s, c] += weight * total
+
+
+@njit(nogil=True, cache=True)
 def held_out_words(word_ptr, words, counts, index, r, post_ptr, post_concept, post_count, smooth, total):
     """Sum over held-out words of n log sum_g r_sg phi_gw: how well the assignments foretell words that they have not seen."""
     result = 0.0

@@ -74,6 +74,76 @@ def softmax_rows(H, weight, starts, lse):
         lse[o] += np.log(product[o])
 
 
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def softmax_corner(H, weight, starts, lse):
+    """`softmax_rows` where the last state of each output has score 0 and no column; `starts` counts the columns there are.
+
+    Scores up to 30 are exponentiated as they are, against the 1 of the last state, without a search for the largest.
+    """
+    n_out, M = len(starts) - 1, H.shape[1]
+    several = weight.shape[1] > 1
+    binary = n_out == M and (np.diff(starts) == 1).all()  # then loops over outputs need no inner ones, and use the vector unit
+    product, total = np.ones(n_out), np.empty(n_out)
+    bits = np.empty(M, np.int64)
+    power = bits.view(np.float64)
+    for i in range(H.shape[0]):
+        h = H[i]
+        large = False
+        for k in range(M):
+            large |= h[k] > 30.0
+        if large:
+            for o in range(n_out):
+                a, b = starts[o], starts[o + 1]
+                top = 0.0
+                for k in range(a, b):
+                    top = max(top, h[k])
+                lse[o] += weight[i, o * several] * top
+                total[o] = np.exp(-top)
+                for k in range(a, b):
+                    h[k] = np.exp(h[k] - top)
+        else:
+            total[:] = 1.0
+            for k in range(M):  # as in softmax_rows
+                x = max(h[k], -700.0)
+                n = np.floor(x * 1.4426950408889634 + 0.5)
+                r = x - n * LN2_HIGH - n * LN2_LOW
+                bits[k] = (np.int64(n) + 1023) << 52
+                s = 1 / 5040 + r * (1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * (1 / 39916800 + r / 479001600))))
+                h[k] = 1 + r * (1 + r * (0.5 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720 + r * s))))))
+            for k in range(M):
+                h[k] *= power[k]
+        if binary:
+            for o in range(n_out):
+                total[o] += h[o]
+        else:
+            for o in range(n_out):
+                for k in range(starts[o], starts[o + 1]):
+                    total[o] += h[k]
+        if several or weight[i, 0] != 1.0:
+            for o in range(n_out):
+                w = weight[i, o * several]
+                lse[o] += w * np.log(total[o])
+                total[o] = w / total[o]
+        else:
+            for o in range(n_out):
+                product[o] *= total[o]
+                total[o] = 1.0 / total[o]
+        if i % 8 == 7:  # eight sums are below (m e^30)^8, so the product has not overflowed
+            for o in range(n_out):
+                if product[o] > 1e150:
+                    lse[o] += np.log(product[o])
+                    product[o] = 1.0
+        if binary:
+            for o in range(n_out):
+                h[o] *= total[o]
+        else:
+            for o in range(n_out):
+                for k in range(starts[o], starts[o + 1]):
+                    h[k] *= total[o]
+    for o in range(n_out):
+        lse[o] += np.log(product[o])
+
+
 @njit(nogil=True, cache=True)
 def gather(ids, W, H):
     """H = sum of the weights of the features of each row."""

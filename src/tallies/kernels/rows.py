@@ -1,3 +1,5 @@
+# what numba compiles through intrinsics has no Python types
+# mypy: disable-error-code="call-arg"
 """What a row of log joint probabilities says: its best class, its evidence, its posterior."""
 
 import numpy as np

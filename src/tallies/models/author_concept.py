@@ -30,8 +30,9 @@ from tallies.data.ontology import Ontology
 from tallies.estimator import Estimator
 from tallies.kernels import author_concept as kernels
 from tallies.maths import Array
-from tallies.models import author_prior, penalties, word_counts
+from tallies.models import author_prior, beside, penalties, word_counts
 from tallies.models.author_prior import Psi, Rows
+from tallies.models.beside import Beside, Mentions
 from tallies.models.concept_door import SEED, Sentences, door
 from tallies.models.concept_scores import TABLE, ConceptScores, as_sparse
 from tallies.models.concept_use import ConceptUse
@@ -57,6 +58,7 @@ class Survey(NamedTuple):
 class Params(NamedTuple):
     psi: Psi  # eq. 2
     words: Words | Postings  # the word side
+    beside: Beside | None  # mention: what words beside a mention say
     changed: int  # sentences whose best concept changed in the last sweep; -1 before
     seen: NDArray[np.uint64]  # (t,)  fingerprints of the assignments of all sweeps
     held: Array  # (t,)  log probability of held-out words, a sweep each
@@ -72,6 +74,7 @@ class Tally(NamedTuple):
     n_base: Array  # (G,)  expected sentences of all authors' prior
     n_rows: sp.csr_array  # (R, G)  and of each author or document
     n_gw: sp.csr_array | None  # (G, V)  expected words of each concept
+    mentions: Mentions | None  # mention: sure mentions and the words beside them
     changed: int
     fingerprint: NDArray[np.uint64]  # (1,)
     held: float
@@ -102,6 +105,7 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
     null: bool = True  # whether a sentence may speak of none of the concepts
     ontology_smoothing: float | None = None  # share of a prior lent to parents when ranking; None: 0.3, with labels 0
     several: bool = True  # mention: only concepts that share words of a sentence compete for its ranks
+    beside: float = 0.8  # mention: weight, in the ranks, of words learned to stand beside a concept; 0: not learned
     noise: Any = None  # mention: a dict of `Noise` values that differ from the defaults
     smoothing: float = 1.0  # multinomial: pseudocount, of all background words together, or of each word
     background: bool = True  # multinomial: pseudocounts are spread like the words of the corpus
@@ -120,6 +124,7 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
     tol: float | None = 5e-3  # relative change of the objective; a prior fitted for longer collapses on few concepts
     random_state: Any = 0  # of the choice of held-out words
 
+    next_steps = ("model.annotate(sentences)", "model.explain(sentence, concept)", 'model.report("page.html", corpus)')
     monotone: ClassVar[bool] = False  # it is, for soft, split, leave_one_out=False, temperature=1: tested
 
     def fit(
@@ -180,7 +185,7 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
             words = word_counts.lay_out(counts, smooth, plan._dtype(), plan._anchored(self.unseen_words_))
             if plan._whole_table():
                 words = word_counts.lay_out_whole(word_counts.phi_of(words, G), plan._dtype())
-        return Params(psi, words, -1, np.empty(0, dtype=np.uint64), np.empty(0))
+        return Params(psi, words, None, -1, np.empty(0, dtype=np.uint64), np.empty(0))
 
     def settle(self, shard: Shard, params: Params, rng: np.random.Generator) -> Latents:
         shape = len(shard.sentences.document), min(self._plan.keep, self._n_concepts())
@@ -188,7 +193,7 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
 
     def sweep(self, shard: Shard, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
         plan, G = self._plan, self._n_concepts()
-        index, value, prior, _, _ = self._scores(shard.sentences, shard.rows, params, latents.best.shape[1], latents)
+        index, value, prior, string, _ = self._scores(shard.sentences, shard.rows, params, latents.best.shape[1], latents)
         r, objective = plan._responsibilities(index, value, prior)
         R, log_prior = as_sparse(index, r, prior, G)
         if len(shard.labels):
@@ -206,7 +211,9 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
                 x.held_ptr, x.held_keys, x.held_counts, index, r, w.ptr, w.concept, w.counts, w.smooth, w.total
             )
         mark = np.array([kernels.fingerprint(shard.first, best)], dtype=np.uint64)
-        return Tally(objective, n_base, n_rows, n_gw, changed, mark, held), Latents(index, r.astype(np.float32))
+        learns = plan.words == "mention" and (plan.beside or self.labelled_)
+        mentions = self._mentions(shard, params, index, value, string) if learns else None
+        return Tally(objective, n_base, n_rows, n_gw, mentions, changed, mark, held), Latents(index, r.astype(np.float32))
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
         plan, G = self._plan, self._n_concepts()
@@ -230,7 +237,15 @@ class AuthorConcept(ConceptUse, ConceptScores, Estimator):
             else:
                 unseen = plan._anchored(self.unseen_words_)
                 words = word_counts.lay_out(counts, self._smooth(self.word_counts_), plan._dtype(), unseen)
-        return Params(psi, words, tally.changed, np.append(params.seen, tally.fingerprint), np.append(params.held, tally.held))
+        around = None
+        if tally.mentions is not None:
+            assert isinstance(words, Postings)
+            if tally.mentions.used is not None and not len(params.seen):  # once: words stay as they are while EM learns the prior
+                words = beside.usage(self.strings_, words, self._noise(), tally.mentions.used)
+            around = beside.learn(self.strings_, tally.mentions, words.log_rate)
+        return Params(
+            psi, words, around, tally.changed, np.append(params.seen, tally.fingerprint), np.append(params.held, tally.held)
+        )
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
         """Eq. 4 at the params that the sweep used."""

@@ -78,6 +78,12 @@ def matrix(rows: Rows, n_rows: int) -> sp.csr_array:
     return sp.csr_array((rows.weight, rows.row, rows.ptr), shape=(len(rows.share), n_rows))
 
 
+def dense_column(rows: Rows, psi: Psi, g: int) -> Array:
+    """(D,) P(g | d) of one concept."""
+    own = matrix(rows, len(psi.constant)) @ psi.own[:, [g]].toarray()[:, 0]
+    return effective_share(rows, psi) * psi.base[g] + own
+
+
 def credit(
     rows: Rows, psi: Psi, document: np.ndarray, r: sp.csr_array, log_prior: Array, whole: bool
 ) -> tuple[Array, sp.csr_array]:

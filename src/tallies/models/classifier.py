@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.special import entr
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -26,7 +27,9 @@ from tallies.estimator import Estimator
 from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import rows as kernels
 from tallies.maths import Array, log0
+from tallies.models.marginals import columns_of, information
 
+LISTED = 20  # classes that a summary names
 BLOCK = 16384  # rows whose scores are held at a time: they stay in the cache, and no (n, K) matrix is built to predict labels
 
 
@@ -38,6 +41,8 @@ class Shard(NamedTuple):
 
 class Classifier(ClassifierMixin, Estimator):
     """A generative classifier: subclasses give the door `_table`, the verbs, and the methods under "the subclass's part"."""
+
+    next_steps = ("model.predict(X)", "model.log_prob(X)", 'model.report("page.html", X, y)')
 
     priors: Any
     semi_supervised: bool
@@ -280,8 +285,19 @@ class Classifier(ClassifierMixin, Estimator):
         return tags
 
     def _facts(self) -> list[str]:
+        share, rows = np.exp(self.params_.log_prior), float(self.params_.n.sum())
+        common = np.sort(np.argsort(-share, kind="stable")[:LISTED])
+        more = f" and {len(share) - LISTED} more" if len(share) > LISTED else ""
+        names = self.classes_.tolist()
+        return [f"{rows:,.6g} rows", "classes: " + ", ".join(f"{names[k]} ({share[k]:.1%})" for k in common) + more]
+
+    def _learned(self) -> list[tuple[str, str]]:
         share = np.exp(self.params_.log_prior)
-        return ["classes: " + ", ".join(f"{c} ({p:.1%})" for c, p in zip(self.classes_.tolist(), share, strict=True))]
+        columns = columns_of(self)
+        bits = np.array([information(column, share) for column in columns])
+        need = float(entr(share).sum()) / np.log(2)
+        best = [j for j in np.argsort(-bits, kind="stable")[:5] if bits[j] > 1e-6]
+        return [(columns[j].name, f"tells {bits[j]:.2g} of the {need:.2g} bits needed to know the class") for j in best]
 
 
 def class_weights(y: np.ndarray, weight: Array, K: int) -> Array:

@@ -132,6 +132,7 @@ def check_settings(plan: Any) -> None:
         "author_backoff",
         "document_backoff",
         "anchor",
+        "beside",
     ):
         value = getattr(plan, name)
         if value is not None and not value >= 0:

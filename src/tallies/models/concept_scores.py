@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from tallies.kernels import author_concept as kernels
 from tallies.maths import Array, log0
-from tallies.models import author_prior
+from tallies.models import author_prior, beside
 from tallies.models.author_prior import Rows
 from tallies.models.concept_door import Sentences
 from tallies.models.mention import Noise, Postings, Strings
@@ -55,6 +55,30 @@ class ConceptScores:
         # the term of the sentence alone, sum_w n log e_w (eq. 2 of word_counts)
         alone = np.bincount(np.repeat(np.arange(S), np.diff(x.ptr)), weights=x.counts * np.log(words.smooth)[x.keys], minlength=S)
         return index, value + alone[:, None], prior, string, evidence + alone if len(evidence) else evidence
+
+    def _strengths(self, x: Sentences, null: Array, index: np.ndarray, value: Array, string: np.ndarray) -> Array:
+        """(S, keep) probability that each candidate explains its words, given the prior of the null of each sentence."""
+        k, strength = self.strings_, np.zeros_like(value)
+        classes = np.ascontiguousarray(k.words[:, 0])
+        kernels.compete(x.ptr, x.keys, k.n_classes, k.word_ptr, classes, index, value, string, log0(null), strength)
+        return strength
+
+    def _mentions(self, shard: Any, params: Any, index: np.ndarray, value: Array, string: np.ndarray) -> beside.Mentions:
+        """Which concepts the sentences of a shard mention, by their labels or else by their words, and what stands beside them."""
+        x, G = shard.sentences, len(self.concept_ids_)
+        null = author_prior.dense_column(shard.rows, params.psi, G)[x.document]
+        n = np.diff(shard.label_ptr)
+        strength = self._strengths(x, null, index, value, string)
+        sure = (strength > beside.SURE) & (n == 0)[:, None]
+        weight = np.concatenate([strength[sure], np.ones(len(shard.labels))])
+        s, c = np.nonzero(sure)
+        given = np.repeat(np.arange(len(n)), n)
+        bearer = np.where(index[given] == shard.labels[:, None], string[given], -1).max(axis=1, initial=-1)
+        sentence, concept = np.concatenate([s, given]), np.concatenate([index[s, c], shard.labels])
+        by, told = np.concatenate([string[s, c], bearer]), np.arange(len(sentence)) >= len(s)
+        real = concept < G  # a label may be the null
+        parts = (sentence[real], concept[real], by[real], weight[real], told[real] if self.labelled_ else None)
+        return beside.count(self.strings_, x.matrix(self.n_keys_), G, *parts)
 
     def _responsibilities(self, index: np.ndarray, value: Array, prior: Array) -> tuple[Array, float]:
         """r of the kept concepts (eq. 1) and the log likelihood over them."""

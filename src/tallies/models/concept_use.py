@@ -16,7 +16,7 @@ from tallies.errors import DataError
 from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import author_concept as kernels
 from tallies.maths import Array, log0
-from tallies.models import author_prior, mention, word_counts
+from tallies.models import author_prior, beside, mention, word_counts
 from tallies.models.concept_door import Sentences, clean_names, encode, sentences_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class ConceptUse:
         if not t:
             return self.params_
         cached = self.__dict__.get("_lent")
-        if cached is None or cached[0] is not psi:
+        if cached is None or cached[0] is not psi or cached[1] != t:
             child = np.repeat(np.arange(len(self.concept_parents_)), [len(p) for p in self.concept_parents_])
             parent = np.array([p for above in self.concept_parents_ for p in above], dtype=np.int64)
             part = t / np.bincount(child, minlength=len(psi.base))[child]
@@ -79,8 +79,8 @@ class ConceptUse:
                 np.add.at(out, parent, part * p[child])
                 return out
 
-            self.__dict__["_lent"] = cached = (psi, psi._replace(base=lend(psi.base), everybody=lend(psi.everybody)))
-        return self.params_._replace(psi=cached[1])
+            self.__dict__["_lent"] = cached = (psi, t, psi._replace(base=lend(psi.base), everybody=lend(psi.everybody)))
+        return self.params_._replace(psi=cached[2])
 
     def _score_all(self, x: Sentences, rows: Any, keep: int, params: Any) -> tuple[np.ndarray, ...]:
         """As `_scores`, block by block on all threads; sentences of unknown authors alone with everybody's prior."""
@@ -112,29 +112,16 @@ class ConceptUse:
         wide = min(max(keep, CANDIDATES) + null, G + null)
         params = self._ranking()
         index, value, _, string, evidence = self._score_all(x, rows, wide, params)
+        if params.beside is not None and self._plan.beside:
+            evidence = self._add_beside(x, index, value, string, evidence)
         p = np.exp(value - evidence[:, None])
         none = np.where(index == G, p, 0.0).sum(axis=1) if null else np.zeros(len(p))
         p[index == G] = 0.0
         order = -p
         if self._plan.words == "mention" and self._plan.several:
-            k, strength = self.strings_, np.zeros_like(p)
-            psi = params.psi
-            own = author_prior.matrix(rows, len(psi.constant)) @ psi.own[:, [G]].toarray()[:, 0]
-            nothing = author_prior.effective_share(rows, psi) * psi.base[G] + own
-            prior = np.where(np.diff(rows.ptr) == 0, psi.everybody[G], nothing)[x.document]
-            kernels.compete(
-                x.ptr,
-                x.keys,
-                k.n_classes,
-                k.word_ptr,
-                np.ascontiguousarray(k.words[:, 0]),
-                index,
-                value,
-                string,
-                log0(prior),
-                strength,
-            )
-            order = -strength
+            nothing = author_prior.dense_column(rows, params.psi, G)
+            null = np.where(np.diff(rows.ptr) == 0, params.psi.everybody[G], nothing)[x.document]
+            order = -self._strengths(x, null, index, value, string)
         order = np.where((index == G) | (index < 0), np.inf, order)
         best = np.argsort(order, axis=1, kind="stable")[:, :keep]
         take = lambda a: np.take_along_axis(a, best, axis=1)  # noqa: E731
@@ -142,6 +129,15 @@ class ConceptUse:
         lack = ((0, 0), (0, keep - index.shape[1]))  # an ontology of fewer concepts than asked for
         index, p, string = np.where(gone, -1, index), np.where(gone, 0.0, p), np.where(gone, -1, string)
         return np.pad(index, lack, constant_values=-1), np.pad(p, lack), np.pad(string, lack, constant_values=-1), none
+
+    def _add_beside(self, x: Sentences, index: np.ndarray, value: Array, string: np.ndarray, evidence: Array) -> Array:
+        """Add what the words beside each candidate say to its value; the evidence that follows."""
+        k, table = self.strings_, self.params_.beside
+        rest = np.maximum(1.0 - np.exp(value - evidence[:, None]).sum(axis=1), 0.0)  # of the concepts that are no candidates
+        stems = np.ascontiguousarray(k.words[:, 1])
+        made = (*beside.stems(k), k.word_ptr, stems, index, string, *table, self._plan.beside, value)
+        kernels.add_beside(x.ptr, x.keys, *made)
+        return np.logaddexp(np.logaddexp.reduce(value, axis=1), evidence + log0(rest))
 
     def rank(self, sentences: Any, authors: Any = None, k: int = 10) -> tuple[np.ndarray, Array]:
         """Ids (S, k) and probabilities (S, k) of the best concepts of each sentence; None and 0 where there are fewer.
@@ -187,7 +183,11 @@ class ConceptUse:
         p = self._prior(rows, self._ranking())[0]
         parts = [("prior", float(np.log(p[g]) - (np.log(p[-1]) if self._plan.null else 0.0)))]
         if self._plan.words == "mention":
-            parts += mention.explain(self.strings_, self.params_.words, self._noise(), set(x.keys.tolist()), g)
+            keys = set(x.keys.tolist())
+            more, stems = mention.explain(self.strings_, self.params_.words, self._noise(), keys, g)
+            parts += more
+            if stems is not None and self.params_.beside is not None and self._plan.beside:
+                parts += beside.explain(self.strings_, self.params_.beside, self._plan.beside, keys, g, stems)
         else:
             w = self.params_.words
             own, gain = word_counts.row_of(w, g)
@@ -348,6 +348,14 @@ class ConceptUse:
         cycle = [f"hard assignments came back after {self.cycle_} sweeps: a cycle, not a maximum"] if self.cycle_ else []
         size = f"{self.n_sentences_:,} sentences, {len(self.document_ids_):,} documents, {authors:,} authors"
         return [f"{size}, {len(self.concept_ids_):,} concepts", f"{named:,} sentences speak of a concept", *cycle]
+
+    def _learned(self) -> list[tuple[str, str]]:
+        n_g = np.asarray(self.responsibilities_.sum(axis=0)).ravel()[: len(self.concept_ids_)]
+        best = [g for g in np.argsort(-n_g, kind="stable")[:8] if n_g[g] >= 0.5]
+        return [(str(self.concept_names_[g]), f"{n_g[g]:,.0f} expected sentences") for g in best]
+
+    def _measure(self) -> str:
+        return "log likelihood with priors"
 
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()

@@ -29,13 +29,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from tallies import engine
 from tallies.backends import over_rows
-from tallies.data.categories import Categories, column_caveats, read_categories, unique_rows
+from tallies.data.categories import Categories, read_categories, unique_rows
 from tallies.data.labels import encode_labels, label_codes
 from tallies.errors import DataError
 from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
-from tallies.models.fem_base import Conditional, Params, Shard, Survey, Tally, check_weight
+from tallies.models.fem_base import Conditional, Params, Shard, Survey, Tally, check_fields, check_weight, redrawn
 from tallies.models.fem_choose import Path, Rows, degree_path, fold_numbers, ridge_path, set_up
 from tallies.models.fem_kernel import dual_effect, dual_scores, dual_zero_sum
 from tallies.models.fem_screen import grow, screen_pairs
@@ -268,18 +268,21 @@ class FEM(ClassifierMixin, Conditional):
             )
         return series(values, [str(c) for c in self.classes_])
 
-    def standard_errors(self, X: Any, y: Any, n_boot: int = 50, random_state: Any = 0) -> pd.DataFrame:
-        """Bootstrap standard errors of `weights_`: the same model on rows drawn with replacement, all draws fitted at once."""
+    def standard_errors(self, X: Any, y: Any, n_boot: int = 50, random_state: Any = 0, sample_weight: Any = None) -> pd.DataFrame:
+        """Bootstrap standard errors of `weights_`: the same model on rows drawn with replacement, all draws fitted at once.
+
+        >>> import tallies
+        >>> X, y = [["a"], ["a"], ["b"], ["b"]] * 20, ["no", "no", "no", "yes"] * 20
+        >>> tallies.FEM(ridge=1.0).fit(X, y).standard_errors(X, y).shape
+        (3, 2)
+        """
         check_is_fitted(self)
         codes, _ = read_categories(self, X, self.categories_)
-        M, rng = len(self.classes_), check_random_state(random_state)
+        M, weight = len(self.classes_), check_weight(sample_weight, len(codes))
         labels = label_codes(y, len(codes), self.classes_)
         first, twin = unique_rows(codes)
         Y = np.stack(
-            [
-                np.bincount(twin * M + labels, rng.multinomial(len(codes), np.full(len(codes), 1 / len(codes))), len(first) * M)
-                for _ in range(n_boot)
-            ]
+            [np.bincount(twin * M + labels, weight * times, len(first) * M) for times in redrawn(len(codes), n_boot, random_state)]
         )
         Y = np.ascontiguousarray(Y.reshape(n_boot, len(first), M).transpose(1, 0, 2).reshape(len(first), n_boot * M)).astype(float)
         starts = np.arange(0, (n_boot + 1) * M, M)
@@ -303,28 +306,18 @@ class FEM(ClassifierMixin, Conditional):
         return effects_table(spread[0], draws[0][1], spread[1], self.categories_, [str(c) for c in self.classes_])
 
     def _facts(self) -> list[str]:
-        head = f"degrees {', '.join(map(str, self.degree_))}; ridge {self.ridge_:.3g}; solver {self.solver_}"
-        top = self.interactions(5, range(1, 99)) if self.rows_ is None or len(self.degree_) < 3 else None
-        return (
-            [head]
-            if top is None
-            else [head, "strongest: " + "; ".join(f"{row.strongest} {row.weight:+.2f}" for row in top.itertuples())]
-        )
+        size = f"{self.n_rows_:,} rows, {len(self.categories_.names)} variables, {len(self.classes_)} classes"
+        return [size, f"degrees {', '.join(map(str, self.degree_))}; ridge {self.ridge_:.3g}; solver {self.solver_}"]
 
-    def _caveats(self) -> list[str]:
-        return column_caveats(self.categories_, self.n_rows_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
+    def _learned(self) -> list[tuple[str, str]]:
+        if self.rows_ is not None and len(self.degree_) > 2:  # the kernel of high degrees has too many weights to write down
+            return []
+        top = self.interactions(5, range(1, 99))
+        return [(what, f"{weight:+.2f}") for what, weight in zip(top["strongest"], top["weight"], strict=True)]
 
 
 def _check(model: FEM) -> None:
-    if not (model.ridge == "auto" or (isinstance(model.ridge, int | float | np.number) and 0 <= model.ridge < np.inf)):
-        raise ValueError(f'ridge must be "auto" or a number from 0 on, got {model.ridge!r}')
-    if model.solver not in ("auto", "fem", "lbfgs", "kernel"):
-        raise ValueError(f'solver must be "auto", "fem", "lbfgs" or "kernel", got {model.solver!r}')
+    check_fields(model.ridge, model.solver, ("auto", "fem", "lbfgs", "kernel"))
     if model.screen is not None and (not isinstance(model.screen, int | np.integer) or model.screen < 1):
         raise ValueError(f"screen must be None or the number of pairs to keep, got {model.screen!r}")
     if model.solver == "kernel" and model.screen is not None:

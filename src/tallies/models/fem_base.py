@@ -11,22 +11,24 @@ from functools import wraps
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
 from tallies import engine
 from tallies.backends import _blas, place
+from tallies.data.categories import Categories, column_caveats
 from tallies.engine import State
 from tallies.errors import DataError
 from tallies.estimator import Estimator
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
 from tallies.models import fem_solvers as solvers
+from tallies.models.fem_basis import Basis, narrow, widen
 from tallies.models.fem_solvers import Metric, Search
 from tallies.models.fem_terms import Terms
 
 SHARD_WORK = 1 << 22  # sums a sweep makes in one shard: a few milliseconds, many times what scheduling it costs
-ROWS = 512  # rows whose one-hot codes are held at a time
-DENSE = 4  # up to so many features for each one that a row has, a matrix product is faster than picking
+ROWS = 512  # rows whose psi is held at a time
 MAX_SHARDS = 16  # every shard brings home a tally of the size of W
 
 
@@ -52,11 +54,12 @@ class Setup(NamedTuple):
     table: Any  # (n + 1,)  kernel as a function of the matches, else None
     own: Any  # features that each output must not use, else None
     tol: float
-    basis: Any = None  # fem_basis.Basis of the metric "reduced"
+    basis: Basis | None = None  # of the metric "reduced", and of sweeps that multiply matrices
+    multiply: bool = False  # sweeps multiply matrices, eq. 3 and 4 of fem_basis, instead of picking the features of each row
 
 
 class Shard(NamedTuple):
-    ids: np.ndarray  # (l, T)  active features; kernel: (l, n) codes
+    ids: np.ndarray  # (l, T)  active features; places in psi where matrices are multiplied; kernel: (l, n) codes
     Y: np.ndarray  # (l, M)  weighted counts of each output state, or (l, n_out) states
     weight: np.ndarray  # (l, n_out), or (l, 1) where it is the same for all outputs
 
@@ -70,13 +73,13 @@ class Survey(NamedTuple):
 
 class Tally(NamedTuple):
     lse: Array  # (n_out,)  sum_i w_i log sum exp h_i
-    expected: Array  # (p, M)  sum_i w_i x_i p_i'; kernel: w p (l, M)
+    expected: Array  # (p, M)  sum_i w_i x_i p_i'; over psi: (r, M - n_out); kernel: w p (l, M)
 
 
 class Params(NamedTuple):
     W: Array  # (p, M)  weights, the best so far; kernel: dual weights a (l, M), W = sum_i x_i a_i'
     value: Array  # (n_out,)  penalised log likelihood there
-    trial: Any  # where the next sweep evaluates; this and what follows is None once the fit is over
+    trial: Any  # where the next sweep evaluates: W, B of fem_basis or K a; this and what follows is None once the fit is over
     counted: Any  # (p, M)  as surveyed
     metric: Metric | None
     search: Search | None
@@ -87,7 +90,13 @@ class Conditional(Estimator):
     """Base of FEM and FEMNetwork; `_setup` is the door's doing."""
 
     _setup: Setup
+    categories_: Categories
+    n_rows_: int
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol"})
+    next_steps = ("model.interactions()", "model.predict_proba(X)", 'model.report("page.html", X, y)')
+
+    def _measure(self) -> str:
+        return "penalised log likelihood"
 
     # verbs
 
@@ -97,34 +106,54 @@ class Conditional(Estimator):
             matched = np.empty((len(shard.ids), len(shard.ids)), dtype=np.int32)
             kernels.matches(shard.ids, shard.ids, matched)
             return Survey(shard.Y, shard.weight, s.table[matched], shard.weight.sum(axis=0))
+        if s.multiply:
+            return self._survey_psi(shard)
         assert s.terms is not None
         p, M = s.terms.p, int(s.starts[-1])
         counted, counts, gram = np.zeros((p, M)), np.zeros((p, shard.weight.shape[1])), None
         row = np.ascontiguousarray(shard.weight.max(axis=1))
         if shard.Y.dtype.kind == "f":
             kernels.scatter(shard.ids, shard.Y, counted)
-        elif self._dense(shard):
-            for part, X in _one_hot(shard.ids, p):
-                Z = next(_one_hot(np.where(shard.Y[part] >= 0, shard.Y[part] + s.starts[:-1], -1), M))[1]
-                Z *= row[part, None]
-                counted += X.T @ Z
         else:
             kernels.scatter_states(shard.ids, shard.Y, row, s.starts, counted)
         kernels.feature_counts(shard.ids, shard.weight, counts)
-        if s.metric != "diagonal":
-            gram = self._gram(shard.ids, row, p)
+        if s.metric == "reduced":
+            assert s.basis is not None
+            half = np.zeros(s.basis.R.shape)
+            kernels.gram_kept(shard.ids, s.basis.kept, row, half)
+            gram = _in_metric(half + np.tril(half, -1).T, s)
+        elif s.metric != "diagonal":
+            half = np.zeros((p, p))
+            kernels.gram(shard.ids, row, half)
+            gram = half + np.tril(half, -1).T
         return Survey(counted, counts, gram, shard.weight.sum(axis=0))
 
-    def _gram(self, ids: np.ndarray, weight: Array, p: int) -> Array:
-        """G, or what it is in the basis."""
-        basis = self._setup.basis
-        gram = np.zeros((p, p) if basis is None else basis.R.shape)
-        if basis is None:
-            kernels.gram(ids, weight, gram)
-        else:
-            kernels.gram_kept(ids, basis.kept, weight, gram)
-        gram += np.tril(gram, -1).T
-        return gram if basis is None else basis.R.T @ gram @ basis.R
+    def _survey_psi(self, shard: Shard) -> Survey:
+        """The same sums as products of matrices, over psi."""
+        s = self._setup
+        assert s.basis is not None
+        r, m = len(s.basis.R), np.diff(s.starts)
+        last = s.starts[1:] - 1
+        counted, counts, gram = np.zeros((r, int(s.starts[-1]) - len(m))), np.zeros((r, shard.weight.shape[1])), np.zeros((r, r))
+        for part, X in _psi(shard.ids, r):
+            if shard.Y.dtype.kind == "f":
+                Z, weight = np.delete(shard.Y[part], last, axis=1), shard.weight[part]
+            else:
+                states, weight = shard.Y[part], shard.weight[part]
+                Z = np.empty((len(states), counted.shape[1]))
+                kernels.one_hot(np.where((states >= 0) & (states < m - 1), states + _first(s.starts)[:-1], -1), Z)
+                Z *= weight.max(axis=1, keepdims=True)
+            counted += X.T @ Z
+            counts += X.T @ weight
+            if s.metric != "diagonal":
+                gram += X.T @ (X * weight.max(axis=1, keepdims=True))
+        counts = s.basis.T.T @ counts
+        return Survey(
+            widen(s.basis, counted, counts, s.starts),
+            counts,
+            None if s.metric == "diagonal" else _in_metric(gram, s),
+            shard.weight.sum(axis=0),
+        )
 
     @_one_thread
     def init(self, survey: Survey, rng: np.random.Generator) -> Params:
@@ -134,7 +163,7 @@ class Conditional(Estimator):
         m = np.diff(s.starts)
         lse = np.broadcast_to(survey.weight, m.shape) * np.log(m)
         columns = survey.counts if survey.counts.shape[1] == 1 else np.repeat(survey.counts, m, axis=1)
-        return self.update(params, Tally(lse, columns / np.repeat(m, m)), rng)
+        return self._climb(params, lse, columns / np.repeat(m, m))
 
     @_one_thread
     def _begin(self, survey: Survey, W: Array, image: Any) -> Params:
@@ -155,7 +184,15 @@ class Conditional(Estimator):
         if s.solver == "kernel" and image is None:
             image = np.zeros_like(W)
         search = solvers.begin(W, s.starts, image)
-        return Params(W, search.value, W if image is None else image, counted, metric, search, False)
+        return Params(W, search.value, self._evaluated(W, image), counted, metric, search, False)
+
+    def _evaluated(self, W: Array, image: Any) -> Array:
+        """The form in which a sweep wants its point."""
+        s = self._setup
+        if s.multiply:
+            assert s.basis is not None
+            return narrow(s.basis, W, s.starts)
+        return W if image is None else image
 
     def _exclude(self, table: Array) -> None:
         """Zero the entries of every output with features that contain it."""
@@ -171,10 +208,11 @@ class Conditional(Estimator):
             kernels.softmax_rows(P, shard.weight, s.starts, lse)
             return Tally(lse, P), None
         G = np.zeros_like(params.trial)
-        if self._dense(shard):
-            for part, X in _one_hot(shard.ids, len(G)):
+        if s.multiply:
+            first = _first(s.starts)
+            for part, X in _psi(shard.ids, len(G)):
                 H = X @ params.trial
-                kernels.softmax_rows(H, shard.weight[part], s.starts, lse)
+                kernels.softmax_corner(H, shard.weight[part], first, lse)
                 G += X.T @ H
         else:
             kernels.expected(shard.ids, shard.weight, params.trial, s.starts, G, lse)
@@ -182,32 +220,34 @@ class Conditional(Estimator):
 
     @_one_thread
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
+        s, (lse, expected) = self._setup, tally
+        if s.multiply:
+            assert s.basis is not None and params.search is not None
+            # every row has one state of each output: what was counted says how many rows have a feature
+            counts = np.add.reduceat(params.counted, s.starts[:-1], axis=1)
+            last = solvers.trial(params.search, s.starts)[0][:, s.starts[1:] - 1]  # the score that was taken off all states
+            lse, expected = lse + np.einsum("po,po->o", counts, last), widen(s.basis, expected, counts, s.starts)
+        return self._climb(params, lse, expected)
+
+    def _climb(self, params: Params, lse: Array, expected: Array) -> Params:
+        """Objective and gradient at the trial point; the solver says where to go from there."""
         s, search = self._setup, params.search
         assert search is not None and params.metric is not None
         x, h = solvers.trial(search, s.starts)
-        value = solvers.dots(params.counted, x if h is None else h, s.starts) - tally.lse  # eq. 1
-        value = value - 0.5 * s.ridge * solvers.dots(x, x if h is None else h, s.starts)
-        g = params.counted - tally.expected - s.ridge * x  # eq. 2
+        value = solvers.dots(params.counted - 0.5 * s.ridge * x, x if h is None else h, s.starts) - lse  # eq. 1
+        g = params.counted - expected - s.ridge * x  # eq. 2
         if s.own is not None:
             self._exclude(g)
         if s.solver == "fem":
             step, _ = solvers.apply(params.metric, g, s.starts)
-            scale = np.maximum(np.abs(value), solvers.START_SHARE * np.abs(value if search.g is None else search.start))
-            done = bool(np.all(0.5 * solvers.dots(g, step, s.starts) <= s.tol * scale))
             start = value if search.g is None else search.start
+            done = bool(np.all(0.5 * solvers.dots(g, step, s.starts) <= s.tol * solvers.scale(value, start)))
             search = search._replace(x=x + step, g=g, value=value, start=start)
         else:
             search = solvers.advance(search, value, g, params.metric, s.starts, s.tol, s.own)
             done = bool(search.done.all())
         point, image = solvers.trial(search, s.starts)
-        return params._replace(
-            W=search.x, value=search.value, trial=point if image is None else image, search=search, finished=done
-        )
-
-    def _dense(self, shard: Shard) -> bool:
-        """Whether products of one-hot matrices are faster than picking the features of each row."""
-        s = self._setup
-        return s.terms is not None and s.terms.p <= DENSE * shard.ids.shape[1] and int(s.starts[-1]) >= 32
+        return params._replace(W=search.x, value=search.value, trial=self._evaluated(point, image), search=search, finished=done)
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
         """Penalised log likelihood of the best point: a refused trial repeats it."""
@@ -223,12 +263,18 @@ class Conditional(Estimator):
 
     def _cut(self, ids: np.ndarray, Y: np.ndarray, weight: np.ndarray) -> list[Shard]:
         """Shards of equal work; where they are cut follows from the data alone."""
-        s, l = self._setup, len(ids)
-        work = l * ids.shape[1] * int(s.starts[-1])
-        parts = 1 if s.solver == "kernel" else int(np.clip(work // SHARD_WORK, 1, min(MAX_SHARDS, l)))
+        s, l, M = self._setup, len(ids), int(self._setup.starts[-1])
+        if s.solver == "kernel":
+            return [Shard(ids, Y, weight)]
+        work = l * ids.shape[1] * M
+        if s.multiply:
+            assert s.basis is not None
+            ids = np.maximum(s.basis.kept, 0)[ids]  # a last state writes the constant once more: no branch
+            work = l * M * (len(s.basis.R) // 8 + 8)  # eight sums of a product cost one; and exp
+        parts = int(np.clip(work // SHARD_WORK, 1, min(MAX_SHARDS, l)))
         if s.terms is not None and s.metric != "diagonal":  # tallies of the survey have p^2 entries
-            parts = min(parts, max(1, (1 << 26) // (s.terms.p if s.basis is None else len(s.basis.R)) ** 2))
-        size = l if s.solver == "kernel" else self.shard_rows or -(-l // parts)
+            parts = min(parts, max(1, (1 << 26) // (len(s.basis.R) if s.basis and s.metric == "reduced" else s.terms.p) ** 2))
+        size = self.shard_rows or -(-l // parts)
         return [Shard(ids[a : a + size], Y[a : a + size], weight[a : a + size]) for a in range(0, l, size)]
 
     def _solve(self, params: Params, backend: Any, limit: int) -> Params:
@@ -252,14 +298,52 @@ class Conditional(Estimator):
     def _place(shards: list[Shard]) -> Any:
         return place(shards)
 
+    def _caveats(self) -> list[str]:
+        return column_caveats(self.categories_, self.n_rows_)
 
-def _one_hot(ids: np.ndarray, p: int) -> Iterator[tuple[slice, Array]]:
-    """One-hot rows of the features, some at a time."""
-    for a in range(0, len(ids), ROWS):
-        part = slice(a, min(a + ROWS, len(ids)))
-        X = np.empty((part.stop - a, p))
-        kernels.one_hot(ids[part], X)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+
+def _in_metric(gram: Array, s: Setup) -> Array:
+    """From the Gram matrix of psi to the one that the metric takes: of the orthonormal basis, or of the features."""
+    assert s.basis is not None
+    T, R = s.basis.T, s.basis.R
+    return R.T @ gram @ R if s.metric == "reduced" else T.T @ (T.T @ gram).T
+
+
+def _first(starts: np.ndarray) -> np.ndarray:
+    """First column of each output where last states have none."""
+    return starts - np.arange(len(starts))
+
+
+def _psi(places: np.ndarray, r: int) -> Iterator[tuple[slice, Array]]:
+    """Rows of psi, some at a time: a constant, and ones at the places of the row's features."""
+    for a in range(0, len(places), ROWS):
+        part = slice(a, min(a + ROWS, len(places)))
+        X = np.empty((part.stop - a, r))
+        kernels.one_hot(places[part], X)
+        X[:, 0] = 1.0
         yield part, X
+
+
+def check_fields(ridge: Any, solver: str, solvers: tuple[str, ...]) -> None:
+    """Refuse a ridge or solver that none of the models knows."""
+    if not (ridge == "auto" or (isinstance(ridge, int | float | np.number) and 0 <= ridge < np.inf)):
+        raise ValueError(f'ridge must be "auto" or a number from 0 on, got {ridge!r}')
+    if solver not in solvers:
+        *others, last = (f'"{name}"' for name in solvers)
+        raise ValueError(f"solver must be {', '.join(others)} or {last}, got {solver!r}")
+
+
+def redrawn(l: int, n_boot: int, random_state: Any) -> Iterator[np.ndarray]:
+    """How often each of l rows comes in each of n_boot draws with replacement."""
+    if n_boot < 2:
+        raise ValueError(f"n_boot must be at least 2, for a spread, got {n_boot}")
+    rng = check_random_state(random_state)
+    return (rng.multinomial(l, np.full(l, 1 / l)) for _ in range(n_boot))
 
 
 def check_weight(sample_weight: Any, l: int) -> Array:

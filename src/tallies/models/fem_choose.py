@@ -7,7 +7,7 @@ sweep serves them all. Along the path each ridge starts from the weights of the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from tallies.errors import DataError
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
 from tallies.models.fem_base import Conditional, Setup
-from tallies.models.fem_basis import make_basis
+from tallies.models.fem_basis import make_basis, widths
 from tallies.models.fem_solvers import MEMORY
 from tallies.models.fem_terms import Terms, feature_total, features, groups_of, make_terms
 
@@ -25,8 +25,10 @@ BUDGET = 2 << 30  # bytes that one fit may hold: features, weights and the histo
 PATH_TOL = 1e-5  # a ridge is judged by held-out log loss: more digits of its optimum decide nothing
 PATH_SWEEPS = 300  # of one ridge, for the same reason
 DECADES = (2, 1, 0, -1, -2, -3, -4)  # log10 ridge, from strong to weak; extended upwards where the strongest is best
-FLAT = 1e-3  # share of the held-out log loss, and ...
-SMALL = 2e-4  # ... nats a row that a higher degree must gain to be worth its terms
+PER_PICK = 6  # sums of a product for one picked: sweeps of 10,000 rows gained 2 to 80% at ratios 0.5 to 5, lost a third at 8
+NARROW = 16  # columns: the narrowest that was timed, and gained
+WIDEST = 1024  # rows of psi up to which the basis costs next to nothing
+EVIDENCE = 1.0  # log pseudo-Bayes factor for a higher degree: less is "not worth more than a bare mention" (Kass, Raftery 1995)
 
 
 class Rows(NamedTuple):
@@ -77,10 +79,13 @@ def plan(
     fitting = [option for option in options if option.bytes <= BUDGET]
     if not fitting:
         least = min(options, key=lambda option: option.bytes)
+        ways = ["lower degree"] * (max(degrees) > 1) + [
+            "keep the strongest pairs with screen=..." if kernel else "leave out variables"
+        ]
         raise DataError(
             f"degree {max(degrees)} of {n} variables has {p:,.0f} features, and the {least.solver!r} solver would need "
-            f"{least.bytes / 2**30:,.1f} GiB for {l:,} distinct rows (limit {BUDGET / 2**30:.0f}); lower degree, keep the "
-            "strongest pairs with screen=..., or bin columns with many states"
+            f"{least.bytes / 2**30:,.1f} GiB for {l:,} distinct rows (limit {BUDGET / 2**30:.0f}); {', '.join(ways)}, "
+            "or bin columns with many states"
         )
     return min(fitting, key=lambda option: option.seconds)
 
@@ -99,7 +104,18 @@ def set_up(
     if metric == "reduced":
         basis = make_basis(terms) if ids.min(initial=0) >= 0 else None
         metric = "gram" if basis is None else metric
-    return Setup(chosen.solver, metric, terms, starts, ridge, None, None, tol, basis), ids
+    return multiplied(Setup(chosen.solver, metric, terms, starts, ridge, None, None, tol, basis), ids), ids
+
+
+def multiplied(setup: Setup, ids: np.ndarray) -> Setup:
+    """The setup with products of matrices in its sweeps, where those cost less than picking the features of each row."""
+    assert setup.terms is not None
+    r, M = 1 + int(widths(setup.terms).sum()), int(setup.starts[-1])
+    columns = M - len(setup.starts) + 1
+    if r > WIDEST or M < NARROW or r * columns > PER_PICK * ids.shape[1] * M or ids.min(initial=0) < 0:
+        return setup
+    basis = setup.basis or make_basis(setup.terms)
+    return setup if basis is None else setup._replace(basis=basis, multiply=True)
 
 
 def match_table(n: int, degrees: Iterable[int]) -> Array:
@@ -143,21 +159,27 @@ def ridge_path(
 
     if given is not None:
         return Path(given, attempt(given), [(given, losses[given])])
-    for decade in DECADES:
-        attempt(10.0**decade)
-        recent = list(losses.values())
-        if len(recent) >= 3 and min(recent[-2:]) > min(recent):  # two in a row beyond the best
-            break
-    while _best(losses) == max(losses) < 1e6:
-        attempt(max(losses) * 10)
-    centre = _best(losses)
-    for factor in (10**0.5, 10**-0.5):
-        attempt(centre * factor)
-    ridge = _best(losses)
+    descend(attempt, losses)
+    ridge = best_ridge(losses)
     return Path(ridge, losses[ridge], sorted(losses.items(), reverse=True))
 
 
-def _best(losses: dict[float, float]) -> float:
+def descend(attempt: Callable[[float], Any], losses: dict[float, float]) -> None:
+    """Try ridges from strong to weak until two in a row lie beyond the best, then its neighbours; `attempt` notes losses."""
+    for decade in DECADES:
+        attempt(10.0**decade)
+        recent = list(losses.values())
+        if len(recent) >= 3 and min(recent[-2:]) > min(recent):
+            break
+    while best_ridge(losses) == max(losses) < 1e6:
+        attempt(max(losses) * 10)
+    centre = best_ridge(losses)
+    for factor in (10**0.5, 10**-0.5):
+        attempt(centre * factor)
+
+
+def best_ridge(losses: dict[float, float]) -> float:
+    """The ridge of smallest loss; of equal ones the strongest."""
     return min(losses, key=lambda ridge: (losses[ridge], -ridge))
 
 
@@ -177,7 +199,8 @@ def degree_path(model: Conditional, rows: Rows, solver: str, ridge: Any, highest
             if K == 1:
                 raise
             break
-        if found[K].loss < found[best].loss * (1 - FLAT) - SMALL:
+        # the log likelihoods of all held-out rows differ by the log pseudo-Bayes factor (Geisser, Eddy 1979)
+        if (found[best].loss - found[K].loss) * rows.folds.sum() > EVIDENCE:
             best = K
         if K >= 3 and best < K:
             break
@@ -189,6 +212,10 @@ def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
 
     `cv` may also be scikit-learn's list of (train, test) rows, each row in one test set.
     """
+    if not (isinstance(cv, list | tuple) or (isinstance(cv, int | np.integer) and cv >= 2)):  # a splitter could not be saved
+        raise ValueError(
+            f"cv must be a number of folds from 2 on, or a list of (train, test) rows, as list(KFold(5).split(X)) makes; got {cv!r}"
+        )
     folds = np.full(len(y), -1, dtype=np.int64)
     if not isinstance(cv, int | np.integer):
         for k, (_, test) in enumerate(cv):

@@ -9,7 +9,7 @@ import numpy as np
 from tallies.errors import DataError
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
-from tallies.models.fem_terms import Terms, feature_total, features, groups_of, make_terms, symmetric
+from tallies.models.fem_terms import Terms, alike, feature_total, features, groups_of, make_terms, symmetric
 
 LARGEST = 1 << 30  # bytes of named weights that are made at once
 
@@ -38,11 +38,8 @@ def dual_zero_sum(rows: np.ndarray, a: Array, sizes: np.ndarray, degrees: tuple[
     V = np.zeros((terms.p, M))
     kernels.scatter(features(terms, rows), a, V)
     degree, ends = terms.degree(), terms.offset
-    shapes: dict[tuple[int, ...], list[int]] = {}
-    for t in range(len(degree)):
-        shapes.setdefault(terms.shape(t), []).append(t)
     scale = common_factors(terms.variables, degree, sizes, degrees)
-    for shape, members in shapes.items():
+    for shape, members in alike(terms):
         at = ends[members][:, None] + np.arange(int(np.prod(shape)))
         part = V[at].reshape(len(members), *shape, M)
         for axis in range(1, len(shape) + 1):

@@ -15,24 +15,26 @@ References: Besag 1975; Ekeberg, Lövkvist, Lan, Weigt, Aurell 2013; Morcos et a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tallies import engine
 from tallies.backends import over_rows
-from tallies.data.categories import Categories, column_caveats, read_categories
+from tallies.data.categories import Categories, read_categories
 from tallies.errors import DataError
 from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
-from tallies.models.fem_base import Conditional, Params, Setup, Shard, Survey, Tally, check_weight
-from tallies.models.fem_choose import DECADES, PATH_SWEEPS, PATH_TOL, _best, gathered, plan
+from tallies.models.fem_base import Conditional, Params, Setup, Shard, Survey, Tally, check_fields, check_weight, redrawn
+from tallies.models.fem_choose import PATH_SWEEPS, PATH_TOL, best_ridge, descend, gathered, multiplied, plan
+from tallies.models.fem_scores import coupling_scores, sequence_weights, top_pairs
 from tallies.models.fem_solvers import Metric, Search
 from tallies.models.fem_terms import Terms, check_degree, features, groups_of, make_terms, zero_sum
 from tallies.models.fem_words import asked_degrees, effects_table, strongest
@@ -64,6 +66,8 @@ class FEMNetwork(Conditional):
     max_iter: int = 2000  # sweeps
     tol: float = 1e-8  # stop when no output has more to gain than this share of its objective
     random_state: Any = 0  # which rows are held out to choose the ridge
+
+    next_steps = ("model.top_couplings()", "model.simulate(100)", 'model.report("page.html", X)')
 
     # the verbs are those of Conditional (fem_base): survey counts, sweep expects, update compares
 
@@ -98,19 +102,24 @@ class FEMNetwork(Conditional):
         weight = check_weight(sample_weight, len(codes))
         if self.reweight is not None:
             weight = weight * sequence_weights(codes, self.reweight)
+        shards = self._arrange(codes, weight)
         self.frequencies_ = [
             np.bincount(c[c >= 0], weight[c >= 0], m) / weight[c >= 0].sum()
             for c, m in zip(codes.T, self.categories_.sizes, strict=True)
         ]
         self.effective_rows_ = float(weight.sum())
+        return shards
+
+    def _arrange(self, codes: np.ndarray, weight: Array) -> list[Shard]:
+        """Solver and ridge for these rows, and their shards."""
         past, now, weight = (codes[:-1], codes[1:], weight[1:]) if self.lag else (codes, codes, weight)
-        ids, Y, W = features(self._terms(), past), np.ascontiguousarray(now), self._weights(now, weight)
-        self._setup = self._plan(len(ids))
+        setup, ids = self._plan(past)
+        Y, W = np.ascontiguousarray(now), self._weights(now, weight)
         self.ridge_, self.path_ = (
-            self._choose(ids, Y, W) if self.ridge == "auto" else (float(self.ridge), {"ridge": [], "log_loss": []})
+            self._choose(setup, ids, Y, W) if self.ridge == "auto" else (float(self.ridge), {"ridge": [], "log_loss": []})
         )
-        self._setup = self._plan(len(ids))._replace(ridge=self.ridge_)
-        self.solver_ = self._setup.solver
+        self._setup = setup._replace(ridge=self.ridge_)
+        self.solver_ = setup.solver
         return self._cut(ids, Y, W)
 
     def _terms(self) -> Terms:
@@ -127,27 +136,31 @@ class FEMNetwork(Conditional):
             return np.ascontiguousarray(weight[:, None])
         return weight[:, None] * (states >= 0)
 
-    def _plan(self, l: int) -> Setup:
-        terms, starts = self._terms(), self._starts()
-        chosen = plan(l, terms.sizes, self.degree_, int(starts[-1]), terms, self.solver, kernel=False)
-        own, metric = None, chosen.metric
+    def _plan(self, past: np.ndarray) -> tuple[Setup, np.ndarray]:
+        """The setup and the active features; what does not fit in memory is refused before any of it is made."""
+        starts = self._starts()
+        chosen = plan(len(past), self.categories_.sizes, self.degree_, int(starts[-1]), None, self.solver, kernel=False)
+        terms, own, metric = self._terms(), None, chosen.metric
+        ids = features(terms, past)
         if not self.lag:
             owner = [np.flatnonzero((terms.variables == j).any(axis=1)) for j in range(len(terms.sizes))]
             own = [np.concatenate([np.arange(terms.offset[t], terms.offset[t + 1]) for t in which]) for which in owner]
             if metric == "gram":  # one inverse serves all outputs while what each leaves out is small
                 metric = "exclusive" if max(self.degree_) == 1 else "diagonal"
-        return Setup(chosen.solver, metric, terms, starts, 1.0, None, own, self.tol)
+        return multiplied(Setup(chosen.solver, metric, terms, starts, 1.0, None, own, self.tol), ids), ids
 
-    def _choose(self, ids: np.ndarray, Y: np.ndarray, weight: Array) -> tuple[float, dict[str, list[float]]]:
+    def _choose(self, setup: Setup, ids: np.ndarray, Y: np.ndarray, weight: Array) -> tuple[float, dict[str, list[float]]]:
         """The ridge with the best held-out pseudo-likelihood: a path with warm starts on four fifths of the rows."""
         l = len(ids)
         block = np.arange(l) * 20 // l if self.lag else np.random.default_rng(self._seed() % 2**32).permutation(l)
         out = block % 5 == 4  # a series is held out in stretches: neighbours are alike
-        setup = self._setup if self._setup.solver == "lbfgs" else self._setup._replace(solver="lbfgs", metric="diagonal")
+        if setup.solver != "lbfgs":
+            setup = setup._replace(solver="lbfgs", metric="diagonal")
         self._setup = setup
         backend = self._place(self._cut(ids[~out], Y[~out], weight[~out]))
         surveyed = engine.survey(self, backend)
-        held, W, losses = np.broadcast_to(weight[out], (int(out.sum()), Y.shape[1])), np.zeros_like(surveyed.counted), {}
+        held, W = np.broadcast_to(weight[out], (int(out.sum()), Y.shape[1])), np.zeros_like(surveyed.counted)
+        losses: dict[float, float] = {}
 
         def attempt(ridge: float) -> None:
             nonlocal W
@@ -156,18 +169,9 @@ class FEMNetwork(Conditional):
                 W = self._solve(self._begin(surveyed, W, None), backend, PATH_SWEEPS).W
                 losses[ridge] = float(-np.sum(held * self._log_conditional(ids[out], Y[out], W)) / held.sum())
 
-        for decade in DECADES:
-            attempt(10.0**decade)
-            recent = list(losses.values())
-            if len(recent) >= 3 and min(recent[-2:]) > min(recent):
-                break
-        while _best(losses) == max(losses) < 1e6:
-            attempt(max(losses) * 10)
-        centre = _best(losses)
-        for factor in (10**0.5, 10**-0.5):
-            attempt(centre * factor)
+        descend(attempt, losses)
         tried = sorted(losses.items(), reverse=True)
-        return _best(losses), {"ridge": [a for a, _ in tried], "log_loss": [b for _, b in tried]}
+        return best_ridge(losses), {"ridge": [a for a, _ in tried], "log_loss": [b for _, b in tried]}
 
     def _log_conditional(self, ids: np.ndarray, Y: np.ndarray, W: Array) -> Array:
         """(l, n)  log p of each output in each row; 0 where it is missing."""
@@ -192,6 +196,8 @@ class FEMNetwork(Conditional):
         """(l, n)  log p of every cell given the rest of its row (lag 0), or (l - 1, n) given the row before (lag 1)."""
         codes = self._read(X)
         past, now = (codes[:-1], codes[1:]) if self.lag else (codes, codes)
+        if self.missing == "ignore":  # the fit had no feature for a missing cell, in its own gauge
+            return self._log_conditional(features(self._terms(), past), np.ascontiguousarray(now), self.params_.W)
         b, terms, V = self._zero_sum()
         # the bias as one more feature that every row has; unseen states contribute nothing where weights sum to zero
         ids = np.column_stack([features(terms, past), np.full(len(past), terms.p, dtype=np.int32)])
@@ -225,7 +231,7 @@ class FEMNetwork(Conditional):
     def simulate(self, n_steps: int, start: Any = None, random_state: Any = None) -> Any:
         """States that follow one another: a synchronous time series (lag 1), or Gibbs sweeps (lag 0).
 
-        `start` is a row of states; None: each variable by its frequency.
+        `start` is a row of states, or a dict of them by name; None: each variable by its frequency.
         """
         check_is_fitted(self)
         if n_steps < 1:
@@ -253,17 +259,20 @@ class FEMNetwork(Conditional):
         return self._decode(out)
 
     def _start(self, start: Any) -> np.ndarray:
-        names = getattr(self, "feature_names_in_", None)
-        row: Any = [list(start)]
-        if names is not None:
+        names = self.categories_.names
+        given = [start[name] for name in names if name in start] if isinstance(start, Mapping) else list(start)
+        if len(given) != len(names):
+            raise DataError(f"start must give one state to each of {len(names)} variables, got {len(given)}; they are {names[:20]}")
+        row: Any = [given]
+        if hasattr(self, "feature_names_in_"):
             from pandas import DataFrame
 
-            row = DataFrame([list(start)], columns=names)
+            row = DataFrame(row, columns=self.feature_names_in_)
         codes = self._read(row)[0]
         if (codes < 0).any():
             j = int(np.flatnonzero(codes < 0)[0])
             raise DataError(
-                f"start has the state {list(start)[j]!r} for {self.categories_.names[j]!r}, which the fit has not seen; "
+                f"start has the state {given[j]!r} for {self.categories_.names[j]!r}, which the fit has not seen; "
                 f"known: {self.categories_.labels[j][:20]}"
             )
         return codes
@@ -314,63 +323,64 @@ class FEMNetwork(Conditional):
 
     def scores(self, kind: Literal["frobenius", "direct_information"] = "frobenius", apc: bool = True) -> Array:
         """(n, n)  how strongly each pair is coupled (eq. 4, 5); rows act on columns at lag 1."""
-        from tallies.models.fem_scores import coupling_scores
-
         return coupling_scores(self.couplings_, self._starts(), self.frequencies_, kind, apc, bool(self.lag))
 
     def top_couplings(
         self, top: int = 20, kind: Literal["frobenius", "direct_information"] = "frobenius", apc: bool = True
     ) -> pd.DataFrame:
         """The most strongly coupled pairs by name, with their largest single coupling."""
-        from tallies.models.fem_scores import top_pairs
-
         return top_pairs(self.scores(kind, apc), self.couplings_, self._starts(), self.categories_, top, bool(self.lag))
 
     def interactions(self, top: int = 20, degree: Any = None) -> pd.DataFrame:
         """The strongest terms over all outputs, as in FEM."""
         return strongest(*self._zero_sum(), self.categories_, self._outputs(), top, asked_degrees(degree, max(self.degree_)))
 
+    def standard_errors(self, X: Any, sample_weight: Any = None, n_boot: int = 50, random_state: Any = 0) -> Array:
+        """(M, M)  bootstrap standard errors of `couplings_`: the same model on rows (lag 1: steps) drawn with replacement.
+
+        >>> import numpy as np, tallies
+        >>> X = np.random.default_rng(0).integers(0, 2, (400, 3))
+        >>> model = tallies.FEMNetwork(ridge=1.0).fit(X)
+        >>> bool(abs(model.standard_errors(X)[0, 2] - 1 / 400**0.5) < 0.02)      # of two fair coins: 1 / sqrt(rows)
+        True
+        """
+        codes = self._read(X)
+        weight = check_weight(sample_weight, len(codes))
+        if self.reweight is not None:
+            weight = weight * sequence_weights(codes, self.reweight)
+        job = clone(self).set_params(ridge=self.ridge_, solver="auto")
+        job.categories_, job.degree_ = self.categories_, self.degree_
+        draws = []
+        for times in redrawn(len(codes), n_boot, random_state):
+            backend = self._place(job._arrange(codes, weight * times))
+            params = job.init(engine.survey(job, backend), np.random.default_rng(0))
+            job.params_ = job._solve(params, backend, self.max_iter)
+            draws.append(job.couplings_)
+        return np.std(draws, axis=0, ddof=1)
+
     def _facts(self) -> list[str]:
-        degrees = ", ".join(map(str, self.degree_))
-        n = len(self.categories_.names)
-        head = f"{n} variables; degrees {degrees}; ridge {self.ridge_:.3g}; lag {self.lag}; solver {self.solver_}"
-        arrow = " -> " if self.lag else " - "
-        top = self.top_couplings(5) if len(self.categories_.names) > 1 else None
-        return (
-            [head]
-            if top is None
-            else [head, "strongest: " + "; ".join(f"{row.a}{arrow}{row.b} {row.score:.2f}" for row in top.itertuples())]
-        )
+        degrees, size = ", ".join(map(str, self.degree_)), f"{self.n_rows_:,} rows, {len(self.categories_.names)} variables"
+        return [size, f"degrees {degrees}; ridge {self.ridge_:.3g}; lag {self.lag}; solver {self.solver_}"]
 
-    def _caveats(self) -> list[str]:
-        return column_caveats(self.categories_, self.n_rows_)
+    def _learned(self) -> list[tuple[str, str]]:
+        if len(self.categories_.names) < 2:
+            return []
+        arrow = "->" if self.lag else "-"
+        pairs = self.top_couplings(5).query("score > 0")  # the others are below the background
+        found = [(f"{row.a} {arrow} {row.b}", f"coupling of strength {row.score:.2f}") for row in pairs.itertuples()]
+        if max(self.degree_) > 1:
+            top = self.interactions(5)
+            found += [(what, f"{weight:+.2f}") for what, weight in zip(top["strongest"], top["weight"], strict=True)]
+        return found
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
-
-
-def sequence_weights(codes: np.ndarray, identity: float) -> Array:
-    """(l,)  one over the number of rows that agree with a row in at least this share of the variables, itself included.
-
-    >>> sequence_weights(np.array([[0, 1], [0, 1], [1, 0]], dtype=np.int32), 0.8).tolist()
-    [0.5, 0.5, 1.0]
-    """
-    least = int(np.ceil(identity * codes.shape[1] - 1e-9))
-    out = np.empty(len(codes))
-    order = np.arange(len(codes))
-    over_rows(lambda rows: kernels.neighbours(codes, order[rows], least, out[rows]), len(codes), 64)
-    return 1.0 / out
+    def _measure(self) -> str:
+        return "penalised log pseudo-likelihood"
 
 
 def _check(model: FEMNetwork) -> None:
-    if not (model.ridge == "auto" or (isinstance(model.ridge, int | float | np.number) and 0 <= model.ridge < np.inf)):
-        raise ValueError(f'ridge must be "auto" or a number from 0 on, got {model.ridge!r}')
+    check_fields(model.ridge, model.solver, ("auto", "fem", "lbfgs"))
     if model.lag not in (0, 1):
         raise ValueError(f"lag must be 0 (each variable from the others) or 1 (from the row before), got {model.lag!r}")
-    if model.solver not in ("auto", "fem", "lbfgs"):
-        raise ValueError(f'solver must be "auto", "fem" or "lbfgs", got {model.solver!r}')
     if model.reweight is not None and not 0 < model.reweight <= 1:
         raise ValueError(f"reweight must be None or a share of equal cells above 0 and up to 1, got {model.reweight!r}")
 

@@ -1,4 +1,7 @@
-"""Scores of coupled pairs: Frobenius norm and direct information, each less what a row and a column have in common."""
+"""Scores of coupled pairs: Frobenius norm and direct information, each less what a row and a column have in common.
+
+And how much each of many alike rows counts.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tallies.backends import over_rows
 from tallies.data.categories import Categories
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
@@ -31,7 +35,7 @@ def coupling_scores(J: Array, starts: np.ndarray, frequencies: list[Array], kind
         raise ValueError(f'kind must be "frobenius" or "direct_information", got {kind!r}')
     if not directed:
         np.fill_diagonal(S, 0.0)
-    if apc and n > 1:
+    if apc and n > 2:  # one pair alone is its own background
         parts = n if directed else n - 1  # the diagonal is no pair at lag 0
         rows, columns = S.sum(axis=1, keepdims=True) / parts, S.sum(axis=0, keepdims=True) / parts
         mean = S.sum() / (n * parts)
@@ -57,3 +61,16 @@ def top_pairs(S: Array, J: Array, starts: np.ndarray, categories: Categories, to
             (categories.names[j], categories.names[k], float(S[j, k]), f"{a} {'->' if directed else '&'} {b}", float(block[s, r]))
         )
     return pd.DataFrame(rows, columns=["a", "b", "score", "strongest", "coupling"])
+
+
+def sequence_weights(codes: np.ndarray, identity: float) -> Array:
+    """(l,)  one over the number of rows that agree with a row in at least this share of the variables, itself included.
+
+    >>> sequence_weights(np.array([[0, 1], [0, 1], [1, 0]], dtype=np.int32), 0.8).tolist()
+    [0.5, 0.5, 1.0]
+    """
+    least = int(np.ceil(identity * codes.shape[1] - 1e-9))
+    out = np.empty(len(codes))
+    order = np.arange(len(codes))
+    over_rows(lambda rows: kernels.neighbours(codes, order[rows], least, out[rows]), len(codes), 64)
+    return 1.0 / out

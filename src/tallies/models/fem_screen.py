@@ -14,14 +14,19 @@ from itertools import combinations
 import numpy as np
 
 from tallies import engine
-from tallies.backends import _blas
+from tallies.backends import over_rows
 from tallies.errors import DataError
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
+from tallies.models import fem_choose
 from tallies.models.fem_base import Conditional, Setup
+from tallies.models.fem_solvers import TRUST
 from tallies.models.fem_terms import features, groups_of, make_terms
 
-BLOCK = 1024  # one-hot columns of a block: products of this size run at the full speed of the matrix unit
+BLOCK = (
+    512  # one-hot columns of a block: products of this size run at the full speed of the matrix unit, and threads share them evenly
+)
+LEFT = 0.02  # nats that all main effects together may still gain: chi of a single pair is uncertain by fifty times as much
 
 
 def screen_pairs(codes: np.ndarray, Y: Array, sizes: np.ndarray, top: int, ridge: float) -> list[tuple[int, int]]:
@@ -37,6 +42,12 @@ def screen_pairs(codes: np.ndarray, Y: Array, sizes: np.ndarray, top: int, ridge
 def pair_scores(codes: np.ndarray, Y: Array, sizes: np.ndarray, ridge: float = 1.0) -> Array:
     """(n, n)  score of every pair, above the diagonal."""
     n, M = len(sizes), Y.shape[1]
+    held = 4.0 * len(codes) * int(sizes.sum()) + 24.0 * max(BLOCK, int(sizes.max())) ** 2
+    if held > fem_choose.BUDGET:
+        raise DataError(
+            f"screening {n} variables with {int(sizes.sum()):,} states would need {held / 2**30:,.1f} GiB for {len(codes):,} "
+            f"distinct rows (limit {fem_choose.BUDGET / 2**30:.0f}); bin or drop columns with many states"
+        )
     weight = Y.sum(axis=1)
     P = _main_effects(codes, Y, sizes, ridge)
     R = (Y - weight[:, None] * P)[:, : M if M > 2 else 1]
@@ -49,25 +60,23 @@ def pair_scores(codes: np.ndarray, Y: Array, sizes: np.ndarray, ridge: float = 1
             first = j
     one_hot = [_one_hot(codes[:, a:b], sizes[a:b]) for a, b in blocks]
     scores = np.zeros((n, n))
-    with _blas().limit(limits=1, user_api="blas"):
-        tasks = [(A, B) for A in range(len(blocks)) for B in range(A, len(blocks))]
-        from tallies.backends import over_rows
+    tasks = [(A, B) for A in range(len(blocks)) for B in range(A, len(blocks))]
 
-        def task(rows: slice) -> None:
-            for A, B in tasks[rows]:
-                (a, b), (c, d) = blocks[A], blocks[B]
-                N = (one_hot[A] * weight.astype(np.float32)[:, None]).T @ one_hot[B]
-                chi = np.zeros(N.shape)
-                for k in range(R.shape[1]):
-                    T = (one_hot[A] * R[:, k].astype(np.float32)[:, None]).T @ one_hot[B]
-                    chi += np.square(T, dtype=np.float64) / v[k]
-                chi = np.divide(chi, N, out=np.zeros_like(chi), where=N > 0)
-                chi *= (M - 1) / M if M > 2 else 1.0  # the residuals of all classes sum to zero: one of M is not free
-                table = np.add.reduceat(np.add.reduceat(chi, start[a:b] - start[a], axis=0), start[c:d] - start[c], axis=1)
-                free = np.maximum(np.outer(sizes[a:b] - 1, sizes[c:d] - 1) * (M - 1), 1)
-                scores[a:b, c:d] = (table - free) / np.sqrt(2.0 * free)
+    def task(rows: slice) -> None:
+        for A, B in tasks[rows]:
+            (a, b), (c, d) = blocks[A], blocks[B]
+            N = (one_hot[A] * weight.astype(np.float32)[:, None]).T @ one_hot[B]
+            chi = np.zeros(N.shape)
+            for k in range(R.shape[1]):
+                T = (one_hot[A] * R[:, k].astype(np.float32)[:, None]).T @ one_hot[B]
+                chi += np.square(T, dtype=np.float64) / v[k]
+            chi = np.divide(chi, N, out=np.zeros_like(chi), where=N > 0)
+            chi *= (M - 1) / M if M > 2 else 1.0  # the residuals of all classes sum to zero: one of M is not free
+            table = np.add.reduceat(np.add.reduceat(chi, start[a:b] - start[a], axis=0), start[c:d] - start[c], axis=1)
+            free = np.maximum(np.outer(sizes[a:b] - 1, sizes[c:d] - 1) * (M - 1), 1)
+            scores[a:b, c:d] = (table - free) / np.sqrt(2.0 * free)
 
-        over_rows(task, len(tasks), 1)
+    over_rows(task, len(tasks), 1)
     return np.triu(scores, 1)
 
 
@@ -87,8 +96,9 @@ def _main_effects(codes: np.ndarray, Y: Array, sizes: np.ndarray, ridge: float) 
     terms, M = make_terms(sizes, groups_of(len(sizes), [1])), Y.shape[1]
     starts = np.array([0, M])
     job = Conditional()
-    # a score needs residuals to a few digits only
-    job._setup = Setup("lbfgs", "diagonal", terms, starts, max(ridge, 1e-3), None, None, 1e-4)
+    # at W = 0 the objective is -sum w log M; LEFT nats of it are what this tol leaves to gain
+    tol = LEFT / (TRUST * float(Y.sum()) * np.log(M))
+    job._setup = Setup("lbfgs", "diagonal", terms, starts, max(ridge, 1e-3), None, None, tol)
     ids = features(terms, codes)
     backend = job._place(job._cut(ids, Y, Y.sum(axis=1, keepdims=True)))
     W = job._solve(job.init(engine.survey(job, backend), np.random.default_rng(0)), backend, 200).W

@@ -123,8 +123,8 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
     d, d_image = _direction(search.g, S, S_image, Y, rho, metric, starts, own)
     slope = dots(search.g if search.image is None else d_image, d if search.image is None else search.g, starts)
     # slope/2 is what a quadratic of this curvature still has to gain
-    scale = np.maximum(np.abs(search.value), START_SHARE * np.abs(search.start))
-    done = search.done | (0.5 * slope <= tol * scale * (TRUST if metric.kind == "diagonal" else 1.0))
+    trust = TRUST if metric.kind == "diagonal" else 1.0
+    done = search.done | (0.5 * slope <= tol * trust * scale(search.value, search.start))
     length = metric_length(metric) if first else 1.0
     fresh = np.where(good, length, search.step if first else step)
     moves = spread(good & ~done, starts)
@@ -143,6 +143,11 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
         rho=rho,
         done=done,
     )
+
+
+def scale(value: Array, start: Array) -> Array:
+    """What an objective's gains are measured against."""
+    return np.maximum(np.abs(value), START_SHARE * np.abs(start))
 
 
 def metric_length(metric: Metric) -> float:

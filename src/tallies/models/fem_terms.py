@@ -112,6 +112,14 @@ def features(terms: Terms, codes: np.ndarray) -> np.ndarray:
     return out
 
 
+def alike(terms: Terms) -> list[tuple[tuple[int, ...], list[int]]]:
+    """Terms of one shape together: the shape and their numbers."""
+    shapes: dict[tuple[int, ...], list[int]] = {}
+    for t in range(len(terms.variables)):
+        shapes.setdefault(terms.shape(t), []).append(t)
+    return list(shapes.items())
+
+
 def closure(groups: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """The groups and all their subsets, by degree."""
     found = {part for group in groups for k in range(1, len(group) + 1) for part in combinations(group, k)}
@@ -133,10 +141,7 @@ def zero_sum(terms: Terms, W: Array, starts: np.ndarray) -> tuple[Array, Terms, 
     out = make_terms(terms.sizes, closure(groups))
     place = {group: t for t, group in enumerate(out.all())}
     V, b = np.zeros((out.p, M)), np.zeros(M)
-    shapes: dict[tuple[int, ...], list[int]] = {}
-    for t in range(len(groups)):
-        shapes.setdefault(terms.shape(t), []).append(t)
-    for shape, members in shapes.items():
+    for shape, members in alike(terms):
         rows = terms.offset[members][:, None] + np.arange(int(np.prod(shape)))
         table = W[rows].reshape(len(members), *shape, M)
         for k in range(len(shape) + 1):

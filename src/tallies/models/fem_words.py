@@ -45,6 +45,8 @@ def strongest(b: Array, terms: Terms, V: Array, categories: Categories, outputs:
     for t in order[np.isin(terms.degree()[order], list(degrees))][:top]:
         group, block = terms.of(int(t)), V[terms.offset[t] : terms.offset[t + 1]]
         f, k = np.unravel_index(int(np.argmax(np.abs(block))), block.shape)
+        if block.shape[1] == 2:  # both classes have this weight, with opposite signs: told for the one that it speaks for
+            k = block[f].argmax()
         states = np.unravel_index(int(f), terms.shape(int(t)))
         where = AND.join(f"{categories.names[v]}={categories.labels[v][int(s)]}" for v, s in zip(group, states, strict=True))
         name = AND.join(categories.names[v] for v in group)

@@ -45,7 +45,7 @@ Array = np.ndarray
 LEARN_FROM, LEARN_EVERY = 20, 10  # sweeps at which alpha and beta are estimated, until burn_in
 GROWTH = 5  # the growing start begins with 1/2**5 of the documents
 FEWEST = 64  # documents at its beginning; with fewer it begins later
-WINDOW = 20  # sweeps whose mean log likelihood is compared with that of the WINDOW before, to tell a plateau
+WINDOW = 20  # sweeps, or a quarter of the chain if that is more, whose mean is compared with that of as many before: a plateau?
 
 
 class Survey(NamedTuple):
@@ -107,6 +107,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
     random_state: Any = None
 
     run_fields = frozenset({"max_iter", "plateau", "random_state"})
+    next_steps = ("model.top_words()", "model.transform(X)", 'model.report("page.html", X)')
 
     # at the door
 
@@ -206,7 +207,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
                 break  # interrupted, or ended by a callback
         self._chain = 0
         self.params_, self.history_, self.seed_ = self.chains_[0], self.histories_[0], seeds[0]
-        self.converged_ = all(engine.plateau(h.tolist(), min(WINDOW, max(len(h) // 4, 5))) for h in self.histories_)
+        self.converged_ = all(engine.plateau(h.tolist(), max(len(h) // 4, 5)) for h in self.histories_)
         if not self.converged_ and self.n_iter_ >= self.max_iter >= 2 * WINDOW:
             warnings.warn(
                 f"the log likelihood of LDA was still rising after {self.max_iter} sweeps; raise max_iter and burn_in",
@@ -224,7 +225,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
 
     def _converged(self, state: State) -> bool:
         history = [value for value in state.objective if not np.isnan(value)]
-        return self.plateau and state.params.kept > 0 and engine.plateau(history, WINDOW)
+        return self.plateau and state.params.kept > 0 and engine.plateau(history, max(len(history) // 4, WINDOW))
 
     def _fixed_length(self) -> bool:
         return True

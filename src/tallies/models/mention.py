@@ -43,7 +43,7 @@ PREFIX = 6  # letters of a stem that make a class of words: "regul" is short eno
 
 
 class Noise(NamedTuple):
-    """What a mention may look like; all are log odds or probabilities of equations 1 and 2."""
+    """What a mention may look like: log odds and probabilities of equations 1 and 2."""
 
     stem: float = 0.1  # e1: a word shows up in another form of the same stem
     prefix: float = 0.03  # e2: only the first letters of the stem agree
@@ -52,6 +52,7 @@ class Noise(NamedTuple):
     pair: float = 2.0  # gamma
     whole: float = 1.0  # phi
     synonym: float = -2.5  # nu
+    usage: float = 1.0  # sentences that these odds of a concept's strings count for, beside labelled ones (`beside`, eq. 3)
 
 
 class Strings(NamedTuple):
@@ -204,6 +205,13 @@ def postings(strings: Strings, rate: np.ndarray, noise: Noise) -> Postings:
     )
 
 
+def bonuses(strings: Strings, post: Postings, noise: Noise) -> np.ndarray:
+    """(K,) log odds of using each string at all: nu of eq. 1, or what labels made of it."""
+    K = len(strings.owner)
+    miss = noise.missing - noise.missing_rare * post.log_rate[strings.words[:, 1]]
+    return post.start + np.bincount(np.repeat(np.arange(K), np.diff(strings.word_ptr)), weights=miss, minlength=K)
+
+
 def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: int = 10) -> list[tuple[int, str, float]]:
     """Words that stand for a concept in labelled sentences, as (concept, word, log t), by IBM model 1.
 
@@ -241,22 +249,24 @@ def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: i
     return [(int(concept[cell[i]]), shown[int(word[cell[i]])].most_common(1)[0][0], float(np.log(t[i]))) for i in good]
 
 
-def explain(strings: Strings, post: Postings, noise: Noise, keys: set[int], g: int) -> list[tuple[str, float]]:
-    """The parts of l_g (eq. 1) for a sentence with the given keys, for the string that carries it."""
+def explain(
+    strings: Strings, post: Postings, noise: Noise, keys: set[int], g: int
+) -> tuple[list[tuple[str, float]], set[str] | None]:
+    """The parts of l_g (eq. 1) for a sentence with the given keys, for the string that carries it, and the stems of that string."""
 
     def gain(key: int, m: int) -> float:
         a, b = post.ptr[key], post.ptr[key + 1]
         at = a + np.searchsorted(post.string[a:b], m)
         return float(post.gain[at]) if at < b and post.string[at] == m else 0.0
 
-    best: tuple[float, list[tuple[str, float]]] = (-np.inf, [("no word of this concept", -np.inf)])
+    best: tuple[float, list[tuple[str, float]], set[str] | None] = (-np.inf, [("no word of this concept", -np.inf)], None)
     for m in np.flatnonzero(strings.owner == g).tolist():
         words = strings.words[strings.word_ptr[m] : strings.word_ptr[m + 1]]
         shared = {int(c) for c in words[:, 0]}
         if not shared & keys:
             continue
-        bonus = noise.synonym if np.isnan(strings.bonus[m]) else float(strings.bonus[m])
         miss = noise.missing - noise.missing_rare * post.log_rate[words[:, 1]]
+        bonus = float(post.start[m] + miss.sum())
         parts = [(f"string: {' '.join(strings.keys[w[2]][1:] for w in words)}", bonus)]
         met: set[int] = set()
         for word, lack in zip(words, miss, strict=True):
@@ -269,8 +279,8 @@ def explain(strings: Strings, post: Postings, noise: Noise, keys: set[int], g: i
         parts += [("all words found", noise.whole)] if shared <= keys else []
         total = sum(v for _, v in parts)
         if total > best[0]:
-            best = (total, parts)
-    return best[1]
+            best = (total, parts, {strings.keys[w][1:] for w in words[:, 1]})
+    return best[1:]
 
 
 def full_odds(strings: Strings, post: Postings, noise: Noise, m: int) -> float:
@@ -290,7 +300,7 @@ def sampler(strings: Strings, post: Postings, noise: Noise, rng: Any) -> Any:
     surface = np.array([i for i, key in enumerate(strings.keys) if key[0] == "w"])
     rate = np.exp(post.log_rate[surface])
     words = np.array([strings.keys[i][1:] for i in surface], dtype=object)
-    weight = np.exp(np.where(np.isnan(strings.bonus), noise.synonym, strings.bonus))
+    weight = np.exp(bonuses(strings, post, noise))
 
     def draw(g: int, length: int) -> list[str]:
         mine = np.flatnonzero(strings.owner == g)

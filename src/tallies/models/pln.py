@@ -76,6 +76,7 @@ class PLN(Answers, Doors, Estimator):
     n_trigger: int = 5  # ... counted once the best epoch is this many epochs old
     max_epochs: int = 500  # importance: most epochs
     good_init: bool = True  # importance: start from the variational fit
+    next_steps = ("model.coefficient_table()", "model.correlation_", 'model.report("page.html", counts)')
     monotone: ClassVar[bool] = True
 
     def fit(

@@ -116,6 +116,19 @@ class Answers(Formulas):
             f"{self.icl_:,.1f}",
         ]
 
+    def _learned(self: Any) -> list[tuple[str, str]]:
+        names, R = [str(c) for c in self._columns()], np.nan_to_num(self.correlation_)
+        a, b = np.triu_indices(len(names), 1)
+        pairs = np.argsort(-np.abs(R[a, b]), kind="stable")[:3]
+        found = [(f"{names[a[i]]} & {names[b[i]]}", f"latent correlation {R[a[i], b[i]]:+.2f}") for i in pairs if R[a[i], b[i]]]
+        for d in [d for d in range(len(self.coefficients_)) if np.ptp(self.design_[:, d]) > 0][:3]:
+            j = int(np.argmax(np.abs(self.coefficients_[d])))
+            found.append((f"largest effect of {self.covariate_names_[d]}", f"{self.coefficients_[d, j]:+.2f} on {names[j]}"))
+        return found
+
+    def _measure(self: Any) -> str:
+        return "bound on the log likelihood" if self.elbo_ is not None else "log likelihood"
+
     # coefficients
 
     def coefficient_table(self: Any, counts: Any = None, confidence: float = 0.95) -> pd.DataFrame:

@@ -212,9 +212,14 @@ class Topics:
         lines.append(f"mean of {first.kept} kept sweeps; alpha sums to {first.alpha.sum():.3g}, beta {first.beta:g}")
         if len(self.chains_) > 1:
             lines.append("chains: R-hat {r_hat:.3f}, effective size {effective_size:.0f}".format(**self.diagnostics()))
-        order = np.argsort(-self.params_.n_k)[:10]
-        tops = self.top_words(8)
-        return [*lines, *(f"topic {k}: {self.params_.n_k[k] / tokens:.1%}  {' '.join(tops[k])}" for k in order)]
+        return lines
+
+    def _learned(self) -> list[tuple[str, str]]:
+        share, tops = self.params_.n_k / max(self.params_.n_k.sum(), 1), self.top_words(8)
+        return [(f"topic {k} ({share[k]:.1%})", " ".join(tops[k])) for k in np.argsort(-share, kind="stable")[:10]]
+
+    def _measure(self) -> str:
+        return "log p(words, topics)"
 
     def _word_prior(self, V: int) -> sp.csr_array:
         """Seed words as whole pseudo-counts (V, K): tokens that stay in their topic, so that the sampler needs no other rule."""

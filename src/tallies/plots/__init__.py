@@ -16,3 +16,15 @@ def axes(ax: Any, width: float = 6.0, height: float = 5.0) -> Any:
     except ImportError as error:
         raise MissingExtra("matplotlib", "plots", "A plot") from error
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def bars(ax: Any, names: Any, values: Any, label: str, title: str, errors: Any = None) -> Any:
+    """Horizontal bars from the top down, as a ranking is read; where some are negative, red speaks for and blue against."""
+    place, signed = range(len(names)), any(v < 0 for v in values)
+    colours = ["#d55e00" if v > 0 else "#0072b2" for v in values] if signed else "#0072b2"
+    ax.barh(place, values, color=colours, xerr=errors, ecolor="0.4")
+    ax.set_yticks(place, [str(name) for name in names], fontsize=8)
+    ax.invert_yaxis()
+    ax.axvline(0, color="0.3", linewidth=1)
+    ax.set(xlabel=label, title=title)
+    return ax

@@ -14,6 +14,14 @@ def plot_weights(model: Any, degree: int = 1, ax: Any = None) -> Any:
     """Heat map of W_k in zero-sum gauge: one row an output state, one column a combination of k states.
 
     Lines part the blocks of different variables, as in the formula of h: block (i, A) is what the variables A say of output i.
+
+    >>> import numpy as np
+    >>> from tallies import FEM
+    >>> X = np.random.default_rng(0).integers(0, 2, (100, 3))
+    >>> model = FEM(degree=2, ridge=0.1).fit(X, X[:, 0] ^ X[:, 1])
+    >>> ax = plot_weights(model, degree=2)
+    >>> ax.images[0].get_array().shape, ax.get_title()
+    ((2, 12), 'weights of degree 2, zero-sum gauge')
     """
     _, terms, V = model._zero_sum()
     which = np.flatnonzero(terms.degree() == degree)
@@ -36,7 +44,17 @@ def plot_weights(model: Any, degree: int = 1, ax: Any = None) -> Any:
 
 
 def plot_couplings(model: Any, ax: Any = None) -> Any:
-    """Heat map of all pairwise couplings of a network, blocks by variable."""
+    """Heat map of all pairwise couplings of a network, blocks by variable.
+
+    >>> import numpy as np
+    >>> from tallies import FEMNetwork
+    >>> X = np.random.default_rng(0).integers(0, 2, (100, 3))
+    >>> X[:, 2] = X[:, 0]
+    >>> model = FEMNetwork(ridge=0.1).fit(X)
+    >>> ax = plot_couplings(model)
+    >>> ax.images[0].get_array().shape
+    (6, 6)
+    """
     J, starts = model.couplings_, model._starts()
     ax = axes(ax, 6.0, 5.0)
     limit = float(np.abs(J).max()) or 1.0
@@ -50,7 +68,17 @@ def plot_couplings(model: Any, ax: Any = None) -> Any:
 
 
 def plot_network(model: Any, top: int = 30, kind: str = "frobenius", ax: Any = None) -> Any:
-    """The strongest couplings as lines between variables on a circle; wider is stronger."""
+    """The strongest couplings as lines between variables on a circle; wider is stronger.
+
+    >>> import numpy as np
+    >>> from tallies import FEMNetwork
+    >>> X = np.random.default_rng(0).integers(0, 2, (100, 3))
+    >>> X[:, 2] = X[:, 0]
+    >>> model = FEMNetwork(ridge=0.1).fit(X)
+    >>> ax = plot_network(model, top=1)
+    >>> [text.get_text() for text in ax.texts if text.get_text()] == list(model.categories_.names)
+    True
+    """
     table, names = model.top_couplings(top, kind), model.categories_.names
     ax = axes(ax, 5.5, 5.5)
     angle = 2 * np.pi * np.arange(len(names)) / len(names)
@@ -92,7 +120,16 @@ def plot_network(model: Any, top: int = 30, kind: str = "frobenius", ax: Any = N
 
 
 def plot_history(model: Any, ax: Any = None) -> Any:
-    """Penalised log likelihood after each sweep."""
+    """Penalised log likelihood after each sweep.
+
+    >>> import numpy as np
+    >>> from tallies import FEM
+    >>> X = np.random.default_rng(0).integers(0, 2, (100, 3))
+    >>> model = FEM(degree=2, ridge=0.1).fit(X, X[:, 0] ^ X[:, 1])
+    >>> ax = plot_history(model)
+    >>> len(ax.lines[0].get_xdata()) == model.n_iter_
+    True
+    """
     ax = axes(ax)
     ax.plot(np.arange(1, len(model.history_) + 1), model.history_, marker=".", color="0.2")
     ax.set(xlabel="sweep", ylabel="penalised log likelihood")
@@ -100,7 +137,12 @@ def plot_history(model: Any, ax: Any = None) -> Any:
 
 
 def plot_recovery(truth: Array, inferred: Array, ax: Any = None) -> Any:
-    """Inferred couplings against true ones, both in zero-sum gauge, with their correlation and root mean square error."""
+    """Inferred couplings against true ones, both in zero-sum gauge, with their correlation and root mean square error.
+
+    >>> ax = plot_recovery([[0.0, 1.0], [1.0, 0.0]], [[0.0, 0.9], [0.9, 0.0]])
+    >>> ax.get_title()
+    'correlation 1.000, RMSE 0.071'
+    """
     truth, inferred = np.ravel(truth), np.ravel(inferred)
     if truth.shape != inferred.shape:
         raise ValueError(f"truth and inferred must have the same number of couplings, got {len(truth)} and {len(inferred)}")

@@ -28,7 +28,16 @@ def positions(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def plot_latent(model: Any, colours: Any = None, ax: Any = None) -> Any:
-    """Samples on the first two latent axes; `colours` is one value or category a sample."""
+    """Samples on the first two latent axes; `colours` is one value or category a sample.
+
+    >>> from tallies import PLN
+    >>> from tallies.datasets import species
+    >>> data = species(60, 5)
+    >>> model = PLN().fit(data.X, data.truth["covariates"])
+    >>> ax = plot_latent(model, colours=data.truth["covariates"]["altitude"])
+    >>> ax.get_title()
+    'latent positions'
+    """
     ax = axes(ax)
     scores, _, share = positions(model)
     if colours is None or np.issubdtype(np.asarray(colours).dtype, np.number):
@@ -45,7 +54,16 @@ def plot_latent(model: Any, colours: Any = None, ax: Any = None) -> Any:
 
 
 def plot_correlation_circle(model: Any, columns: Any = None, ax: Any = None) -> Any:
-    """Correlations of the columns' latent values with the first two axes; `columns` limits them (default: the 12 longest)."""
+    """Correlations of the columns' latent values with the first two axes; `columns` limits them (default: the 12 longest).
+
+    >>> from tallies import PLN
+    >>> from tallies.datasets import species
+    >>> data = species(60, 5)
+    >>> model = PLN().fit(data.X, data.truth["covariates"])
+    >>> ax = plot_correlation_circle(model, columns=data.X.columns[:2])
+    >>> [text.get_text() for text in ax.texts if text.get_text()] == list(data.X.columns[:2])
+    True
+    """
     ax = axes(ax)
     _, loadings, share = positions(model)
     size = np.sqrt(model.covariance_.diagonal()) if model.rank is not None else np.sqrt((_all_loadings(model) ** 2).sum(axis=1))
@@ -59,7 +77,16 @@ def plot_correlation_circle(model: Any, columns: Any = None, ax: Any = None) -> 
 
 
 def plot_biplot(model: Any, columns: Any = None, colours: Any = None, ax: Any = None) -> Any:
-    """Samples and columns in one plane; arrows are scaled to the spread of the samples."""
+    """Samples and columns in one plane; arrows are scaled to the spread of the samples.
+
+    >>> from tallies import PLN
+    >>> from tallies.datasets import species
+    >>> data = species(60, 5)
+    >>> model = PLN().fit(data.X, data.truth["covariates"])
+    >>> ax = plot_biplot(model, colours=data.y)
+    >>> ax.get_title()
+    'biplot'
+    """
     ax = plot_latent(model, colours, ax)
     scores, loadings, _ = positions(model)
     chosen = _chosen(model, columns, loadings)
@@ -70,7 +97,16 @@ def plot_biplot(model: Any, columns: Any = None, colours: Any = None, ax: Any = 
 
 
 def plot_expected(model: Any, counts: Any = None, ax: Any = None) -> Any:
-    """Expected against observed counts of the fit, both as log(1 + count)."""
+    """Expected against observed counts of the fit, both as log(1 + count).
+
+    >>> from tallies import PLN
+    >>> from tallies.datasets import species
+    >>> data = species(60, 5)
+    >>> model = PLN().fit(data.X, data.truth["covariates"])
+    >>> ax = plot_expected(model)
+    >>> ax.get_xlabel()
+    'observed, log(1 + count)'
+    """
     ax = axes(ax)
     if counts is None and not hasattr(model, "_data"):
         raise DataError("a loaded model no longer has its counts; pass counts=")
@@ -85,7 +121,16 @@ def plot_expected(model: Any, counts: Any = None, ax: Any = None) -> Any:
 
 
 def plot_history(model: Any, ax: Any = None) -> Any:
-    """The objective after every step."""
+    """The objective after every step.
+
+    >>> from tallies import PLN
+    >>> from tallies.datasets import species
+    >>> data = species(60, 5)
+    >>> model = PLN().fit(data.X, data.truth["covariates"])
+    >>> ax = plot_history(model)
+    >>> ax.get_ylabel()
+    'bound'
+    """
     ax = axes(ax)
     ax.plot(np.arange(1, len(model.history_) + 1), model.history_)
     ax.set(xlabel="step", ylabel="bound" if model.elbo_ is not None else "log likelihood", title="convergence")
@@ -93,7 +138,16 @@ def plot_history(model: Any, ax: Any = None) -> Any:
 
 
 def plot_coefficients(model: Any, covariate: Any = None, confidence: float = 0.95, ax: Any = None) -> Any:
-    """A forest of the coefficients of one covariate (default: the last) with their confidence intervals."""
+    """A forest of the coefficients of one covariate (default: the last) with their confidence intervals.
+
+    >>> from tallies import PLN
+    >>> from tallies.datasets import species
+    >>> data = species(60, 5)
+    >>> model = PLN().fit(data.X, data.truth["covariates"])
+    >>> ax = plot_coefficients(model, "forest")
+    >>> ax.get_xlabel()
+    'coefficient of forest, 95% interval'
+    """
     ax = axes(ax)
     covariate = model.covariate_names_[-1] if covariate is None else covariate
     table = model.coefficient_table(confidence=confidence).loc[covariate].sort_values("estimate")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from tallies.data.text import WORD
 from tallies.errors import DataError
 from tallies.maths import Array
 from tallies.report import charts
-from tallies.report.common import About, converged, fitted, percent, plural, use
+from tallies.report.common import About, cautions, converged, fitted, percent, plural, use
 from tallies.report.page import Node, Page, Run, Tag
 
 LISTED = 300  # concepts and authors that can be chosen: those with most sentences
@@ -73,7 +75,7 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     roots = _tree(model, names, np.asarray(model.roll_up(n_g)), place)
     learned.text(f"The ontology, with the expected sentences of each concept and all below it ({_known(model, n_g)}).")
     learned.tree(roots, "concept")
-    converged(out, model, unit="objective (log likelihood with priors, nats)")
+    converged(out, model)
     facts = [
         ("Sentences", int(model.n_sentences_)),
         ("Documents", len(model.document_ids_)),
@@ -111,8 +113,7 @@ def _lead(model: Any, about: About, names: list[str], n_g: Array, spoken: float)
 
 
 def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
-    if not model.converged_:
-        out.warnings.append(f"The fit stopped after {model.n_iter_:,} sweeps before it had settled: raise max_iter.")
+    out.warnings += cautions(model)
     if getattr(model, "cycle_", 0):
         out.warnings.append(f"Hard assignments came back after {model.cycle_} sweeps: a cycle, not a maximum.")
     if spoken < 0.1:
@@ -245,6 +246,8 @@ def marked(text: str, evidence: list[tuple[str, float]]) -> list[Run]:
 
     >>> [run[:2] for run in marked("Dead cells die.", [("prior", -1.0), ("cell", 3.5), ("death (missing)", -1.0)])]
     [('Dead ', ''), ('cells', 'for3'), (' die.', '')]
+    >>> [run[:2] for run in marked("cell_like", [("cell", 3.5)])]
+    [('cell', 'for3'), ('_like', '')]
     """
     from tallies.models.mention import stem
 
@@ -256,7 +259,7 @@ def marked(text: str, evidence: list[tuple[str, float]]) -> list[Run]:
     long = {word[:PREFIX]: value for word, value in odds.items() if len(word) >= PREFIX}
     runs: list[Run] = []
     end = 0
-    for match in WORD.finditer(text):
+    for match in _words_in(text, known):
         word = match[0].lower()
         forms = [known.get(word), known.get(stem(word)), long.get(word[:PREFIX]) if len(word) >= PREFIX else None]
         gain = next((v for v in forms if v is not None), None)
@@ -266,6 +269,15 @@ def marked(text: str, evidence: list[tuple[str, float]]) -> list[Run]:
         runs += [(text[end : match.start()], "", ""), (match[0], mark, f"log odds {gain:+.2f}")]
         end = match.end()
     return [run for run in [*runs, (text[end:], "", "")] if run[0]]
+
+
+def _words_in(text: str, known: Any) -> Iterator[re.Match[str]]:
+    """The words of a text; a compound ("band-pass", "array_like") in its parts, unless it is evidence as it stands."""
+    for match in WORD.finditer(text):
+        if match[0].lower() in known or match[0].isalnum():
+            yield match
+        else:
+            yield from re.compile(r"[^\W_]+").finditer(text, match.start(), match.end())
 
 
 def _tree(model: Any, names: list[str], total: Array, place: dict[int, int]) -> list[Node]:

@@ -13,12 +13,15 @@ from typing import Any
 Chart = dict[str, Any]
 
 
-def axis(title: str, domain: Sequence[float] | None = None, log: bool = False, zero: bool = False) -> dict[str, Any]:
-    """An axis: its title with unit, its ends (None: from the data), a log scale (said in the title), whether it starts at 0."""
+def axis(
+    title: str, domain: Sequence[float] | None = None, log: bool = False, zero: bool = False, whole: bool = False
+) -> dict[str, Any]:
+    """An axis: its title with unit, its ends (None: from the data), a log scale (said in the title), whether it starts at 0,
+    whether only whole numbers mean something."""
     out: dict[str, Any] = {"title": title + " (log scale)" * log}
     if domain is not None:
         out["domain"] = [float(v) for v in domain]
-    return out | ({"log": True} if log else {}) | ({"zero": True} if zero else {})
+    return out | {name: True for name, wanted in (("log", log), ("zero", zero), ("whole", whole)) if wanted}
 
 
 def lines(

@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 
 from tallies.errors import DataError
+from tallies.models.marginals import Column, columns_of, information
 from tallies.report import charts, plane
-from tallies.report.common import About, converged, fitted, percent, plural, use, wilson
+from tallies.report.common import About, cautions, converged, fitted, plural, use
 from tallies.report.judged import Judged, complete_rows, values_of
-from tallies.report.marginals import Column, columns_of, information, picture
+from tallies.report.marginals import picture
 from tallies.report.page import Page, Section
 
 FEATURES = 200  # columns that can be looked at one by one: the most telling; the page stays small with 50,000 words
 SERIES = 40  # classes drawn in one picture
 PICTURES = 4000  # laws in the page: columns shown times classes shown
+CROWD = 6  # classes beside whose laws the rows themselves can still be told apart
 FEW = 5  # a class learned from fewer rows deserves a warning
 
 SHAPES = {
@@ -49,7 +51,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     ranking = _ranking(columns, bits, listed, prior)
     if known:
         assert judged is not None
-        out.numbers = _numbers(judged, about, prior)
+        out.numbers = judged.numbers(prior)
         out.hero(judged.confusion(), view or judged.calibration())
     elif view:
         out.hero(view | {"wide": True})
@@ -78,7 +80,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         ("Rows in this report", len(judged.log_p) if judged is not None else None),
         (
             "Were these in the fit?",
-            {True: "no, held out", False: "yes", None: "not said"}[about.held_out] if judged is not None else None,
+            about.whose("no, held out", "yes", "not said") if judged is not None else None,
         ),
     ]
     fitted(out, model, about, facts)
@@ -112,20 +114,11 @@ def _lead(model: Any, about: About, columns: list[Column], bits: np.ndarray, jud
         best = columns[int(np.argmax(bits))]
         text += f" The most telling column is {best.name}."
         return f"{text} No rows were given to this report, so it cannot say how good the predictions are."
-    m = len(judged.known)
-    whose = {True: "it had not seen", False: "it was fitted to", None: "given to this report"}[about.held_out]
-    guess = int(np.argmax(model.params_.log_prior))
-    always = float(np.mean(judged.y[judged.known] == guess))
-    return (
-        f"{text} On {plural(m, 'row')} {whose} it is right for {percent(judged.accuracy, m)}; "
-        f"always answering “{judged.classes[guess]}” would be right for {percent(always, m)}."
-    )
+    return f"{text} {judged.lead(about, int(np.argmax(model.params_.log_prior)))}"
 
 
 def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
-    out.warnings += [text[:1].upper() + text[1:] + "." for text in model._caveats()]
-    if not model.converged_:
-        out.warnings.append(f"The fit stopped after {model.n_iter_} sweeps before it had settled: raise max_iter.")
+    out.warnings += cautions(model)
     few = [str(c) for c, n in zip(model.classes_, model.params_.n, strict=True) if n < FEW]
     if few:
         names = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
@@ -133,47 +126,8 @@ def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
             f"{plural(len(few), 'class was', 'classes were')} learned from fewer than {FEW} rows ({names}): "
             "do not trust what it says of them."
         )
-    if judged is None:
-        return
-    lost = len(judged.log_p) - len(judged.known)
-    if lost and len(judged.known):
-        out.warnings.append(
-            f"{plural(lost, 'row has', 'rows have')} no label, or one that the model does not know; they are left out of all rates."
-        )
-    if not len(judged.known):
-        return
-    if about.held_out is False:
-        out.warnings.append("These rates are of rows that the model was fitted to; expect less on new rows.")
-    m, gap = len(judged.known), judged.confidence - judged.accuracy
-    low, high = wilson(judged.right.sum(), m)
-    stated = f"it states {percent(judged.confidence, m)} on average and is right for {percent(judged.accuracy, m)}."
-    if gap > 0.03 and judged.confidence > high:
-        out.warnings.append(f"It is surer than it should be: {stated} Trust its order of classes more than its probabilities.")
-    elif gap < -0.03 and judged.confidence < low:
-        out.warnings.append(f"It is less sure than it could be: {stated}")
-    if m < 30:
-        out.warnings.append(f"Only {plural(m, 'row')} with known class: every rate here is rough.")
-
-
-def _numbers(judged: Judged, about: About, prior: np.ndarray) -> list[tuple[str, str, str]]:
-    m = len(judged.known)
-    low, high = wilson(judged.right.sum(), m)
-    loss = judged.log_losses
-    entropy = float(-np.sum(prior * np.log(np.maximum(prior, 1e-300))))
-    return [
-        (
-            "Right",
-            percent(judged.accuracy, m),
-            f"of {plural(m, 'row')}; {percent(float(low), m)} to {percent(float(high), m)} with 95% confidence",
-        ),
-        ("Stated confidence", percent(judged.confidence, m), "on average; the same as “right” if it means what it says"),
-        ("Log loss", f"{loss.mean():.3f}", f"nats a row, {_error(loss)}; {entropy:.3f} without looking at the columns"),
-        ("Brier score", f"{judged.brier.mean():.3f}", "0 is perfect, 2 the worst"),
-    ]
-
-
-def _error(values: np.ndarray) -> str:
-    return f"± {values.std(ddof=1) / np.sqrt(len(values)):.3f}" if len(values) > 1 else "one row"
+    if judged is not None:
+        out.warnings += judged.warnings(about, "Trust its order of classes more than its probabilities.", "")
 
 
 def _ranking(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> charts.Chart:
@@ -210,7 +164,7 @@ def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, p
 def _picture(column: Column, classes: list[str], shown: np.ndarray, table: Any, judged: Judged | None) -> charts.Chart:
     note = f" The {len(shown)} most frequent of {len(classes)} classes." if len(shown) < len(classes) else ""
     rows = None
-    if table is not None and judged is not None and len(judged.known) and column.family == "gaussian" and len(shown) <= 10:
+    if table is not None and judged is not None and len(judged.known) and column.family == "gaussian" and len(shown) <= CROWD:
         values = values_of(table, column)
         rows = None if values is None else (values, judged.y)
     return picture(column, classes, shown, rows, note)
@@ -254,20 +208,9 @@ def _map(model: Any, judged: Judged | None, table: Any, name: Callable[[int], st
 
 def _quality(out: Page, judged: Judged, model: Any, X: Any, curve: charts.Chart | None) -> Section:
     section = out.section("quality", "How good is it?").charts(curve, judged.sureness())
-    mistakes = judged.mistakes()
-    if mistakes:
-        section.table(["true class", "called", "rows", "share of the true class"], mistakes, "The commonest mistakes")
-        if curve is None:
-            section.beside()
-    else:
-        section.text("It made no mistake on these rows.")
     joint = model._evaluate(X)
-    loss = judged.log_losses
-    scores = [
-        ["log p(class | columns)", -float(loss.mean()), _error(loss), "conditional", "nats/row"],
-        ["log p(columns)", joint.value, "–" if joint.stderr is None else f"± {joint.stderr:.3g}", joint.kind, joint.unit],
-    ]
-    return section.table(["score (larger is better)", "value", "standard error", "kind", "unit"], scores)
+    error = "–" if joint.stderr is None else f"± {joint.stderr:.3g}"
+    return judged.quality(section, [["log p(columns)", joint.value, error, joint.kind, joint.unit]], beside=curve is None)
 
 
 def _strange(out: Page, judged: Judged, model: Any, table: Any, columns: list[Column], name: Callable[[int], str]) -> Section:

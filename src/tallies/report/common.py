@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -23,8 +24,24 @@ class About(NamedTuple):
     command: str = ""
     note: str = ""
 
+    def whose(self, unseen: str, fitted: str, given: str) -> str:
+        """The words for the rows of the report that are true of them."""
+        return {True: unseen, False: fitted, None: given}[self.held_out]
 
-def converged(page: Page, model: Any, **more: str) -> Section:
+    @property
+    def rows(self) -> str:
+        return self.whose("it had not seen", "it was fitted to", "given to this report")
+
+
+def cautions(model: Any) -> list[str]:
+    """What to know of any fit before trusting it, as sentences."""
+    found = [text[:1].upper() + text[1:] + "." * (not text.endswith(".")) for text in model._caveats()]
+    if not model.converged_:
+        found.append(f"The fit stopped after {plural(model.n_iter_, 'sweep')} before it had settled: raise max_iter.")
+    return found
+
+
+def converged(page: Page, model: Any) -> Section:
     """How the fit went: in words, and as a curve where there was more than one sweep."""
     section = page.section("convergence", "Did the fit settle?")
     history = np.asarray(model.history_, dtype=float)
@@ -40,15 +57,16 @@ def converged(page: Page, model: Any, **more: str) -> Section:
         first = model.n_iter_ - len(history) + 1
         sweeps = np.arange(first, first + len(history))
         some = np.unique(np.linspace(0, len(history) - 1, 600).astype(int))  # no screen shows more
+        last = float(f"{abs(history[-1] - history[-2]):.2g}")
         section.charts(
             charts.lines(
                 "Objective after each sweep",
-                charts.axis("sweep"),
-                charts.axis(more.get("unit", "log likelihood (nats)")),
+                charts.axis("sweep", whole=True),
+                charts.axis(f"{model._measure()} (nats)"),
                 [{"name": "", "x": sweeps[some], "y": history[some]}],
                 ["sweep", "objective"],
                 [[int(sweeps[i]), history[i]] for i in some],
-                caption=f"From {show(history[0])} to {show(history[-1])}; the last step was {abs(history[-1] - history[-2]):.2g}.",
+                caption=f"From {show(history[0])} to {show(history[-1])}; the last step was {show(last)}.",
                 wide=True,
             )
         )
@@ -57,12 +75,14 @@ def converged(page: Page, model: Any, **more: str) -> Section:
 
 def fitted(page: Page, model: Any, about: About, facts: Sequence[tuple[str, Any]]) -> Section:
     """What was fitted on what: enough to do it again."""
-    given = {k: v for k, v in model.get_params(deep=False).items() if v is not None}
+    usual = {field.name: field.default for field in dataclasses.fields(model)}
+    given = {k: v for k, v in model.get_params(deep=False).items() if repr(v) != repr(usual[k])}
     rows = [
         ("Model", type(model).__name__),
         ("Data", about.data_name),
         *facts,
-        *((f"  {name}", _short(value)) for name, value in given.items()),
+        *((f"Option {name}", _short(value)) for name, value in given.items()),
+        ("Other options" if given else "Options", "as they are by default"),
         ("Sweeps", int(model.n_iter_)),
         ("Seed", str(model.seed_) if hasattr(model, "random_state") and hasattr(model, "seed_") else None),
         ("Software", f"Tallies {__version__}, Python {platform.python_version()}, NumPy {np.__version__}"),
@@ -83,7 +103,7 @@ def plain_page(model: Any, about: About) -> Page:
     name = type(model).__name__
     page = Page(about.title or name, " ".join(model.summary().splitlines()[1:]))
     page.note = about.note
-    page.warnings += model._caveats()
+    page.warnings += cautions(model)
     converged(page, model)
     fitted(page, model, about, [])
     use(

@@ -223,18 +223,19 @@ def criteria(table: Any) -> charts.Chart:
     table = table.sort_index()
     x = np.asarray(table.index, dtype=float)
     series = [
-        {"name": name.upper(), "x": x, "y": table[name].to_numpy(dtype=float), "marks": True, "label": "end"}
-        for name in ("bic", "icl", "aic")
+        {"name": name.upper(), "key": k, "x": x, "y": table[name].to_numpy(dtype=float), "marks": True}
+        for k, name in enumerate(("bic", "icl", "aic"))
     ]
     best = {s["name"]: f"{x[int(np.argmin(s['y']))]:g}" for s in series}
     return charts.lines(
         "Which rank?",
-        charts.axis("rank"),
+        charts.axis("rank", whole=True),
         charts.axis("criterion (smaller is better)"),
         series,
         ["rank", "log likelihood", "BIC", "ICL", "AIC"],
         [[float(q), *(float(table.loc[q, c]) for c in ("loglik", "bic", "icl", "aic"))] for q in table.index],
         caption="Smallest: " + ", ".join(f"{name} at rank {rank}" for name, rank in best.items()) + ".",
+        show=True,
     )
 
 

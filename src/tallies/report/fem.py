@@ -9,12 +9,13 @@ import numpy as np
 from tallies.data.labels import label_codes
 from tallies.maths import Array
 from tallies.report import charts, weights
-from tallies.report.common import About, converged, fitted, percent, plural, use, wilson
+from tallies.report.common import About, cautions, converged, fitted, plural, use
 from tallies.report.judged import Judged
 from tallies.report.page import Page
 
 CHEAP = 200_000  # weights x rows up to which a bootstrap takes a few seconds
 DRAWS = 30  # of the bootstrap
+MOST = 12  # combinations in a picture
 
 
 def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[Any, Any] | None = None) -> Page:
@@ -64,28 +65,26 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
                 ring = {k: v for k, v in ring.items() if k != "select"}
         out.lead = _lead(model, about, judged, called[0] if called else "")
         out.hero(view)
+        tops = [_combinations(model, d) for d in sorted(model.degree_, reverse=True) if d > 1][:2]
         learned = out.section("learned", "What it learned").charts(
-            ranking, charts.follow("term", grids), ring, *list(views.values())[1:]
+            *tops, ranking, charts.follow("term", grids), ring, *list(views.values())[1:]
         )
+        face = tops[0] if tops else None
         few = f"The {len(listed)} strongest of {len(groups):,} terms can be looked at." if len(listed) < len(groups) else ""
         learned.text(few, soft=True)
-        for degree in [d for d in sorted(model.degree_, reverse=True) if d > 1][:2]:
-            top = model.interactions(12, degree=degree)
-            rows_of = zip(top["term"], top["strength"].tolist(), top["strongest"], top["weight"].tolist(), strict=True)
-            heads = ["term", "strength", "its largest weight is of", "weight"]
-            learned.table(heads, rows_of, f"Strongest terms of {degree} variables")
-        face = ring or face
     else:
         out.lead = _lead(model, about, judged, "")
         degrees = ", ".join(map(str, model.degree_))
         out.section("learned", "What it learned").text(
             f"With terms of degrees {degrees} there are too many weights to show; model.effect(...) gives any of them."
         )
-    _warn(out, model, about, judged)
+    out.warnings += cautions(model)
     out.face = face or (view["none"] if view is not None and "none" in view else view)
     if judged is not None:
-        _quality(out, judged, model)
-    converged(out, model, unit="penalised log likelihood (nats)")
+        out.warnings += judged.warnings(about, "", "A smaller ridge may help.")
+        out.numbers = judged.numbers(np.bincount(judged.y[judged.known], minlength=len(classes)) / max(len(judged.known), 1))
+        judged.quality(out.section("quality", "How good is it?").charts(judged.confusion(), judged.calibration()))
+    converged(out, model)
     facts = [
         ("Rows", int(model.n_rows_)),
         ("Variables", f"{len(names)} with {int(model.categories_.sizes.sum()):,} states"),
@@ -98,6 +97,19 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
     fitted(out, model, about, facts)
     use(out, _CODE, "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN rows.csv")
     return out
+
+
+def _combinations(model: Any, degree: int) -> charts.Chart:
+    """The strongest combinations of so many variables, with the states that they speak loudest of."""
+    top = model.interactions(MOST, degree=degree)
+    rows = [list(row) for row in zip(top["term"], top["strength"], top["strongest"], top["weight"], strict=True)]
+    return charts.bars(
+        f"Strongest combinations of {degree} variables",
+        charts.axis("strength (norm of its weights)"),
+        top["term"].tolist(),
+        [{"name": "", "values": top["strength"].to_numpy()}],
+        caption="What the variables say together, beyond what each and any fewer of them say.",
+    ) | {"columns": ["combination", "strength", "its largest weight is of", "weight"], "rows": rows}
 
 
 def _signed(features: list[str], V: Array, errors: Array | None, mine: Array, classes: list[str], many: bool) -> charts.Chart:
@@ -149,54 +161,7 @@ def _lead(model: Any, about: About, judged: Judged | None, best: str) -> str:
         text += f" The strongest term is {best}."
     if judged is None:
         return f"{text} No rows with classes were given to this report, so it cannot say how good the predictions are."
-    m = len(judged.known)
-    whose = {True: "it had not seen", False: "it was fitted to", None: "given to this report"}[about.held_out]
-    always = float(np.bincount(judged.y[judged.known]).max() / m)
-    return (
-        f"{text} On {plural(m, 'row')} {whose} it is right for {percent(judged.accuracy, m)}; "
-        f"always answering the commonest class would be right for {percent(always, m)}."
-    )
-
-
-def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
-    out.warnings += [text[:1].upper() + text[1:] + "." for text in model._caveats()]
-    if not model.converged_:
-        out.warnings.append(f"The fit stopped after {model.n_iter_:,} sweeps before it had settled: raise max_iter.")
-    if judged is None:
-        return
-    if about.held_out is False:
-        out.warnings.append("These rates are of rows that the model was fitted to; expect less on new rows.")
-    m, gap = len(judged.known), judged.confidence - judged.accuracy
-    low, high = wilson(judged.right.sum(), m)
-    stated = f"it states {percent(judged.confidence, m)} on average and is right for {percent(judged.accuracy, m)}."
-    if gap > 0.03 and judged.confidence > high:
-        out.warnings.append(f"It is surer than it should be: {stated}")
-    elif gap < -0.03 and judged.confidence < low:
-        out.warnings.append(f"It is less sure than it could be: {stated} A smaller ridge may help.")
-    loss = judged.log_losses
-    error = loss.std(ddof=1) / np.sqrt(m) if m > 1 else float("nan")
-    share = np.bincount(judged.y[judged.known], minlength=len(judged.classes)) / m
-    entropy = float(-np.sum(share[share > 0] * np.log(share[share > 0])))
-    span = f"of {plural(m, 'row')}; {percent(float(low), m)} to {percent(float(high), m)} with 95% confidence"
-    out.numbers = [
-        ("Right", percent(judged.accuracy, m), span),
-        ("Stated confidence", percent(judged.confidence, m), "on average; the same as “right” if it means what it says"),
-        ("Log loss", f"{loss.mean():.3f}", f"nats a row, ± {error:.3f}; {entropy:.3f} without looking at the variables"),
-        ("Brier score", f"{judged.brier.mean():.3f}", "0 is perfect, 2 the worst"),
-    ]
-
-
-def _quality(out: Page, judged: Judged, model: Any) -> None:
-    section = out.section("quality", "How good is it?").charts(judged.confusion(), judged.calibration())
-    mistakes = judged.mistakes()
-    if mistakes:
-        section.table(["true class", "called", "rows", "share of the true class"], mistakes, "The commonest mistakes")
-    else:
-        section.text("It made no mistake on these rows.")
-    loss = judged.log_losses
-    error = float(loss.std(ddof=1) / np.sqrt(len(loss))) if len(loss) > 1 else None
-    heads = ["score (larger is better)", "value", "standard error", "kind", "unit"]
-    section.table(heads, [["log p(class | variables)", -float(loss.mean()), error, "conditional", "nats/row"]])
+    return f"{text} {judged.lead(about, int(np.bincount(judged.y[judged.known]).argmax()))}"
 
 
 _CODE = """import tallies

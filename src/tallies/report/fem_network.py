@@ -8,7 +8,7 @@ import numpy as np
 
 from tallies.maths import Array
 from tallies.report import charts, weights
-from tallies.report.common import About, converged, fitted, plural, use
+from tallies.report.common import About, cautions, converged, fitted, plural, use
 from tallies.report.order import alike
 from tallies.report.page import Page
 
@@ -30,9 +30,7 @@ def page(model: Any, about: About, X: Any = None) -> Page:
     out.pick("variable", "Variable", names)
     log_p = None if X is None else np.asarray(model.log_conditional(X))
     out.lead = _lead(model, about, called, log_p)
-    out.warnings += [text[:1].upper() + text[1:] + "." for text in model._caveats()]
-    if not model.converged_:
-        out.warnings.append(f"The fit stopped after {model.n_iter_:,} sweeps before it had settled: raise max_iter.")
+    out.warnings += cautions(model)
     if model.effective_rows_ < len(names):
         out.warnings.append(
             f"{model.effective_rows_:,.0f} effective rows for {plural(len(names), 'variable')}: weak couplings are noise."
@@ -57,7 +55,7 @@ def page(model: Any, about: About, X: Any = None) -> Page:
         out.section("quality", "How good is it?").charts(_told(model, log_p, names)).table(
             ["score (larger is better)", "value", "standard error", "kind", "unit"], [_score(model, X)]
         )
-    converged(out, model, unit="penalised log pseudo-likelihood (nats)")
+    converged(out, model)
     facts = [
         ("Rows", f"{int(model.n_rows_):,}, worth {model.effective_rows_:,.0f}"),
         ("Variables", f"{len(names)} with {int(model.categories_.sizes.sum()):,} states"),
@@ -78,7 +76,7 @@ def _lead(model: Any, about: About, called: list[str], log_p: Array | None) -> s
     if called:
         text += f" The strongest coupling is {called[0]}."
     if log_p is not None:
-        whose = {True: "unseen rows", False: "the fitted rows", None: "the given rows"}[about.held_out]
+        whose = about.whose("unseen rows", "the fitted rows", "the given rows")
         p, alone = np.exp(log_p.mean()), np.exp(-np.mean(_entropies(model)))
         text += f" On {whose} a value has probability {p:.2f} (geometric mean); its frequency alone gives {alone:.2f}."
     return text

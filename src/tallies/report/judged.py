@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,16 @@ import numpy as np
 
 from tallies.data.table import Sparse
 from tallies.maths import Array
+from tallies.models.marginals import Column
 from tallies.report import charts
-from tallies.report.common import percent, plural, wilson
-from tallies.report.marginals import Column, oddness, told
+from tallies.report.common import About, percent, plural, wilson
+from tallies.report.marginals import oddness, told
+from tallies.report.page import Section
 
 MOST_CLASSES = 40  # classes that a confusion matrix shows: beyond, cells are too small to read
 BINS = 10  # of the calibration curve
 ODD = 0.01  # a value with a smaller tail probability than this is called odd
+FEW_ROWS = 30  # rates of fewer rows are rough
 DRAWS = 2000  # rows drawn from the model to compare log p(x) with
 
 
@@ -51,6 +54,66 @@ class Judged:
     def brier(self) -> Array:
         target = np.eye(len(self.classes))[self.y[self.known]]
         return np.square(self.proba[self.known] - target).sum(axis=1)
+
+    # in words
+
+    def lead(self, about: About, guess: int) -> str:
+        """How often it is right, beside one who always answers class `guess`."""
+        m, always = len(self.known), float(np.mean(self.y[self.known] == guess))
+        return (
+            f"On {plural(m, 'row')} {about.rows} it is right for {percent(self.accuracy, m)}; "
+            f"always answering “{self.classes[guess]}” would be right for {percent(always, m)}."
+        )
+
+    def warnings(self, about: About, too_sure: str, too_shy: str) -> list[str]:
+        """What its rates should not be taken for; `too_sure` and `too_shy` say what to do about it."""
+        lost, m, found = len(self.y) - len(self.known), len(self.known), []
+        if lost and m:
+            found.append(
+                f"{plural(lost, 'row has', 'rows have')} no label, or one that the model does not know; "
+                "they are left out of all rates."
+            )
+        if not m:
+            return found
+        if about.held_out is False:
+            found.append("These rates are of rows that the model was fitted to; expect less on new rows.")
+        gap, (low, high) = self.confidence - self.accuracy, wilson(self.right.sum(), m)
+        stated = f"it states {percent(self.confidence, m)} on average and is right for {percent(self.accuracy, m)}."
+        if gap > 0.03 and self.confidence > high:
+            found.append(f"It is surer than it should be: {stated} {too_sure}".rstrip())
+        elif gap < -0.03 and self.confidence < low:
+            found.append(f"It is less sure than it could be: {stated} {too_shy}".rstrip())
+        if m < FEW_ROWS:
+            found.append(f"Only {plural(m, 'row')} with known class: every rate here is rough.")
+        return found
+
+    def numbers(self, prior: Array) -> list[tuple[str, str, str]]:
+        """What the first screen says of its quality; `prior` is what one knows of the classes without looking at a row."""
+        m, loss = len(self.known), self.log_losses
+        low, high = wilson(self.right.sum(), m)
+        entropy = float(-np.sum(prior[prior > 0] * np.log(prior[prior > 0])))
+        span = f"of {plural(m, 'row')}; {percent(float(low), m)} to {percent(float(high), m)} with 95% confidence"
+        return [
+            ("Right", percent(self.accuracy, m), span),
+            ("Stated confidence", percent(self.confidence, m), "on average; the same as “right” if it means what it says"),
+            ("Log loss", f"{loss.mean():.3f}", f"nats a row, {error_of(loss)}; {entropy:.3f} without looking at the columns"),
+            ("Brier score", f"{self.brier.mean():.3f}", "0 is perfect, 2 the worst"),
+        ]
+
+    def quality(self, section: Section, more: Sequence[Sequence[Any]] = (), beside: bool = False) -> Section:
+        """The commonest mistakes, and the scores with their errors; `more` are further scores."""
+        mistakes = self.mistakes()
+        if mistakes:
+            section.table(["true class", "called", "rows", "share of the true class"], mistakes, "The commonest mistakes")
+            if beside:
+                section.beside()
+        else:
+            section.text("It made no mistake on these rows.")
+        loss = self.log_losses
+        scores = [["log p(class | columns)", -float(loss.mean()), error_of(loss), "conditional", "nats/row"], *more]
+        return section.table(["score (larger is better)", "value", "standard error", "kind", "unit"], scores)
+
+    # in pictures
 
     def confusion(self) -> charts.Chart:
         K = len(self.classes)
@@ -142,8 +205,7 @@ class Judged:
         series: list[dict[str, Any]] = []
         say = ""
         low, high = float(values.min()), float(values.max())
-        drawable = "multinomial" not in getattr(getattr(model, "layout_", None), "families", [])
-        own = model.log_prob(_draws(model)) if drawable else None
+        own = own_rows(model)
         if own is not None:
             low, high = min(low, float(own.min())), max(high, float(own.max()))
             below = float(np.mean(values < np.quantile(own, 0.01)))
@@ -159,14 +221,14 @@ class Judged:
                         "name": name,
                         "x": np.append(edges[0], edges),
                         "y": np.concatenate([[0], height, [0]]) / len(these),
-                        "colour": 7 if dash else 0,
+                        "key": 7 if dash else 0,
                     }
                     | {"step": True, "fill": not dash, "dash": dash}
                 )
         rows = [[a, *(s["y"][i] for s in series)] for i, a in enumerate(series[0]["x"][:-1]) if i]
         x, y = charts.axis("log p(x), nats (further left: stranger)"), charts.axis("share of rows", zero=True)
         chart = charts.lines("How probable the rows are", x, y, series, ["log p(x) from", *(s["name"] for s in series)], rows)
-        return chart | {"caption": "The ten strangest are listed below.", "wide": True}, say
+        return chart | {"caption": "The ten strangest are listed below.", "wide": True, "show": True}, say
 
     def strangest(self, columns: list[Column], table: Any, name: Callable[[int], str], most: int = 10) -> list[list[Any]]:
         """The rows with least log p(x): label, log p(x), true class, class called with its probability, and what is odd."""
@@ -186,14 +248,25 @@ class Judged:
         return out
 
 
-def _draws(model: Any) -> Any:
-    """Rows that the model would make, with the column names that it expects."""
-    X = model.sample(DRAWS, random_state=0)[0]
-    if not hasattr(model, "feature_names_in_") or hasattr(X, "columns"):
-        return X
-    from pandas import DataFrame
+def error_of(values: Array) -> str:
+    """The standard error of a mean, in words.
 
-    return DataFrame(X, columns=model.feature_names_in_)
+    >>> error_of(np.array([1.0, 2.0, 3.0])), error_of(np.ones(1))
+    ('± 0.577', 'one row')
+    """
+    return f"± {values.std(ddof=1) / np.sqrt(len(values)):.3f}" if len(values) > 1 else "one row"
+
+
+def own_rows(model: Any) -> Array | None:
+    """log p(x) of rows that the model itself would make; None for counts of words, whose totals it does not know."""
+    if "multinomial" in getattr(getattr(model, "layout_", None), "families", []):
+        return None
+    X = model.sample(DRAWS, random_state=0)[0]
+    if hasattr(model, "feature_names_in_") and not hasattr(X, "columns"):
+        from pandas import DataFrame
+
+        X = DataFrame(X, columns=model.feature_names_in_)
+    return model.log_prob(X)
 
 
 def odd_values(columns: list[Column], table: Any, row: int, k: int, most: int = 3) -> str:

@@ -82,7 +82,7 @@ def page(
 
 
 def _whose(about: About) -> str:
-    return {True: "no, held out", False: "yes", None: "not said"}[about.held_out]
+    return about.whose("no, held out", "yes", "not said")
 
 
 def _same(counts: sp.csr_array, model: Any) -> bool:
@@ -111,7 +111,7 @@ def _lead(model: Any, about: About, score: Any, t: Learned) -> str:
     text = f"{plural(len(t.names), 'topic')} in {plural(model.document_counts_.shape[0], 'document')}."
     if score is not None:
         found, alone, _ = score
-        whose = {True: "unseen", False: "the fitted", None: "the given"}[about.held_out]
+        whose = about.whose("unseen", "the fitted", "the given")
         text += (
             f" On {whose} documents it predicts words as well as choosing among {np.exp(-found.value):,.0f}; "
             f"word frequencies alone need {alone:,.0f}."
@@ -140,6 +140,16 @@ def settled_after(history: Array, n_iter: int) -> int | None:
     return n_iter - len(history) + int(inside[0]) + 1 if len(inside) else None
 
 
+def _rise(model: Any) -> str:
+    """How much it still gained over the last quarter of the sweeps, in the unit of the score: nats a word."""
+    history, words = np.asarray(model.history_), float(model.params_.n_k.sum())
+    if len(history) < 8 or not words:
+        return ""
+    late, before = history[-(len(history) // 8) :], history[-(len(history) // 4) : -(len(history) // 8)]
+    rise = float(late.mean() - before.mean()) / words
+    return f", by {rise:.2g} nats a word over the last quarter of them" if rise > 0 else ""
+
+
 def _warn(out: Page, model: Any, about: About, t: Learned, D: Array, counts: Any) -> None:
     K = len(t.names)
     few = [str(k) for k, share in zip(t.order, t.share, strict=True) if share < FEW / K]
@@ -153,8 +163,8 @@ def _warn(out: Page, model: Any, about: About, t: Learned, D: Array, counts: Any
         out.warnings.append(f"{plural(len(near), 'pair')} of topics use nearly the same words ({pairs}).")
     if not model.converged_:
         out.warnings.append(
-            f"The log likelihood was still rising when the chain was stopped after {plural(model.n_iter_, 'sweep')}: "
-            "raise max_iter and burn_in."
+            f"The log likelihood was still rising when the chain was stopped after {plural(model.n_iter_, 'sweep')}"
+            f"{_rise(model)}: raise max_iter and burn_in."
         )
     if model.params_.kept < 2:
         out.warnings.append("Everything here is of one sweep, not a mean over kept ones: raise max_iter above burn_in.")

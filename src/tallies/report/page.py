@@ -230,8 +230,8 @@ def show(value: Any) -> str:
         return f"{value:,}"
     if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
         return "–"
-    if isinstance(value, float | np.floating):  # from 10,000 on, whole numbers say enough
-        return f"{value:,.0f}" if abs(float(value)) >= 1e4 else f"{value:,.4g}"
+    if isinstance(value, float | np.floating):  # from 10,000 on, whole numbers say enough; at a hyphen a line could end
+        return f"{value:,.0f}" if abs(float(value)) >= 1e4 else f"{value:,.4g}".replace("e-", "e\N{MINUS SIGN}")
     return str(value)
 
 

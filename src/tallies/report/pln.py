@@ -9,7 +9,7 @@ import numpy as np
 
 from tallies.maths import Array
 from tallies.report import charts, counts
-from tallies.report.common import About, converged, fitted, plural, use
+from tallies.report.common import About, cautions, converged, fitted, plural, use
 from tallies.report.page import Page
 
 LISTED = 300  # species that can be chosen one by one: the most variable
@@ -80,7 +80,7 @@ def page(
         rows,
         "Of the criteria, smaller is better; they compare fits to the same counts",
     )
-    converged(out, model, unit="bound on the log likelihood (nats)" if model.elbo_ is not None else "log likelihood (nats)")
+    converged(out, model)
     facts = [
         ("Samples", len(model.design_)),
         ("Species", len(species)),
@@ -115,31 +115,29 @@ def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array 
 
 
 def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) -> str:
-    shape = (
-        f"rank {model.rank}"
+    together = (
+        f"go together along {plural(model.rank, 'hidden gradient')}"
         if model.rank is not None
-        else "any rank"
+        else "may go together in any way"
         if isinstance(model.covariance, str) and model.covariance == "full"
-        else "a simple or given form"
+        else "go together in a simple or given way"
     )
     text = f"A Poisson log-normal model of {plural(len(species), 'species', 'species')} in {plural(len(model.design_), 'sample')}, "
-    text += f"with a latent covariance of {shape}."
+    text += f"which {together}."
     strong = np.abs(np.triu(R, 1))
     if len(species) > 1 and strong.max() > 0.05:
         a, b = np.unravel_index(int(strong.argmax()), R.shape)
         how = "rise and fall together" if R[a, b] > 0 else "replace each other"
-        text += f" {species[a]} and {species[b]} {how} most (correlation {R[a, b]:.2f})."
+        text += f" {species[a][:1].upper()}{species[a][1:]} and {species[b]} {how} most (correlation {R[a, b]:.2f})."
     if len(model.covariate_names_) > 1:
         text += f" The covariates explain {model.r2_:.0%} of what varies between samples on the log scale."
     if score is not None:
-        whose = {True: "it had not seen", False: "it was fitted to", None: "given to this report"}[about.held_out]
-        text += f" A sample {whose} has a log likelihood of {score.value:,.1f} nats ({score.kind})."
+        text += f" A sample {about.rows} has a log likelihood of {score.value:,.1f} nats ({score.kind})."
     return text
 
 
 def _warn(out: Page, model: Any, Y: Array | None, species: list[str]) -> None:
-    if not model.converged_:
-        out.warnings.append(f"The fit stopped after {model.n_iter_:,} sweeps before it had settled: raise max_iter.")
+    out.warnings += cautions(model)
     flat = np.flatnonzero(np.asarray(model.covariance_).diagonal() < 1e-4)
     if len(flat):
         names = ", ".join(species[j] for j in flat[:5]) + (" ..." if len(flat) > 5 else "")
@@ -175,7 +173,7 @@ def _numbers(model: Any, score: Any) -> list[tuple[str, str, str]]:
         error = "" if score.stderr is None else f" ± {score.stderr:.2g}"
         out.append(("Given counts", f"{score.value:,.1f}{error}", f"log likelihood, {score.unit}, {score.kind}"))
     else:
-        out.append(("ICL", f"{model.icl_:,.0f}", "BIC with a price on blurred latents; smaller is better"))
+        out.append(("ICL", f"{model.icl_:,.0f}", "BIC, and a price for hidden values that are uncertain; smaller is better"))
     return out
 
 

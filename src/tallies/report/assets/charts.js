@@ -20,8 +20,8 @@ const Charts = (() => {
     return Number(v.toPrecision(digits)).toLocaleString("en-GB", { maximumFractionDigits: 8 }).replace("-", "−");
   }
 
-  function ticks(low, high, count) {
-    const raw = (high - low) / Math.max(count, 1) || 1;
+  function ticks(low, high, count, whole) {
+    const raw = Math.max((high - low) / Math.max(count, 1) || 1, whole ? 1 : 0);
     const power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
     const out = [];
@@ -41,7 +41,15 @@ const Charts = (() => {
     return stops[i].map((c, j) => Math.round(c + (at - i) * (stops[i + 1][j] - c)));
   };
   const dark = ([r, g, b]) => 0.299 * r + 0.587 * g + 0.114 * b < 140;
-  const clip = (text, room) => (text.length * 6.6 <= room ? text : text.slice(0, Math.max(Math.floor(room / 6.6) - 1, 1)) + "…");
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `12px ${getComputedStyle(document.body).fontFamily}`; // letters differ from one system to the next: words are measured
+  const long = (text) => pen.measureText(text).width;
+  function clip(text, room) { // the most letters that fit
+    if (long(text) <= room) return text;
+    let [fits, not] = [1, text.length];
+    while (not - fits > 1) { const half = (fits + not) >> 1; if (long(text.slice(0, half) + "…") <= room) fits = half; else not = half; }
+    return text.slice(0, fits) + "…";
+  }
   const colour = (i) => "s" + (i % 8);
 
   // the shape of series i: eight colours, four shapes, so that 32 series differ, and colour never stands alone
@@ -94,7 +102,7 @@ const Charts = (() => {
       back.append(svg("text", { x: box.left - 6, y: y + 4, "text-anchor": "end", class: "tick" }, show("y", t)));
     }
     const most = Math.max(2, Math.floor((box.right - box.left) / 75));
-    for (const t of ticks(x0, x1, most)) {
+    for (const t of ticks(x0, x1, most, spec.x.whole)) {
       if (log.x && !Number.isInteger(t)) continue;
       const x = box.left + ((t - x0) / (x1 - x0)) * (box.right - box.left);
       back.append(svg("path", { d: `M${x},${box.bottom}v5`, class: "base" }));
@@ -132,7 +140,7 @@ const Charts = (() => {
       if (s.marks) s.x.forEach((v, j) => s.y[j] !== null && g.append(shape(c, f.X(v), f.Y(s.y[j]), 3.5)));
       f.root.append(g);
       const top = s.y.reduce((best, v, j) => (v !== null && (best < 0 || v > s.y[best]) ? j : best), -1);
-      if (top >= 0 && s.name) labels.push({ text: s.name, x: f.X(s.x[top]), y: f.Y(s.y[top]) - 6, dim, end: s.label === "end", c, i });
+      if (top >= 0 && s.name) labels.push({ text: s.name, x: f.X(s.x[top]), y: f.Y(s.y[top]) - 6, dim });
       s.x.forEach((v, j) => {
         if (s.y[j] === null) return;
         const range = s.low ? ` (${number(s.low[j])} to ${number(s.high[j])})` : "";
@@ -140,10 +148,10 @@ const Charts = (() => {
         stops.push({ x: f.X(v), y: f.Y(s.y[j]), tip, key: s.key });
       });
     });
-    if (labels.length <= 8) {
+    if (labels.length <= 8 && !spec.show) { // a legend says the names where lines lie too close for words
       const taken = [];
       for (const l of labels.sort((a, b) => a.y - b.y)) {
-        const half = l.text.length * 3.6, x = Math.min(Math.max(l.x, f.box.left + half), f.box.right - half);
+        const half = long(l.text) * 0.55, x = Math.min(Math.max(l.x, f.box.left + half), f.box.right - half);
         let yy = Math.max(l.y, 24);
         while (taken.some((t) => Math.abs(t.x - x) < t.half + half && Math.abs(t.y - yy) < 14)) yy += 14;
         if (half * 2 > width * 0.6) continue;
@@ -160,9 +168,11 @@ const Charts = (() => {
     const values = [...spec.series.flatMap((s) => [...s.values, ...(s.low || []), ...(s.high || [])]), ...(spec.behind ? spec.behind.values : [])];
     let [low, high] = spec.x.domain || extent([0, ...values]);
     if (low > 0) low = 0;
-    const longest = Math.max(...spec.labels.map((l) => l.length), 1);
-    const left = Math.min(longest * 6.8 + 10, width * 0.42), right = width - 58, top = 6;
-    const height = top + n * (thick * G + gap) + 44;
+    const longest = Math.max(...spec.labels.map(long), 7);
+    const above = longest + 12 > width * 0.42, room = above ? 18 : 0; // names too long for the side stand above their bars
+    const left = above ? 4 : longest + 12, right = width - 58, top = 6;
+    const height = top + n * (thick * G + gap + room) + 44;
+    const signed = low < 0; // red for, blue against, as in the tables of weights and correlations
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
     const X = (v) => left + ((v - low) / (high - low || 1)) * (right - left);
     const stops = [];
@@ -171,15 +181,16 @@ const Charts = (() => {
       root.append(svg("text", { x: X(t), y: height - 26, "text-anchor": "middle", class: "tick" }, number(t)));
     }
     spec.labels.forEach((label, i) => {
-      const y = top + i * (thick * G + gap) + gap / 2;
+      const y = top + i * (thick * G + gap + room) + gap / 2 + room;
       const chosen = spec.keys && picked !== null && spec.keys[i] === picked;
-      root.append(svg("text", { x: left - 8, y: y + (thick * G) / 2 + 4, "text-anchor": "end", "font-weight": chosen ? 700 : null }, clip(label, left - 10)));
+      const place = above ? { x: 8, y: y - 6, class: "over" } : { x: left - 8, y: y + (thick * G) / 2 + 4, "text-anchor": "end" };
+      root.append(svg("text", { ...place, "font-weight": chosen ? 700 : null }, clip(label, above ? width - 8 : left - 10)));
       if (spec.behind) root.append(svg("rect", { x: X(0), y, width: Math.max(X(spec.behind.values[i]) - X(0), 1), height: thick * G, class: "behind", rx: 2 }));
       const more = spec.behind ? `\n${spec.behind.name}: ${number(spec.behind.values[i])}` : "";
       spec.series.forEach((s, g) => {
         const v = s.values[i];
         if (v === null) return;
-        const key = spec.keys ? spec.keys[i] : s.key, c = s.key === undefined ? (s.colour || (v < 0 ? 1 : 0)) : s.key;
+        const key = spec.keys ? spec.keys[i] : s.key, c = s.key === undefined ? (s.colour || (signed && v > 0 ? 1 : 0)) : s.key;
         const dim = !spec.keys && s.key !== undefined && picked !== null && s.key !== picked ? " dim" : "";
         const [a, b] = [X(Math.min(0, v)), X(Math.max(0, v))], yy = y + g * thick;
         root.append(svg("rect", { x: a, y: yy, width: Math.max(b - a, 1), height: thick - (G > 1 ? 1 : 0), class: colour(c) + dim, "stroke-width": 0, rx: 2 }));
@@ -188,10 +199,10 @@ const Charts = (() => {
         const end = Math.max(b, s.high ? X(s.high[i]) : b, spec.behind ? X(spec.behind.values[i]) : b);
         const range = s.low ? ` (${number(s.low[i], 3)} to ${number(s.high[i], 3)})` : "";
         if (thick >= 10) root.append(svg("text", { x: (v < 0 && !s.low ? X(0) : end) + 5, y: yy + thick / 2 + 4, class: "tick" + dim }, number(v, 3)));
-        stops.push({ x: b, y: yy + thick / 2, box: [0, yy, width, yy + thick], key, tip: `${label}${s.name ? "\n" + s.name : ""}\n${spec.x.title}: ${number(v)}${range}${more}` });
+        stops.push({ x: b, y: yy + thick / 2, box: [0, yy - room, width, yy + thick], key, tip: `${label}${s.name ? "\n" + s.name : ""}\n${spec.x.title}: ${number(v)}${range}${more}` });
       });
     });
-    root.append(svg("path", { d: `M${X(0)},${top}V${height - 40}`, class: "base" }));
+    root.append(svg("path", { d: `M${X(0)},${top}V${height - 40}`, class: "base" }), ...root.querySelectorAll(".over")); // names over lines
     root.append(svg("text", { x: (left + right) / 2, y: height - 6, "text-anchor": "middle", class: "axis" }, clip(spec.x.title, width)));
     return { root, stops };
   }
@@ -207,15 +218,18 @@ const Charts = (() => {
 
   function heat(spec, width, picked) {
     const R = spec.down.length, C = spec.across.length;
-    const side = (labels) => Math.max(...labels.map((l) => l.length), 1) * 6.8 + 10;
-    const left = Math.min(side(spec.down), width * 0.3, 180) + 18;
-    const cell = Math.max(Math.min((width - left - 4) / C, 130, Math.max(560 / R, 12)), 2), tall = Math.min(cell, R < 6 ? 64 : 46);
-    const turn = Math.max(...spec.across.map((l) => l.length)) * 6.8 > cell - 4;
+    const side = (labels) => Math.max(...labels.map(long), 7) + 10;
+    const left = Math.min(side(spec.down), width * 0.3, 180) + 18, least = Math.max(R, C) <= 60 ? 13 : 2; // up to 60 names can be read
+    const cell = Math.max(Math.min((width - left - 4) / C, 130, Math.max(560 / R, 12)), least), tall = Math.min(cell, R < 6 ? 64 : 46);
+    width = Math.max(width, left + C * cell + 4); // wider than the page: the figure scrolls
+    const turn = Math.max(...spec.across.map(long)) > cell - 4;
     const top = 24 + (cell < 11 ? 0 : turn ? Math.min(side(spec.across), 110) : 18), height = top + R * tall + 8;
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
     const stops = [], named = tall >= 11, [low, high] = spec.domain || extent(spec.values.flat());
     const key = (i) => (spec.keys ? spec.keys[i] : i), line = picked === null ? -1 : spec.down.findIndex((_, i) => key(i) === picked);
-    const flip = spec.flip && !matchMedia("(prefers-color-scheme: dark)").matches; // strong cells stand out from the paper
+    const flip = spec.flip && (document.documentElement.dataset.paper || !matchMedia("(prefers-color-scheme: dark)").matches); // strong cells stand out from the paper
+    const widest = spec.texts ? Math.max(...spec.texts.flat().map(long)) : 0, small = widest > cell - 4; // smaller on a phone
+    const fits = tall >= 15 && spec.texts && widest * (small ? 10 / 12 : 1) <= cell - 1; // all numbers, or none
     root.append(svg("text", { x: left, y: 12, class: "axis" }, clip(spec.x.title + " →", width - left)));
     root.append(svg("text", { x: 11, y: top + (R * tall) / 2, transform: `rotate(-90 11 ${top + (R * tall) / 2})`, "text-anchor": "middle", class: "axis" }, clip(spec.y.title, Math.max(R * tall, 90))));
     if (named) spec.down.forEach((l, i) => root.append(svg("text", { x: left - 6, y: top + i * tall + tall / 2 + 4, "text-anchor": "end", "font-weight": line === i ? 700 : null }, clip(l, left - 24))));
@@ -227,7 +241,8 @@ const Charts = (() => {
     });
     const shade = (v) => {
       const t = v === null ? 0 : (v - low) / (high - low || 1);
-      return spec.scale === "sign" ? mix(SIGN, t) : mix(AMOUNT, flip ? 1 - t : t);
+      if (spec.scale === "sign") return mix(SIGN, t);
+      return flip ? mix([[255, 255, 255], mix(AMOUNT, 1 - t)], 0.2 + 3 * t) : mix(AMOUNT, t); // on white, next to nothing is pale
     };
     const told = (i, j) => (spec.tips ? spec.tips[i][j] : `${spec.down[i]}\n${spec.across[j]}\n${spec.unit || "value"}: ${number(spec.values[i][j], 3)}`);
     if (R * C > 2500) { // one picture: a browser is slow with many thousand shapes
@@ -239,8 +254,8 @@ const Charts = (() => {
     } else spec.values.forEach((row, i) => row.forEach((v, j) => {
       const rgb = shade(v), [x, y] = [left + j * cell, top + i * tall];
       root.append(svg("rect", { x, y, width: Math.max(cell - 1, 1), height: Math.max(tall - 1, 1), ...(spec.empty && v === 0 ? { class: "none" } : { fill: `rgb(${rgb})` }) }));
-      const text = spec.texts ? spec.texts[i][j] : "";
-      if (text && text.length * 7 < cell && tall >= 15) root.append(svg("text", { x: x + cell / 2, y: y + tall / 2 + 4, "text-anchor": "middle", class: dark(rgb) ? "on-dark" : "on-light" }, text));
+      const text = fits ? spec.texts[i][j] : "";
+      if (text) root.append(svg("text", { x: x + cell / 2, y: y + tall / 2 + 4, "text-anchor": "middle", class: (dark(rgb) ? "on-dark" : "on-light") + (small ? " small" : "") }, text));
       stops.push({ x: x + cell / 2, y: y + tall / 2, box: [x, y, x + cell, y + tall], key: spec.select ? key(i) : undefined, tip: told(i, j) });
     }));
     if (line >= 0) root.append(svg("rect", { x: left - 1, y: top + line * tall - 1, width: C * cell + 1, height: tall + 1, class: "picked" }));
@@ -292,7 +307,7 @@ const Charts = (() => {
     });
     const taken = []; // words that would hide each other are left out, the earlier ones stay
     const word = (x, y, text, k, anchor) => {
-      const shown = clip(text, Math.min(160, width / 4)), w = shown.length * 6.8, at = anchor === "middle" ? x - w / 2 : anchor === "end" ? x - w : x;
+      const shown = clip(text, Math.min(160, width * 0.3)), w = long(shown) * 1.1, at = anchor === "middle" ? x - w / 2 : anchor === "end" ? x - w : x;
       const left = Math.min(Math.max(at, 0), width - w);
       if (!spec.names && k !== picked && taken.some((t) => left < t[2] && left + w > t[0] && Math.abs(y - t[1]) < 13)) return;
       taken.push([left, y, left + w]);

@@ -176,7 +176,7 @@
       spec = ranked(spec);
     }
     const picked = spec.select ? chosen[spec.select] : null, now = JSON.stringify([chosen, slides]);
-    const width = Math.max(Math.floor(figure.node.clientWidth), 240);
+    const width = document.documentElement.dataset.paper ? 680 : Math.max(Math.floor(figure.node.clientWidth), 240); // the width of a sheet
     if (figure.svg && figure.width === width && figure.seen === now) return;
     if (!spec.rows) spec.rows = spec.values.map((row, i) => [spec.down[i], ...row]); // a large matrix is in the page once
     Object.assign(figure, { width, seen: now, spec });
@@ -184,7 +184,10 @@
     const { root, stops } = Charts.draw[spec.kind](spec, width, picked);
     figure.heading.textContent = spec.title;
     figure.caption.textContent = spec.caption || "";
-    figure.svg ? figure.svg.replaceWith(root) : (figure.slider || figure.chips).after(root);
+    figure.plot.replaceChildren(root);
+    const wide = root.viewBox.baseVal.width > width + 1;
+    figure.plot.classList.toggle("wider", wide);
+    root.style.width = wide ? root.viewBox.baseVal.width + "px" : "";
     figure.svg = root;
     listen(root, stops, spec.select, spec.title);
     if (focused) root.focus({ preventScroll: true });
@@ -266,6 +269,7 @@
     const figure = { node, chart: data.charts[node.dataset.chart] };
     figure.heading = html("h3", {});
     figure.chips = html("div", { class: "chips", role: "group", "aria-label": "highlight" });
+    figure.plot = html("div", {});
     figure.caption = html("figcaption", {});
     figure.box = html("div", { class: "box tall", tabindex: "0" });
     figure.details = html("details", {}, html("summary", {}, "table of values"), figure.box);
@@ -276,7 +280,7 @@
       return b;
     };
     const vector = (f) => hand(new Blob([alone(f)], { type: "image/svg+xml" }), file(f, "svg"));
-    node.replaceChildren(figure.heading, figure.chips, figure.caption, html("div", { class: "tools" }, button("csv", csv), button("svg", vector), button("png", png), figure.details));
+    node.replaceChildren(figure.heading, figure.chips, figure.plot, figure.caption, html("div", { class: "tools" }, button("csv", csv), button("svg", vector), button("png", png), figure.details));
     figures.push(figure);
     draw(figure);
   }
@@ -332,7 +336,10 @@
   refresh();
   read();
   addEventListener("hashchange", read);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => figures.forEach((f) => { f.width = 0; draw(f); }));
+  const redraw = () => figures.forEach((f) => { f.width = 0; draw(f); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  addEventListener("beforeprint", () => { document.documentElement.dataset.paper = "yes"; redraw(); }); // paper is white, whatever the screen
+  addEventListener("afterprint", () => { delete document.documentElement.dataset.paper; redraw(); });
   let waiting = 0;
   addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { hide(); figures.forEach(draw); }); });
   addEventListener("keydown", (event) => {
