@@ -135,3 +135,13 @@ def test_full_rank_by_importance_sampling():
     assert model.loglik_ > start.value * 150 - 4 * start.stderr * 150
     assert model.latent_mean_.shape == (150, 3)
     assert (np.linalg.eigvalsh(model.covariance_) > 0).all()
+
+
+def test_a_good_start_is_not_left_for_a_worse_one():
+    # counts so large that the variational fit is nearly the maximum: little to gain, and the noise of gradients to lose by
+    rng = np.random.default_rng(5)
+    Y = rng.poisson(np.exp(4.0 + rng.normal(size=(80, 3)) @ rng.normal(0, 0.8, (3, 30))))
+    start = PLN(rank=3, random_state=0).fit(Y)
+    model = PLN(rank=3, method="importance", random_state=0).fit(Y)
+    before = tallies.evaluate(start, Y, method="importance", n_draws=4000)
+    assert model.loglik_ > 80 * before.value - 5 * np.hypot(80 * before.stderr, model.loglik_stderr_)

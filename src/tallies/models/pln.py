@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -70,14 +70,18 @@ class PLN(Answers, Doors, Estimator):
     accuracy: float = 0.005  # importance: 1 / draws a row
     batch_size: int = 40  # importance: rows of a gradient
     optimizer: str = "adagrad"  # importance: or "rmsprop"
-    learning_rate: float | None = None  # importance: None is 0.1 for Adagrad, 0.01 for RMSprop
+    learning_rate: float | None = None  # importance: None is 0.03 for Adagrad (0.1 from a crude start), 0.01 for RMSprop
     variance_reduction: bool = True  # importance: SAGA
     n_plateau: int = 15  # importance: stop after so many epochs without a gain ...
     n_trigger: int = 5  # ... counted once the best epoch is this many epochs old
     max_epochs: int = 500  # importance: most epochs
     good_init: bool = True  # importance: start from the variational fit
     next_steps = ("model.coefficient_table()", "model.correlation_", 'model.report("page.html", counts)')
-    monotone: ClassVar[bool] = True
+
+    @property
+    def monotone(self) -> bool:  # type: ignore[override]
+        """Whether the objective can never fall: the bound cannot, the estimates of importance sampling are noisy."""
+        return self.method == "variational"
 
     def fit(
         self,

@@ -15,7 +15,7 @@ from tallies.data.counts import HIDDEN, as_counts, as_design, as_offsets, indepe
 from tallies.engine import State
 from tallies.errors import ConvergenceWarning, DataError, DataWarning
 from tallies.kernels.pln_plain import blocks
-from tallies.models.pln_evidence import evidence, gaussians
+from tallies.models.pln_evidence import Evidence, evidence, gaussians
 from tallies.models.pln_full import GRADIENT, Covariance
 from tallies.models.pln_importance import Importance, SamplingParams
 from tallies.models.pln_rank import Rank, RankParams
@@ -139,7 +139,8 @@ class Doors:
             plan = Covariance("given" if given is not None else self.covariance, given, w=w, single=single, tol=self.tol)
         if self.method == "variational":
             return plan
-        rate = self.learning_rate or {"adagrad": 0.1, "rmsprop": 0.01}[self.optimizer]
+        good = self.good_init or before is not None
+        rate = self.learning_rate or {"adagrad": 0.03 if good else 0.1, "rmsprop": 0.01}[self.optimizer]
         start = self._weights_now() if before is not None else self._start(rows, v, plan)
         return Importance(
             self.rank or rows.Y.shape[1],
@@ -152,6 +153,7 @@ class Doors:
             self.n_plateau,
             self.n_trigger,
             self.max_epochs,
+            look=good,
         )
 
     def _start(self: Any, rows: Rows, v: np.ndarray, plan: Any) -> np.ndarray:
@@ -200,25 +202,42 @@ class Doors:
                 spread = self.covariance_.diagonal()
                 self.covariance_ = np.diag(spread if self.covariance == "diagonal" else np.full(len(spread), spread.mean()))
             self.latent_mean_, self.latent_variance_ = M, S2
+        elif isinstance(params, RankParams):
+            self._take(params.W)
+            self.latent_mean_, self.latent_variance_ = self._turn(*current(state))
         else:
-            W = params.W if isinstance(params, RankParams) else self._plan.answer(params)
-            d = rows.X.shape[1]
-            self.coefficients_ = W[:, :d].T.copy()
-            self._orient(W[:, d:])
-            if isinstance(params, RankParams):
-                self.latent_mean_, self.latent_variance_ = self._turn(*current(state))
+            found = self._better(rows, v, self._plan.start, self._plan.answer(params))
         if isinstance(params, SamplingParams) or not live.all():
             self.latent_mean_, self.latent_variance_ = self._project(rows)
         self.converged_ = self.converged_ and bool(params.met)
         self.loglik_stderr_ = self.ess_ = None
         if isinstance(params, SamplingParams):
             self.history_ = self.history_ - float(v @ gammaln(rows.Y + 1).sum(axis=1))
-            found = self._evidence(rows, FINAL_DRAWS, self.seed_)
             self.elbo_, self.loglik_ = None, float(v @ found.rows)
             self.loglik_stderr_, self.ess_ = float(np.sqrt(v**2 @ found.rows_stderr**2)), found.ess
         else:
             self.elbo_ = self.loglik_ = -float(params.F)
         self._remark()
+
+    def _take(self: Any, W: np.ndarray) -> None:
+        """The fitted attributes of [B', C]."""
+        d = W.shape[1] - self._plan.q
+        self.coefficients_ = W[:, :d].T.copy()
+        self._orient(W[:, d:])
+
+    def _better(self: Any, rows: Rows, v: np.ndarray, start: np.ndarray, end: np.ndarray) -> Evidence:
+        """Take the end of importance sampling, or its start where that is more likely with the same draws; the evidence of it.
+
+        From a start that is nearly the best, the noise of the gradients may cost more than the steps gain.
+        """
+        found = []
+        for W in (start, end):
+            self._take(W)
+            found.append(self._evidence(rows, FINAL_DRAWS, self.seed_))
+        if v @ found[0].rows <= v @ found[1].rows:
+            return found[1]
+        self._take(start)
+        return found[0]
 
     def _remark(self: Any) -> None:
         """Warn of what the user should know of this fit."""

@@ -5,9 +5,10 @@ For the rows of one batch, with V_1 ... V_k drawn from N(mode, (C'diag(exp eta) 
     d log p(Y_i) / dB = x_i (Y_i - E_w[exp eta])',      d log p(Y_i) / dC = E_w[(Y_i - exp eta) V']                      (eq. 1)
 
 The batches are fixed and taken in turn, one a sweep. SAGA replaces the gradient g of a batch by g - g_old + mean of all g_old,
-where
-g_old is what the batch said last time (its rows keep it); Adagrad or RMSprop scales the step. The answer is the mean of the last
-iterates, after C has been turned to the latest one, since C and C Q are the same model for any rotation Q.
+where g_old is what the batch said last time (its rows keep it); Adagrad or RMSprop scales the step. From a good start the first
+epoch only looks: the first steps of either are as long for a small gradient as for a large one, and would leave it.
+The answer is the mean of the last iterates, after C has been turned to the latest one, since C and C Q are the same model for any
+rotation Q; or the start, where that is more likely.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ class Importance:
     n_plateau: int
     n_trigger: int
     max_epochs: int
+    look: bool = False  # whether the start is good: then the first epoch collects gradients and does not move
 
     def survey(self, shard: Shard) -> SamplingSurvey:
         return SamplingSurvey(len(shard.Y), shard.v @ shard.Y)
@@ -140,7 +142,7 @@ class Importance:
             g = g - tally.old / tally.rows + params.known / rows
         known = params.known + tally.new - tally.old
         scale = params.scale + g * g if self.optimizer == "adagrad" else 0.99 * params.scale + 0.01 * g * g
-        W = params.W + self.learning_rate * g / (np.sqrt(scale) + 1e-8)
+        W = params.W if first and self.look else params.W + self.learning_rate * g / (np.sqrt(scale) + 1e-8)
         recent = params.recent.copy()
         recent[params.step % AVERAGED] = W
         params = params._replace(
