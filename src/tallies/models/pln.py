@@ -64,7 +64,7 @@ class PLN(Answers, Doors, Estimator):
     random_state: Any = None  # starts of PLN-PCA, draws of importance sampling
     intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
     max_iter: int = 20_000  # most sweeps over the data, or batches of importance sampling
-    tol: float = 5e-9  # variational: stop when five steps gain less than this part of the bound; PCA: ten steps, ten times as much
+    tol: float = 1e-11  # variational: stop when five steps gain less than this part of the bound; PCA: ten steps, 5,000 times it
     n_starts: int = 1  # PLN-PCA: starts tried; the first is the principal components, more may find a higher maximum
     warm_start: bool = False  # a second fit goes on from where the first one stopped
     accuracy: float = 0.005  # importance: 1 / draws a row

@@ -131,7 +131,7 @@ class Doors:
         plan: Any
         if self.rank is not None:
             warm = before.params_.W if before is not None and isinstance(before.params_, RankParams) else None
-            plan = Rank(self.rank, self.n_starts, tol=10 * self.tol, warm=warm)
+            plan = Rank(self.rank, self.n_starts, tol=5000 * self.tol, warm=warm)
         else:
             given = None if isinstance(self.covariance, str) else np.asarray(self.covariance, dtype=np.float64)
             w = before.params_.w if before is not None and isinstance(before.params_, FullParams) and given is None else None
@@ -337,7 +337,7 @@ class Doors:
         if self.rank is None:
             plan: Any = Covariance("given", self.covariance_, self.coefficients_, tol=self.tol)
         else:
-            plan = Rank(self.rank, 1, W=np.hstack([self.coefficients_.T, self.components_ @ self.rotation_.T]), tol=10 * self.tol)
+            plan = Rank(self.rank, 1, W=np.hstack([self.coefficients_.T, self.components_ @ self.rotation_.T]), tol=5000 * self.tol)
         found = current(solve(plan, self._cut(rows, v), self.max_iter, 0))
         return found if self.rank is None else self._turn(*found)
 

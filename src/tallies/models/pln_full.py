@@ -45,7 +45,7 @@ class Covariance:
     B: np.ndarray | None = None  # fixed coefficients: the projection of new rows
     w: np.ndarray | None = None  # of a former fit, to go on from
     single: bool = False  # begin in single precision
-    tol: float = 5e-9  # stop when five steps together gain less than this part of the bound
+    tol: float = 1e-11  # stop when five steps together gain less than this part of the bound
 
     def survey(self, shard: Shard) -> Survey:
         vX = shard.v[:, None] * shard.X
