@@ -15,85 +15,19 @@ sweep an iteration. The bound has local maxima, so several starts are run a whil
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from tallies.kernels.pln_plain import TOP, blocks
 from tallies.models import lbfgs
 from tallies.models.pln_full import _root
-from tallies.models.pln_records import Shard, Survey
+from tallies.models.pln_records import RankLatents, RankParams, RankTally, Shard, Survey
 
 MEMORY = 8  # pairs kept by L-BFGS
 REACH = 1.5  # longest move of any entry in one step
 RIDGE = 0.01  # of a column of W whose counts say nothing yet
 REFRESH = (1, 2, 4, 7)  # steps after which the blocks are taken afresh; then every ten
 SURVEY, BEGIN, STEP = 0, 1, 2  # what the next sweep does
-
-
-class RankParams(NamedTuple):
-    """The small global state."""
-
-    phase: int  # SURVEY, BEGIN or STEP
-    mean: np.ndarray  # log of the mean rates                       (p,)
-    W: np.ndarray  # [B', C] at the current point                   (p, d + q)
-    W_trial: np.ndarray  # and at the point to try                  (p, d + q)
-    F: float  # value at the current point
-    path: tuple[float, ...]  # values after the last accepted steps
-    step: float  # length of the step to try
-    slope: float  # g'd of the direction
-    fresh: bool  # the direction is new
-    accepted: bool  # the last trial point is now the current point
-    toward: Any  # lbfgs.Direction of the rows
-    d_W: np.ndarray  # direction of W                               (p, d + q)
-    g_W: np.ndarray  # gradient of W                                (p, d + q)
-    D_W: np.ndarray  # blocks of eq. 2                              (p, d + q, d + q)
-    S_W: np.ndarray  # pairs of W                                   (m, p, d + q)
-    Y_W: np.ndarray  #                                              (m, p, d + q)
-    DY_W: np.ndarray  # D_W times them                              (m, p, d + q)
-    order: tuple[int, ...]  # slots in use, oldest first
-    slot: int  # slot of the pair being tried
-    refresh: bool  # the next sweep takes the blocks afresh
-    taken: int  # steps accepted since the start
-    tries: int  # steps tried in this direction
-    start: int  # which start is running
-    starts: np.ndarray  # their W                                   (n_starts, p, d + q)
-    best: np.ndarray  # W of the best start so far                  (p, d + q)
-    F_best: float
-    keep: bool  # the start that just ended is the best so far
-    final: bool  # the best start is going on to the end
-    met: bool
-    stuck: bool
-    XvX: np.ndarray
-    weight: float
-
-
-class RankLatents(NamedTuple):
-    """What the rows keep; a row's variables are [M, psi]."""
-
-    x: np.ndarray  # current point                                  (n, 2q)
-    x_trial: np.ndarray  #                                          (n, 2q)
-    g: np.ndarray  # gradient at the current point                  (n, 2q)
-    g_trial: np.ndarray  #                                          (n, 2q)
-    D: np.ndarray  # blocks of eq. 2 for M                          (n, q, q)
-    D_psi: np.ndarray  # their diagonal for psi                     (n, q)
-    d: np.ndarray  # direction                                      (n, 2q)
-    S: np.ndarray  # pairs                                          (m, n, 2q)
-    Y: np.ndarray  #                                                (m, n, 2q)
-    DY: np.ndarray  # D times them                                  (m, n, 2q)
-    best: np.ndarray  # point of the best start                     (n, 2q)
-
-
-class RankTally(NamedTuple):
-    """Sums over a shard."""
-
-    F: float  # free energy
-    slope: float  # g'd over the rows
-    g_W: Any  # its gradient                                 (p, d + q)
-    H: Any  # Z'diag(v A_j) Z + diag [0, A_j'v S2]           (p, d + q, d + q)
-    table: Any  # lbfgs.Dots
-    P: Any  # X'vM of the survey                             (d, p)
-    G: Any  # M'vM of the survey                             (p, p)
 
 
 @dataclass(frozen=True)
@@ -118,57 +52,45 @@ class Rank:
         given = self.W if self.W is not None else self.warm
         first = zero if given is None else given
         return RankParams(
-            SURVEY if given is None else BEGIN,
-            mean,
-            first,
-            first,
-            np.inf,
-            (),
-            0.0,
-            0.0,
-            False,
-            False,
-            lbfgs.Direction(0.0, *np.zeros((2, MEMORY))),
-            zero,
-            zero,
-            np.zeros((p, d + self.q, d + self.q)),
-            pairs,
-            pairs,
-            pairs,
-            (),
-            0,
-            True,
-            0,
-            0,
-            0,
-            first[None],
-            first,
-            np.inf,
-            False,
-            given is not None,
-            False,
-            False,
-            survey.XvX,
-            float(survey.weight),
+            phase=SURVEY if given is None else BEGIN,
+            mean=mean,
+            W=first,
+            W_trial=first,
+            F=np.inf,
+            path=(),
+            step=0.0,
+            slope=0.0,
+            fresh=False,
+            accepted=False,
+            toward=lbfgs.Direction(0.0, *np.zeros((2, MEMORY))),
+            d_W=zero,
+            g_W=zero,
+            D_W=np.zeros((p, d + self.q, d + self.q)),
+            S_W=pairs,
+            Y_W=pairs,
+            DY_W=pairs,
+            order=(),
+            slot=0,
+            refresh=True,
+            taken=0,
+            tries=0,
+            start=0,
+            starts=first[None],
+            best=first,
+            F_best=np.inf,
+            keep=False,
+            final=given is not None,
+            met=False,
+            stuck=False,
+            XvX=survey.XvX,
+            weight=float(survey.weight),
         )
 
     def settle(self, shard: Shard, params: RankParams, rng: np.random.Generator) -> RankLatents:
         n, q = len(shard.Y), self.q
-        flat = [np.zeros((n, 2 * q)) for _ in range(6)]
-        pairs = [np.zeros((MEMORY, n, 2 * q)) for _ in range(3)]
-        return RankLatents(
-            flat[0],
-            flat[1],
-            flat[2],
-            flat[3],
-            np.zeros((n, q, q)),
-            np.zeros((n, q)),
-            flat[4],
-            pairs[0],
-            pairs[1],
-            pairs[2],
-            flat[5],
-        )
+        x, x_trial, g, g_trial, d, best = (np.zeros((n, 2 * q)) for _ in range(6))
+        S, Y, DY = (np.zeros((MEMORY, n, 2 * q)) for _ in range(3))
+        return RankLatents(x, x_trial, g, g_trial, np.zeros((n, q, q)), np.zeros((n, q)), d, S, Y, DY, best)
 
     def sweep(self, shard: Shard, z: RankLatents, params: RankParams, rng: np.random.Generator) -> tuple[RankTally, RankLatents]:
         if params.phase == SURVEY:

@@ -1,4 +1,4 @@
-"""Records of the PLN solvers with p by p covariances (`pln_full`); shards and surveys serve all of them."""
+"""Records of the PLN solvers: shards and surveys serve all, Full* `pln_full`, Rank* `pln_rank`."""
 
 from __future__ import annotations
 
@@ -97,3 +97,68 @@ class FullTally(NamedTuple):
     sg: Any  # s_k'g                                          (m,)
     yDy: Any  # y_k'D y_l                                     (m, m)
     yDg: Any  # y_k'D g                                       (m,)
+
+
+class RankParams(NamedTuple):
+    """The small global state."""
+
+    phase: int  # SURVEY, BEGIN or STEP
+    mean: np.ndarray  # log of the mean rates                       (p,)
+    W: np.ndarray  # [B', C] at the current point                   (p, d + q)
+    W_trial: np.ndarray  # and at the point to try                  (p, d + q)
+    F: float  # value at the current point
+    path: tuple[float, ...]  # values after the last accepted steps
+    step: float  # length of the step to try
+    slope: float  # g'd of the direction
+    fresh: bool  # the direction is new
+    accepted: bool  # the last trial point is now the current point
+    toward: Any  # lbfgs.Direction of the rows
+    d_W: np.ndarray  # direction of W                               (p, d + q)
+    g_W: np.ndarray  # gradient of W                                (p, d + q)
+    D_W: np.ndarray  # blocks of eq. 2                              (p, d + q, d + q)
+    S_W: np.ndarray  # pairs of W                                   (m, p, d + q)
+    Y_W: np.ndarray  #                                              (m, p, d + q)
+    DY_W: np.ndarray  # D_W times them                              (m, p, d + q)
+    order: tuple[int, ...]  # slots in use, oldest first
+    slot: int  # slot of the pair being tried
+    refresh: bool  # the next sweep takes the blocks afresh
+    taken: int  # steps accepted since the start
+    tries: int  # steps tried in this direction
+    start: int  # which start is running
+    starts: np.ndarray  # their W                                   (n_starts, p, d + q)
+    best: np.ndarray  # W of the best start so far                  (p, d + q)
+    F_best: float
+    keep: bool  # the start that just ended is the best so far
+    final: bool  # the best start is going on to the end
+    met: bool
+    stuck: bool
+    XvX: np.ndarray
+    weight: float
+
+
+class RankLatents(NamedTuple):
+    """What the rows keep; a row's variables are [M, psi]."""
+
+    x: np.ndarray  # current point                                  (n, 2q)
+    x_trial: np.ndarray  #                                          (n, 2q)
+    g: np.ndarray  # gradient at the current point                  (n, 2q)
+    g_trial: np.ndarray  #                                          (n, 2q)
+    D: np.ndarray  # blocks of eq. 2 for M                          (n, q, q)
+    D_psi: np.ndarray  # their diagonal for psi                     (n, q)
+    d: np.ndarray  # direction                                      (n, 2q)
+    S: np.ndarray  # pairs                                          (m, n, 2q)
+    Y: np.ndarray  #                                                (m, n, 2q)
+    DY: np.ndarray  # D times them                                  (m, n, 2q)
+    best: np.ndarray  # point of the best start                     (n, 2q)
+
+
+class RankTally(NamedTuple):
+    """Sums over a shard."""
+
+    F: float  # free energy
+    slope: float  # g'd over the rows
+    g_W: Any  # its gradient                                 (p, d + q)
+    H: Any  # Z'diag(v A_j) Z + diag [0, A_j'v S2]           (p, d + q, d + q)
+    table: Any  # lbfgs.Dots
+    P: Any  # X'vM of the survey                             (d, p)
+    G: Any  # M'vM of the survey                             (p, p)
