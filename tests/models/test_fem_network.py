@@ -17,50 +17,29 @@ from tallies.models.fem_scores import sequence_weights
 from tallies.models.fem_terms import groups_of, make_terms, zero_sum
 
 
+def walk(W, n, m, l, rng, together):
+    """l states in a row under couplings W; all variables move together, or one after the other. And W in zero-sum gauge."""
+    terms, starts = make_terms(np.full(n, m), groups_of(n, [1])), np.arange(0, n * m + 1, m)
+    out, fields = np.empty((l, n), dtype=np.int32), np.zeros(n * m)
+    tables = terms.variables, terms.strides, terms.offset, starts
+    kernels.advance(np.zeros(n, np.int32), W, fields, *tables, rng.random((l, n)), together, out)
+    return out, zero_sum(terms, W, starts)[2]
+
+
 def kinetic(n, m, l, seed=0):
     """A series from random couplings, and the couplings in zero-sum gauge."""
     rng = np.random.default_rng(seed)
-    terms, starts = make_terms(np.full(n, m), groups_of(n, [1])), np.arange(0, n * m + 1, m)
-    W = rng.normal(0, 1 / np.sqrt(n), (terms.p, n * m))
-    out = np.empty((l, n), dtype=np.int32)
-    kernels.advance(
-        np.zeros(n, np.int32),
-        W,
-        np.zeros(n * m),
-        terms.variables,
-        terms.strides,
-        terms.offset,
-        starts,
-        rng.random((l, n)),
-        True,
-        out,
-    )
-    return out, zero_sum(terms, W, starts)[2]
+    return walk(rng.normal(0, 1 / np.sqrt(n), (n * m, n * m)), n, m, l, rng, together=True)
 
 
 def potts(n, m, l, seed=0, scale=0.5):
     """Equilibrium states of symmetric random couplings, by Gibbs sampling, and the couplings in zero-sum gauge."""
     rng = np.random.default_rng(seed)
-    starts = np.arange(0, n * m + 1, m)
     W = rng.normal(0, scale, (n * m, n * m))
     W = (W + W.T) / 2
-    for j in range(n):
-        W[starts[j] : starts[j + 1], starts[j] : starts[j + 1]] = 0.0
-    terms = make_terms(np.full(n, m), groups_of(n, [1]))
-    out = np.empty((l * 20, n), dtype=np.int32)
-    kernels.advance(
-        np.zeros(n, np.int32),
-        W,
-        np.zeros(n * m),
-        terms.variables,
-        terms.strides,
-        terms.offset,
-        starts,
-        rng.random((l * 20, n)),
-        False,
-        out,
-    )
-    return out[19::20], zero_sum(terms, W, starts)[2]
+    W[np.kron(np.eye(n, dtype=bool), np.ones((m, m), dtype=bool))] = 0.0
+    out, couplings = walk(W, n, m, 20 * l, rng, together=False)
+    return out[19::20], couplings
 
 
 def test_each_output_is_a_fem_of_its_own():
