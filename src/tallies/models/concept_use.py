@@ -304,10 +304,10 @@ class ConceptUse:
 
     def _evaluate(self, sentences: Any, authors: Any = None) -> Score:
         """Mean log probability of sentences: exact for the multinomial; mentions have log odds, which are not normalised."""
-        kind, unit = (
-            ("exact", "nats/sentence") if self._plan.words == "multinomial" else ("estimate", "nats/sentence over background")
-        )
-        return mean_score(self.log_prob(sentences, authors), kind, unit)  # type: ignore[arg-type]
+        values = self.log_prob(sentences, authors)
+        if self._plan.words == "multinomial":
+            return mean_score(values, "exact", "nats/sentence")
+        return mean_score(values, "estimate", "nats/sentence over background")
 
     def sample(self, n: int = 1, authors: Any = None, length: int = 15, random_state: Any = None) -> tuple[Corpus, np.ndarray]:
         """n new sentences of `length` words, each its own document, with the ids they speak of (None: of nothing).

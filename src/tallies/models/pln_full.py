@@ -302,7 +302,8 @@ def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarr
 
     if z.counts is None:
         return pln_steps, pln.trial, shard.Y, shard.O
-    return pln_steps, pln_single.trial, z.counts, z.offsets  # type: ignore[return-value]
+    assert z.offsets is not None  # it comes with the counts
+    return pln_steps, pln_single.trial, z.counts, z.offsets
 
 
 def _slots(order: tuple[int, ...], new: int = -1) -> np.ndarray:
