@@ -10,9 +10,9 @@ and F = -J is minimised over W, M and psi = log S2 together, by L-BFGS with the 
 
 as first guess of the inverse Hessian, taken afresh now and then. M, psi and their pairs stay with the shard, W is global: one
 sweep an iteration. Every few steps the axes are turned (`pln_axes`): along turns J hardly changes, and L-BFGS alone would take
-hundreds of steps there. The bound has local maxima. The first start has one axis more than asked for, and gives up the one that
-costs least; the second never had it. Both are run a while, and the better one to the end. Any further start lends the best so far
-an axis, takes one back, and is left as soon as it is not likely to end higher.
+hundreds of steps there. The bound has local maxima. The first start is the principal components of crude logarithms; the second
+has one axis more, and gives up the one that costs least. Both are run a while, and the better one to the end. Any further start
+lends the best so far an axis, takes one back, and is left as soon as it is not likely to end higher.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tallies.models import lbfgs, pln_axes, pln_rows
 from tallies.models.pln_full import _root
 from tallies.models.pln_records import RankLatents, RankParams, RankTally, Shard, Survey
 
-MEMORY = 5  # pairs kept by L-BFGS
+MEMORY = 4  # pairs kept by L-BFGS
 REACH = 1.5  # longest move of any entry in one step
 RIDGE = 0.01  # of a column of W whose counts say nothing yet
 REFRESH = (1, 2, 4)  # steps after which the blocks are taken afresh; then every ten
 TURN_EVERY = 5  # steps between turns
 WEIGHINGS = 6  # looks for the axis to give up
 LENT = 0.1  # size of the random loadings of an axis that is lent
-HOPE = 3.0  # a start is left when it is behind the best by more than this many times the gain of its last ten steps
+HOPE = 0.5  # a start is left when it is behind the best by more than this part of the gain of its last ten steps
 SURVEY, BEGIN, STEP, TURN, WEIGH = range(5)  # what the next sweep does
 PLACED, DROPPED, LENDING, KEPT = range(4)  # where the rows of a start come from: W, an axis less, an axis more, the best start
 
@@ -43,8 +43,8 @@ class Rank:
 
     q: int
     n_starts: int = 3
-    spare_steps: int = 30  # steps before a spare axis is given up
     trial_steps: int = 20  # steps before the first two starts are compared
+    spare_steps: int = 30  # steps before a spare axis is given up
     tol: float = 5e-8  # stop when ten steps together gain less than this part of the bound
     W: np.ndarray | None = None  # fixed [B', C]: the projection of new rows
     warm: np.ndarray | None = None  # [B', C] of a former fit
@@ -161,12 +161,13 @@ class Rank:
         return params._replace(step=step, W_trial=params.W + step * params.d_W, tries=params.tries + 1)
 
     def _begin(self, params: RankParams, tally: RankTally) -> RankParams:
-        """The first start: principal components of the crude residuals, one more than asked for."""
+        """The first start: principal components of the crude residuals; the second will have one more."""
         B = np.linalg.solve(params.XvX, tally.P)
         values, vectors = np.linalg.eigh((tally.G - tally.P.T @ B) / params.weight)
         C = (vectors * np.sqrt(np.maximum(values, 1e-8)))[:, ::-1]
         first = np.hstack([B.T, C[:, : self.q + 1]])
-        return self._restart(params._replace(first=first), first, PLACED, final=len(C) == self.q)
+        only = self.n_starts == 1 or len(C) == self.q
+        return self._restart(params._replace(first=first), first[:, : B.shape[0] + self.q], PLACED, final=only)
 
     def _restart(self, params: RankParams, W: np.ndarray, source: int, final: bool = False) -> RankParams:
         """Let the next sweep begin a start at W: of the search only what concerns the starts is kept."""
@@ -219,13 +220,14 @@ class Rank:
         )
         gain = params.path[0] - tally.F if len(params.path) == 11 else np.inf
         spare, better = self._spare(params), params.F_best - tally.F
-        if not spare and params.start > 1 and better > 0:
+        if not spare and params.start and better > 0:
             params = params._replace(final=True)
         if params.final:
             over = gain < self.tol * abs(tally.F) or (params.source == KEPT and params.met_best)
+        elif spare or params.start < 2:
+            over = taken > (self.spare_steps if spare else self.trial_steps)
         else:
-            limit = self.spare_steps if spare else self.trial_steps
-            over = taken > limit if spare or params.start < 2 else not gain > max(-better / HOPE, self.tol * abs(tally.F))
+            over = not gain > max(-better / HOPE, self.tol * abs(tally.F))
         if over:
             return self._end(params, rng, met=params.final)
         if turns:
@@ -248,7 +250,7 @@ class Rank:
             return params._replace(u=pln_axes.weakest(tally.weighing), weighings=params.weighings + 1)
         d, u = len(params.XvX), params.cheapest
         W = np.hstack([params.W[:, :d], params.W[:, d:] @ pln_axes.without(u)])
-        return self._restart(params._replace(u=u), W, DROPPED, final=self.n_starts == 1)
+        return self._restart(params._replace(u=u), W, DROPPED)
 
     def _end(self, params: RankParams, rng: np.random.Generator, met: bool) -> RankParams:
         """Close a start: give up its spare axis, go to the next one, back to the best of them, or stop."""
@@ -260,8 +262,8 @@ class Rank:
             return params._replace(met=met, stuck=not met)
         if params.F_best > params.F:
             params = params._replace(keep=True, best=params.W, F_best=params.F, met_best=met and params.final)
-        if start == 1 and not params.final:
-            return self._restart(params._replace(start=1), params.first[:, : d + self.q], PLACED)
+        if start == 1:
+            return self._restart(params._replace(start=1), params.first, PLACED)
         if last or not params.final:
             return self._restart(params, params.best, KEPT, final=True)
         lent = rng.normal(0.0, LENT, (len(params.best), 1))

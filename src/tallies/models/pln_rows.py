@@ -12,6 +12,8 @@ import numpy as np
 from tallies.kernels.pln_plain import TOP, blocks
 from tallies.models.pln_records import RankLatents, Shard
 
+BLOCK = 1 << 16  # entries worked on at once: products of few columns want long blocks
+
 
 def evaluate(shard: Shard, z: RankLatents, W: np.ndarray, renew: bool, curved: bool) -> tuple[float, np.ndarray, np.ndarray | None]:
     """F at z.x_trial and W with its gradient, that of the rows into z.g_trial.
@@ -25,7 +27,7 @@ def evaluate(shard: Shard, z: RankLatents, W: np.ndarray, renew: bool, curved: b
     H = np.zeros((len(W), W.shape[1] * (W.shape[1] + 1) // 2)) if renew else None
     squares = _squares(C) if curved or renew else None
     AS = np.zeros_like(C)
-    for b in blocks(*shard.Y.shape):
+    for b in blocks(len(shard.Y), len(W), BLOCK):
         M, psi, v = z.x_trial[b, :q], z.x_trial[b, q:], shard.v[b, None]
         S2, ZZ = np.exp(np.clip(psi, -TOP, TOP)), np.hstack([shard.X[b], M])
         L = ZZ @ W.T
