@@ -162,7 +162,7 @@ def test_where_few_pairs_are_coupled_each_has_its_ridge(seed):
     pairs = ~np.eye(12, dtype=bool)
     assert model.pair_ridges_[coupled].mean() < model.ridge_ < model.pair_ridges_[pairs & ~coupled].mean()
     found, before = (correlation(fitted.couplings_[off(12, 3)], truth[off(12, 3)]) for fitted in (model, common))
-    assert found > max(0.95, before + 0.02)  # of 25 draws .951 to .989, and .83 to .94 with the common ridge
+    assert found > max(0.94, before + 0.02)  # of 25 draws .948 to .987, and .83 to .94 with the common ridge
     assert "ridge by pair" in model.summary()
 
 
@@ -173,7 +173,7 @@ def test_where_few_variables_act_on_the_next_step_each_pair_has_its_ridge():
     model = FEMNetwork(lag=1).fit(X)
     common = FEMNetwork(ridge=model.ridge_, lag=1).fit(X)
     found, before = (correlation(fitted.couplings_, truth) for fitted in (model, common))
-    assert found > max(0.96, before + 0.02)  # of 25 draws .965 to .994, and .89 to .96 with the common ridge
+    assert found > max(0.96, before + 0.02)  # of 25 draws .964 to .994, and .89 to .96 with the common ridge
     assert FEMNetwork(lag=1, solver="fem").fit(X).pair_ridges_ is None
 
 
@@ -183,24 +183,25 @@ def test_where_all_pairs_are_coupled_nothing_is_lost(seed):
     model = FEMNetwork().fit(X)
     common = FEMNetwork(ridge=model.ridge_).fit(X)
     found, before = (correlation(fitted.couplings_[off(12, 3)], truth[off(12, 3)]) for fitted in (model, common))
-    assert found > before - 0.01  # in 23 of 25 draws they had one ridge
+    assert found > before - 0.01  # in 24 of 25 draws they had one ridge
 
 
 def test_ridges_by_pair_are_the_pull_of_their_prior():
     rng = np.random.default_rng(0)
     V, starts, step = rng.normal(size=(5, 5)), np.array([0, 2, 5]), 1e-6
+    told = 60 / np.outer([2, 3], [2, 3])
 
     def log_prior(V):
         blocks = [[V[a:b, c:d] for c, d in ((0, 2), (2, 5))] for a, b in ((0, 2), (2, 5))]
-        free = np.outer([1, 2], [1, 2])
+        free = np.outer([1, 2], [1, 2]) * told / (told + 3.0)
         return -sum((1 + free[j, k]) / 2 * np.log(1 / (10 * 3.0) + (blocks[j][k] ** 2).sum()) for j in (0, 1) for k in (0, 1))
 
-    ridges = np.repeat(np.repeat(fem_choose.pair_ridges(V, starts, 3.0, mutual=False), [2, 3], axis=0), [2, 3], axis=1)
+    ridges = np.repeat(np.repeat(fem_choose.pair_ridges(V, starts, 3.0, 60.0, mutual=False), [2, 3], axis=0), [2, 3], axis=1)
     for i, j in product(range(5), repeat=2):
         move = np.zeros((5, 5))
         move[i, j] = step
         assert (log_prior(V + move) - log_prior(V - move)) / (2 * step) == pytest.approx(-ridges[i, j] * V[i, j], rel=1e-6)
-    both = fem_choose.pair_ridges(V, starts, 3.0, mutual=True)
+    both = fem_choose.pair_ridges(V, starts, 3.0, 60.0, mutual=True)
     np.testing.assert_allclose(both, both.T)
 
 

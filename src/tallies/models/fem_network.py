@@ -165,23 +165,21 @@ class FEMNetwork(Conditional):
         held, W = np.broadcast_to(weight[out], (int(out.sum()), Y.shape[1])), np.zeros_like(surveyed.counted)
         losses: dict[float, float] = {}
 
-        def likelihood(ridge: float, pairs: Array | None = None) -> float:
+        def told(ridge: float, pairs: Array | None = None) -> Array:
             nonlocal W
             self._setup = setup._replace(ridge=ridge, own_ridge=pairs, tol=PATH_TOL)
             W = self._solve(self._begin(surveyed, W, None), backend, PATH_SWEEPS).W
-            return float(np.sum(held * self._log_conditional(ids[out], Y[out], W)))
+            return np.sum(held * self._log_conditional(ids[out], Y[out], W), axis=1)
 
         def attempt(ridge: float) -> None:
             if ridge not in losses:
-                losses[ridge] = -likelihood(ridge) / float(held.sum())
+                losses[ridge] = float(-told(ridge).sum() / held.sum())
 
         descend(attempt, losses)
-        tried, ridge, pairs = sorted(losses.items(), reverse=True), best_ridge(losses), None
+        tried, ridge, pairs, starts = sorted(losses.items(), reverse=True), best_ridge(losses), None, self._starts()
         if self.degree_ == (1,) and self.solver != "fem":  # the seed's matrix knows one ridge
-            starts = self._starts()
-            pairs = ridges_by_pair(
-                lambda pairs: (likelihood(ridge, pairs), zero_sum(self._terms(), W, starts)[2]), starts, ridge, not self.lag
-            )
+            rows, couplings = float(surveyed.weight.max()), lambda: zero_sum(self._terms(), W, starts)[2]
+            pairs = ridges_by_pair(lambda pairs: (told(ridge, pairs), couplings()), starts, ridge, rows, not self.lag)
         return ridge, pairs, {"ridge": [a for a, _ in tried], "log_loss": [b for _, b in tried]}
 
     def _log_conditional(self, ids: np.ndarray, Y: np.ndarray, W: Array) -> Array:
