@@ -144,7 +144,7 @@ def _species() -> Any:
     assert data.truth is not None
     design = data.truth["covariates"]
     model = PLN(random_state=0).fit(data.X, design)
-    ranks = PLN.over_ranks([1, 2, 3, 4, 5], data.X, design, random_state=0, n_starts=1)
+    ranks = PLN.over_ranks([1, 2, 3, 4, 5], data.X, design, random_state=0)
     return build(
         model,
         data.X,

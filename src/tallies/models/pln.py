@@ -28,7 +28,7 @@ from tallies.engine import State
 from tallies.estimator import Estimator
 from tallies.models.lbfgs import Direction
 from tallies.models.pln_answers import Answers
-from tallies.models.pln_doors import Doors, Rows, weights
+from tallies.models.pln_doors import Doors, Rows, those, weights
 from tallies.models.pln_importance import SamplingLatents, SamplingParams
 from tallies.models.pln_rank import RankLatents, RankParams
 from tallies.models.pln_records import FullLatents, FullParams, Shard
@@ -65,7 +65,7 @@ class PLN(Answers, Doors, Estimator):
     intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
     max_iter: int = 20_000  # most sweeps over the data, or batches of importance sampling
     tol: float = 1e-11  # variational: stop when five steps gain less than this part of the bound; PCA: ten steps, 5,000 times it
-    n_starts: int = 1  # PLN-PCA: starts tried; the first is the principal components, more may find a higher maximum
+    n_starts: int = 3  # PLN-PCA: starts tried, since the bound has several maxima; two are fixed, any more are drawn
     warm_start: bool = False  # a second fit goes on from where the first one stopped
     accuracy: float = 0.005  # importance: 1 / draws a row
     batch_size: int = 40  # importance: rows of a gradient
@@ -117,11 +117,7 @@ class PLN(Answers, Doors, Estimator):
         warm = before._stacked() if before is not None and self.method == "variational" else None
         self._name(table.columns, names, offsets)
         live = v > 0  # rows of weight 0 are placed afterwards, by the model that the others gave
-        part = (
-            rows
-            if live.all()
-            else Rows(rows.Y[live], None if rows.missing is None else rows.missing[live], rows.O[live], rows.X[live])
-        )
+        part = those(rows, live)
         self._plan: Any = self._choose(part, v[live], before)
         self._data = rows, v
         return self._cut(part, v[live], None if warm is None else warm[live])

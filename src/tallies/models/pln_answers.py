@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from tallies.data.counts import HIDDEN, as_counts, as_offsets
 from tallies.errors import DataError, DataWarning
 from tallies.evaluation.score import Score, mean_score
-from tallies.models.pln_doors import POOR, Rows, current, poor, solve
+from tallies.models.pln_doors import PLACING, POOR, Rows, current, poor, solve
 from tallies.models.pln_formula import Formulas
 from tallies.models.pln_rank import Rank
 
@@ -293,10 +293,9 @@ class Answers(Formulas):
             )
         M, S2 = self._project(rows)
         if self.rank is not None:
-            # in the solver's own rotation: the bound depends on it, the model does not
-            C = self.components_ @ self.rotation_.T
-            plan = Rank(self.rank, 1, W=np.hstack([self.coefficients_.T, C]), tol=self.tol)
-            M, S2 = current(solve(plan, self._cut(rows, np.ones(len(rows.X))), self.max_iter, 0))
+            plan = Rank(self.rank, W=self._own(), tol=self.tol)  # closer than a projection needs
+            M, S2 = current(solve(plan, self._cut(rows, np.ones(len(rows.X))), PLACING, 0))
+            C = self._own()[:, len(self.coefficients_) :]
             L = rows.O + rows.X @ self.coefficients_ + M @ C.T
             prior = 0.5 * (M * M + S2 - np.log(S2) - 1).sum(axis=1)
             return (rows.Y * L - np.exp(L + 0.5 * S2 @ (C * C).T) - gammaln(rows.Y + 1)).sum(axis=1) - prior

@@ -25,6 +25,7 @@ SINGLE = 10_000  # counts from which a fit begins in single precision: those who
 SHARD = 1 << 17  # least counts of a shard: 1 MB an array, a few milliseconds a sweep
 FINAL_DRAWS = 1000  # of the log likelihood after a fit by importance sampling
 POOR = 0.1  # effective share of the draws below which an estimate is not to be trusted
+PLACING = 5000  # most sweeps to place rows under a fitted model
 
 
 class Rows(NamedTuple):
@@ -130,7 +131,7 @@ class Doors:
         """The solver; for importance sampling with its start."""
         plan: Any
         if self.rank is not None:
-            warm = before.params_.W if before is not None and isinstance(before.params_, RankParams) else None
+            warm = before._own() if before is not None and isinstance(before.params_, RankParams) else None
             plan = Rank(self.rank, self.n_starts, tol=5000 * self.tol, warm=warm)
         else:
             given = None if isinstance(self.covariance, str) else np.asarray(self.covariance, dtype=np.float64)
@@ -160,7 +161,7 @@ class Doors:
         """[B', C] to begin importance sampling from: the variational fit, or the crude start of that fit."""
         state = solve(plan, self._cut(rows, v), self.max_iter if self.good_init else 6, self._seed())
         if isinstance(plan, Rank):
-            return state.params.W
+            return plan.answer(state.params)[0]
         B, Sigma = moments(*current(state), rows.X, v)
         return np.hstack([B.T, np.linalg.cholesky(Sigma)])
 
@@ -203,7 +204,10 @@ class Doors:
                 self.covariance_ = np.diag(spread if self.covariance == "diagonal" else np.full(len(spread), spread.mean()))
             self.latent_mean_, self.latent_variance_ = M, S2
         elif isinstance(params, RankParams):
-            self._take(params.W)
+            W, whole = self._plan.answer(params)
+            self._take(W)
+            if not whole:
+                state = self._rest(those(rows, live), v[live])
             self.latent_mean_, self.latent_variance_ = self._turn(*current(state))
         else:
             found = self._better(rows, v, self._plan.start, self._plan.answer(params))
@@ -216,7 +220,7 @@ class Doors:
             self.elbo_, self.loglik_ = None, float(v @ found.rows)
             self.loglik_stderr_, self.ess_ = float(np.sqrt(v**2 @ found.rows_stderr**2)), found.ess
         else:
-            self.elbo_ = self.loglik_ = -float(params.F)
+            self.elbo_ = self.loglik_ = -float(state.params.F)
         self._remark()
 
     def _take(self: Any, W: np.ndarray) -> None:
@@ -276,11 +280,16 @@ class Doors:
         return M @ self.rotation_, S2 @ self.rotation_**2
 
     def _stacked(self: Any) -> np.ndarray:
-        """The latents of a former fit, as its solver keeps them."""
-        if self.rank is None:
-            return self.latent_mean_
-        back = self.rotation_.T
-        return np.hstack([self.latent_mean_ @ back, np.log(self.latent_variance_ @ back**2)])
+        """The latent means of a former fit, on the axes of its solver."""
+        return self.latent_mean_ if self.rank is None else self.latent_mean_ @ self.rotation_.T
+
+    def _own(self: Any) -> np.ndarray:
+        """[B', C] in the rotation of the solver: the bound depends on it, the model does not."""
+        return np.hstack([self.coefficients_.T, self.components_ @ self.rotation_.T])
+
+    def _rest(self: Any, rows: Rows, v: np.ndarray) -> State:
+        """Fit the rows alone, under the [B', C] of a PLN-PCA."""
+        return solve(Rank(self.rank, W=self._own(), tol=5000 * self.tol), self._cut(rows, v), PLACING, 0)
 
     # new rows
 
@@ -334,12 +343,10 @@ class Doors:
         if self.method == "importance":
             return self._gaussian_positions(rows)
         v = np.ones(len(rows.X))
-        if self.rank is None:
-            plan: Any = Covariance("given", self.covariance_, self.coefficients_, tol=self.tol)
-        else:
-            plan = Rank(self.rank, 1, W=np.hstack([self.coefficients_.T, self.components_ @ self.rotation_.T]), tol=5000 * self.tol)
-        found = current(solve(plan, self._cut(rows, v), self.max_iter, 0))
-        return found if self.rank is None else self._turn(*found)
+        if self.rank is not None:
+            return self._turn(*current(self._rest(rows, v)))
+        plan = Covariance("given", self.covariance_, self.coefficients_, tol=self.tol)
+        return current(solve(plan, self._cut(rows, v), PLACING, 0))
 
     def _gaussian_positions(self: Any, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         C = self.components_
@@ -351,6 +358,13 @@ class Doors:
     def _evidence(self: Any, rows: Rows, n_draws: int, seed: int, proposal: str = "auto") -> Any:
         C = self.components_ if self.rank is not None else np.linalg.cholesky(self.covariance_)
         return evidence(rows.Y, rows.O + rows.X @ self.coefficients_, C, n_draws, engine.stream(seed, 0, 7), proposal)
+
+
+def those(rows: Rows, live: np.ndarray) -> Rows:
+    """Rows that have a weight."""
+    if live.all():
+        return rows
+    return Rows(rows.Y[live], None if rows.missing is None else rows.missing[live], rows.O[live], rows.X[live])
 
 
 def poor(ess: np.ndarray) -> str:

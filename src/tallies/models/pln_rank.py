@@ -9,7 +9,10 @@ and F = -J is minimised over W, M and psi = log S2 together, by L-BFGS with the 
     column j of W:  (Z'diag(v A_j) Z + diag(.01 + [0, A_j'v S2]))^-1,     row i of M:  (C'diag(A_i) C + I)^-1 / v_i   (eq. 2)
 
 as first guess of the inverse Hessian, taken afresh now and then. M, psi and their pairs stay with the shard, W is global: one
-sweep an iteration. The bound has local maxima, so several starts are run a while and the best goes on to the end.
+sweep an iteration. Every few steps the axes are turned (`pln_axes`): along turns J hardly changes, and L-BFGS alone would take
+hundreds of steps there. The bound has local maxima. The first start has one axis more than asked for, and gives up the one that
+costs least; the second never had it. Both are run a while, and the better one to the end. Any further start lends the best so far
+an axis, takes one back, and is left as soon as it is not likely to end higher.
 """
 
 from __future__ import annotations
@@ -18,16 +21,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tallies.kernels.pln_plain import TOP, blocks
-from tallies.models import lbfgs
+from tallies.models import lbfgs, pln_axes, pln_rows
 from tallies.models.pln_full import _root
 from tallies.models.pln_records import RankLatents, RankParams, RankTally, Shard, Survey
 
-MEMORY = 8  # pairs kept by L-BFGS
+MEMORY = 5  # pairs kept by L-BFGS
 REACH = 1.5  # longest move of any entry in one step
 RIDGE = 0.01  # of a column of W whose counts say nothing yet
-REFRESH = (1, 2, 4, 7)  # steps after which the blocks are taken afresh; then every ten
-SURVEY, BEGIN, STEP = 0, 1, 2  # what the next sweep does
+REFRESH = (1, 2, 4)  # steps after which the blocks are taken afresh; then every ten
+TURN_EVERY = 5  # steps between turns
+WEIGHINGS = 6  # looks for the axis to give up
+LENT = 0.1  # size of the random loadings of an axis that is lent
+HOPE = 3.0  # a start is left when it is behind the best by more than this many times the gain of its last ten steps
+SURVEY, BEGIN, STEP, TURN, WEIGH = range(5)  # what the next sweep does
+PLACED, DROPPED, LENDING, KEPT = range(4)  # where the rows of a start come from: W, an axis less, an axis more, the best start
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,9 @@ class Rank:
     """The verbs. With `W` given only the rows are fitted; with `warm` the fit goes on from there."""
 
     q: int
-    n_starts: int = 1
-    trial_steps: int = 60  # steps of every start before the best is chosen
+    n_starts: int = 3
+    spare_steps: int = 30  # steps before a spare axis is given up
+    trial_steps: int = 20  # steps before the first two starts are compared
     tol: float = 5e-8  # stop when ten steps together gain less than this part of the bound
     W: np.ndarray | None = None  # fixed [B', C]: the projection of new rows
     warm: np.ndarray | None = None  # [B', C] of a former fit
@@ -48,180 +56,138 @@ class Rank:
     def init(self, survey: Survey, rng: np.random.Generator) -> RankParams:
         p, d = len(survey.n_j), len(survey.XvX)
         mean = np.log(np.maximum(survey.n_j, 0.5) / np.maximum(survey.e_j, 1e-300))
-        zero, pairs = np.zeros((p, d + self.q)), np.zeros((MEMORY, p, d + self.q))
         given = self.W if self.W is not None else self.warm
-        first = zero if given is None else given
-        return RankParams(
-            phase=SURVEY if given is None else BEGIN,
-            mean=mean,
-            W=first,
-            W_trial=first,
-            F=np.inf,
-            path=(),
-            step=0.0,
-            slope=0.0,
-            fresh=False,
-            accepted=False,
-            toward=lbfgs.Direction(0.0, *np.zeros((2, MEMORY))),
-            d_W=zero,
-            g_W=zero,
-            D_W=np.zeros((p, d + self.q, d + self.q)),
-            S_W=pairs,
-            Y_W=pairs,
-            DY_W=pairs,
-            order=(),
-            slot=0,
-            refresh=True,
-            taken=0,
-            tries=0,
-            start=0,
-            starts=first[None],
-            best=first,
-            F_best=np.inf,
-            keep=False,
-            final=given is not None,
-            met=False,
-            stuck=False,
-            XvX=survey.XvX,
-            weight=float(survey.weight),
-        )
+        first = np.zeros((p, d + self.q)) if given is None else given
+        toward = lbfgs.Direction(0.0, *np.zeros((2, MEMORY)))
+        params = RankParams(mean, survey.XvX, float(survey.weight), toward, first=first, best=first)
+        begun = self._restart(params, first, PLACED, final=given is not None)
+        return begun if given is not None else begun._replace(phase=SURVEY)
 
     def settle(self, shard: Shard, params: RankParams, rng: np.random.Generator) -> RankLatents:
-        n, q = len(shard.Y), self.q
-        x, x_trial, g, g_trial, d, best = (np.zeros((n, 2 * q)) for _ in range(6))
+        return self._room(len(shard.Y), self.q, np.zeros((len(shard.Y), 2 * self.q)))
+
+    def _room(self, n: int, q: int, best: np.ndarray) -> RankLatents:
+        x, x_trial, g, g_trial, d = (np.zeros((n, 2 * q)) for _ in range(5))
         S, Y, DY = (np.zeros((MEMORY, n, 2 * q)) for _ in range(3))
-        return RankLatents(x, x_trial, g, g_trial, np.zeros((n, q, q)), np.zeros((n, q)), d, S, Y, DY, best)
+        P, D = (np.zeros((n, q, q)) for _ in range(2))
+        return RankLatents(x, x_trial, g, g_trial, P, D, np.zeros((n, q)), d, S, Y, DY, best)
 
     def sweep(self, shard: Shard, z: RankLatents, params: RankParams, rng: np.random.Generator) -> tuple[RankTally, RankLatents]:
         if params.phase == SURVEY:
-            R = _root(shard, _crude(shard, params.mean))
-            return RankTally(0.0, 0.0, None, None, None, _root(shard, shard.X).T @ R, R.T @ R), z
+            R = _root(shard, pln_rows.crude(shard, params.mean))
+            return RankTally(0.0, 0.0, P=_root(shard, shard.X).T @ R, G=R.T @ R), z
         if params.accepted:
             z = z._replace(x=z.x_trial, x_trial=z.x, g=z.g_trial, g_trial=z.g)
+        if params.phase == WEIGH:
+            return RankTally(0.0, 0.0, weighing=pln_axes.weigh(z.x[:, : z.D.shape[1]], z.D, params.u)), z
         slope = 0.0
         if params.phase == BEGIN:
-            if params.keep:
-                np.copyto(z.best, z.x)
-            if params.final and self.W is None and self.warm is None:
-                np.copyto(z.x_trial, z.best)
-            else:
-                z.x_trial[...] = shard.M if shard.M is not None else self._place(shard, params.W_trial, params.mean)
+            z = self._enter(shard, z, params)
+        elif params.phase == TURN:
+            q, again = len(params.again), params.again
+            np.copyto(z.x_trial, pln_axes.turn_rows(z.x, z.P, shard.X, params.T, params.a))
+            np.matmul(again.T @ z.D, again, out=z.D)
+            for pairs, by in ((z.S, again), (z.DY, again), (z.Y, np.linalg.inv(again).T)):
+                pairs[..., :q] = pairs[..., :q] @ by
         else:
             if params.fresh:
                 slope = self._aim(z, params.toward)
             np.add(z.x, params.step * z.d, out=z.x_trial)
-        F, g_W, H = self._evaluate(shard, z, params)
+        F, g_W, H = pln_rows.evaluate(shard, z, params.W_trial, params.refresh, self._turns(params))
         if params.phase == STEP and params.step:
             z.S[params.slot] = z.x_trial - z.x
             z.Y[params.slot] = z.g_trial - z.g
-        new = slice(None) if params.refresh else slice(params.slot, params.slot + 1)
-        z.DY[new] = _apply(z, z.Y[new])
+        if params.phase != TURN:
+            new = slice(None) if params.refresh else slice(params.slot, params.slot + 1)
+            z.DY[new] = _apply(z, z.Y[new])
         m, flat = MEMORY, z.g_trial.ravel()
         S, Y, DY = z.S.reshape(m, -1), z.Y.reshape(m, -1), z.DY.reshape(m, -1)
-        return RankTally(F, slope, g_W, H, lbfgs.Dots(S @ Y.T, S @ flat, DY @ Y.T, DY @ flat), None, None), z
+        table = lbfgs.Dots(S @ Y.T, S @ flat, DY @ Y.T, DY @ flat)
+        turning = None
+        if self._turns(params):
+            q = z.P.shape[1]
+            turning = pln_axes.turning(z.x_trial[:, :q], z.g_trial[:, :q], z.P, shard.X, shard.v)
+        return RankTally(F, slope, g_W, H, table, turning), z
 
-    def _evaluate(self, shard: Shard, z: RankLatents, params: RankParams) -> tuple[float, np.ndarray, np.ndarray | None]:
-        """Eq. 1, its gradient (into z.g_trial), and the blocks of eq. 2 where they are asked for."""
-        q, W = self.q, params.W_trial
-        d = W.shape[1] - q
-        C = np.ascontiguousarray(W[:, d:])
-        CC, g_W, F = C * C, np.zeros_like(W), shard.constant
-        H = np.zeros((len(W), W.shape[1] ** 2)) if params.refresh else None
-        AS = np.zeros_like(C)
-        for b in blocks(*shard.Y.shape):
-            M, psi, v = z.x_trial[b, :q], z.x_trial[b, q:], shard.v[b, None]
-            S2, ZZ = np.exp(np.clip(psi, -TOP, TOP)), np.hstack([shard.X[b], M])
-            L = ZZ @ W.T
-            L += shard.O[b]
-            A = S2 @ CC.T
-            A *= 0.5
-            A += L
-            np.exp(np.minimum(A, TOP, out=A), out=A)
-            L *= shard.Y[b]
-            L -= A
-            F -= shard.v[b] @ L.sum(axis=1)
-            F += 0.5 * float(shard.v[b] @ (M * M + S2 - psi - 1.0).sum(axis=1))
-            ACC = A @ CC
-            if H is not None:
-                z.D[b] = (
-                    np.linalg.inv((A @ (C[:, :, None] * C[:, None, :]).reshape(len(C), -1)).reshape(-1, q, q) + np.eye(q))
-                    / v[:, :, None]
-                )
-                z.D_psi[b] = 1.0 / (v * (0.5 * S2 * (ACC + 1.0)))
-            if not shard.even:
-                A *= v
-            AS += A.T @ S2
-            if H is not None:
-                H += A.T @ (ZZ[:, :, None] * ZZ[:, None, :]).reshape(len(ZZ), -1)
-            A -= v * shard.Y[b]
-            g_W += A.T @ ZZ
-            z.g_trial[b, :q] = A @ C + v * M
-            z.g_trial[b, q:] = 0.5 * v * (S2 * (ACC + 1.0) - 1.0)
-        g_W[:, d:] += AS * C
-        if H is not None:
-            H = H.reshape(len(W), W.shape[1], W.shape[1])
-            k = np.arange(d, W.shape[1])
-            H[:, k, k] += AS
-        return float(F), g_W, H
+    def _turns(self, params: RankParams) -> bool:
+        """Whether the axes are turned after the step being tried."""
+        return params.phase == STEP and self.W is None and (params.taken + 1) % TURN_EVERY == 0
 
-    def _place(self, shard: Shard, W: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """A first point of the rows for a given W: least squares scores of the crude logarithms, and variances to match."""
-        d = W.shape[1] - self.q
-        B, C = W[:, :d], W[:, d:]
-        R = _crude(shard, mean) - shard.X @ B.T
-        M = R @ C @ np.linalg.inv(C.T @ C + np.eye(self.q))
-        A = np.exp(np.minimum(shard.O + shard.X @ B.T + M @ C.T, TOP))
-        return np.hstack([M, -np.log1p(A @ (C * C))])
+    def _enter(self, shard: Shard, z: RankLatents, params: RankParams) -> RankLatents:
+        """Room for the rows of a start, and where they begin."""
+        W, d = params.W_trial, shard.X.shape[1]
+        q, best = W.shape[1] - d, z.x if params.keep else z.best
+        if params.source == KEPT:
+            M = best[:, :q]
+        elif params.source == LENDING:
+            M = np.pad(best[:, : q - 1], ((0, 0), (0, 1)))
+        elif params.source == DROPPED:  # far from u'm = 0 the move may overshoot
+            M = pln_rows.likeliest(shard, W, *pln_axes.drop(z.x[:, : q + 1], z.D, params.u))
+        else:
+            M = shard.M if shard.M is not None else pln_rows.place(shard, W, params.mean)
+        psi = best[:, q:] if params.source == KEPT else pln_rows.spread(shard, W, M)
+        z = self._room(len(M), q, best)
+        np.concatenate([M, psi], axis=1, out=z.x_trial)
+        return z
 
     def _aim(self, z: RankLatents, toward: lbfgs.Direction) -> float:
         """Write the direction into z.d, clipped entry by entry, and return its slope."""
         # D (scale g + sum of_y Y) + sum of_s S, with D Y at hand
         np.negative(_apply(z, (toward.scale_g * z.g)[None])[0] + _mix(toward.of_y, z.DY) + _mix(toward.of_s, z.S), out=z.d)
-        z.d[:, : self.q] = _within(z.d[:, : self.q])
-        np.clip(z.d[:, self.q :], -REACH, REACH, out=z.d[:, self.q :])
+        q = z.D.shape[1]
+        z.d[:, :q] = _within(z.d[:, :q])
+        np.clip(z.d[:, q:], -REACH, REACH, out=z.d[:, q:])
         return float(np.vdot(z.g, z.d))
 
     def update(self, params: RankParams, tally: RankTally, rng: np.random.Generator) -> RankParams:
         if params.phase == SURVEY:
-            return self._begin(params, tally, rng)
-        first = params.phase == BEGIN
+            return self._begin(params, tally)
+        if params.phase == WEIGH:
+            return self._weigh(params._replace(accepted=False), tally)
         slope = tally.slope + np.vdot(params.g_W, params.d_W) if params.fresh else params.slope
         params = params._replace(slope=slope, fresh=False, keep=False, accepted=False)
-        noise = 0.0 if first else 1e-13 * abs(params.F)  # rounding of the sums
-        if first or (slope < 0 and np.isfinite(tally.F) and params.F + 1e-4 * params.step * slope + noise >= tally.F):
-            return self._accept(params, tally)
+        if params.phase == TURN and params.step and not tally.F <= params.F:
+            return self._turn(params, 0.25 * params.step if params.tries < 2 else 0.0)  # 0 goes back to where it was
+        noise = 1e-13 * abs(params.F) if params.phase == STEP else 0.0  # rounding of the sums
+        down = slope < 0 and np.isfinite(tally.F) and params.F + 1e-4 * params.step * slope + noise >= tally.F
+        if params.phase != STEP or down:
+            return self._accept(params, tally, rng)
         if slope >= 0 or params.tries >= 8:
             if params.order:
                 return self._direct(params._replace(order=()), None)
             if slope >= 0 or params.tries >= 30:
-                return self._end(params) if not params.final else params._replace(met=abs(slope) < 1e-6 * abs(params.F), stuck=True)
+                return self._end(params, rng, met=abs(slope) < 1e-6 * abs(params.F))
         step = lbfgs.backtrack(params.step, slope, tally.F - params.F)
         return params._replace(step=step, W_trial=params.W + step * params.d_W, tries=params.tries + 1)
 
-    def _begin(self, params: RankParams, tally: RankTally, rng: np.random.Generator) -> RankParams:
-        """The starts: principal components of the crude residuals, then random mixtures of twice as many."""
+    def _begin(self, params: RankParams, tally: RankTally) -> RankParams:
+        """The first start: principal components of the crude residuals, one more than asked for."""
         B = np.linalg.solve(params.XvX, tally.P)
         values, vectors = np.linalg.eigh((tally.G - tally.P.T @ B) / params.weight)
-        values, vectors = np.maximum(values[::-1], 1e-8), vectors[:, ::-1]
-        q, p = self.q, len(values)
-        C = vectors * np.sqrt(values)
-        starts = [C[:, :q]]
-        for _ in range(1, self.n_starts):
-            k = min(2 * q, p)
-            mixed, _ = np.linalg.qr(rng.normal(size=(k, q)) * np.sqrt(values[:k, None] / values[0]))
-            starts.append(C[:, :k] @ mixed)
-        W = np.stack([np.hstack([B.T, c]) for c in starts])
-        return params._replace(phase=BEGIN, starts=W, W=W[0], W_trial=W[0], refresh=True, final=self.n_starts == 1)
+        C = (vectors * np.sqrt(np.maximum(values, 1e-8)))[:, ::-1]
+        first = np.hstack([B.T, C[:, : self.q + 1]])
+        return self._restart(params._replace(first=first), first, PLACED, final=len(C) == self.q)
 
-    def _accept(self, params: RankParams, tally: RankTally) -> RankParams:
-        """Take the trial point, renew the blocks where due, and choose the next direction or the next start."""
+    def _restart(self, params: RankParams, W: np.ndarray, source: int, final: bool = False) -> RankParams:
+        """Let the next sweep begin a start at W: of the search only what concerns the starts is kept."""
+        zero, pairs = np.zeros_like(W), np.zeros((MEMORY, *W.shape))
+        blank = RankParams(params.mean, params.XvX, params.weight, params.toward, BEGIN, W, W)
+        blank = blank._replace(d_W=zero, g_W=zero, D_W=np.zeros((*W.shape, W.shape[1])), S_W=pairs, Y_W=pairs, DY_W=pairs)
+        blank = blank._replace(first=params.first, best=params.best, F_best=params.F_best, met_best=params.met_best, u=params.u)
+        return blank._replace(start=params.start, source=source, final=final, keep=params.keep, accepted=params.accepted)
+
+    def _accept(self, params: RankParams, tally: RankTally, rng: np.random.Generator) -> RankParams:
+        """Take the trial point, renew the blocks where due, and choose the next direction, a turn, or the next start."""
         g_W, D_W, S_W, Y_W, DY_W, order = tally.g_W, params.D_W, params.S_W, params.Y_W, params.DY_W, params.order
         if self.W is not None:
             g_W = np.zeros_like(g_W)
         if tally.H is not None:
-            D_W = np.linalg.inv(tally.H + RIDGE * np.eye(tally.H.shape[1]))
-        slot = params.slot
-        if params.phase == STEP and params.step:
+            D_W = pln_rows.inverse(tally.H, RIDGE)
+        slot, stepped, turned = params.slot, params.phase == STEP, params.phase == TURN
+        if turned:
+            S_W, DY_W = (pln_axes.turn_columns(x, params.T, params.a) for x in (S_W, DY_W))
+            Y_W, D_W = pln_axes.turn_slopes(Y_W, params.T, params.a), pln_axes.turn_blocks(D_W, params.T, params.a)
+        if stepped:
             S_W, Y_W, DY_W = S_W.copy(), Y_W.copy(), DY_W.copy()
             S_W[slot], Y_W[slot] = params.step * params.d_W, g_W - params.g_W
             DY_W[slot] = _blocks(D_W, Y_W[slot])
@@ -231,14 +197,15 @@ class Rank:
         m, g = MEMORY, g_W.ravel()
         S, Y, DY = S_W.reshape(m, -1), Y_W.reshape(m, -1), DY_W.reshape(m, -1)
         table = lbfgs.Dots(*(x + y for x, y in zip(tally.table, (S @ Y.T, S @ g, DY @ Y.T, DY @ g), strict=True)))
-        if params.phase == STEP and params.step and table.sy[slot, slot] > 1e-8 * table.yDy[slot, slot]:
+        if stepped and table.sy[slot, slot] > 1e-8 * table.yDy[slot, slot]:
             order = (*order, slot)
-        taken, path = params.taken + 1, (*params.path[-10:], tally.F)
+        taken = params.taken + stepped
+        turns = self._turns(params)
         params = params._replace(
             phase=STEP,
             W=params.W_trial,
             F=tally.F,
-            path=path,
+            path=(*(params.path[:-1] if turned else params.path[-10:]), tally.F),
             accepted=True,
             g_W=g_W,
             D_W=D_W,
@@ -248,40 +215,60 @@ class Rank:
             order=order,
             slot=_free(order),
             taken=taken,
-            refresh=taken in REFRESH or taken % 10 == 0,
+            refresh=taken in REFRESH or (taken + 1) % 10 == 0,
         )
+        gain = params.path[0] - tally.F if len(params.path) == 11 else np.inf
+        spare, better = self._spare(params), params.F_best - tally.F
+        if not spare and params.start > 1 and better > 0:
+            params = params._replace(final=True)
         if params.final:
-            params = params._replace(met=len(path) == 11 and path[0] - path[-1] < self.tol * abs(tally.F))
-        elif taken > self.trial_steps:
-            return self._end(params)
+            over = gain < self.tol * abs(tally.F) or (params.source == KEPT and params.met_best)
+        else:
+            limit = self.spare_steps if spare else self.trial_steps
+            over = taken > limit if spare or params.start < 2 else not gain > max(-better / HOPE, self.tol * abs(tally.F))
+        if over:
+            return self._end(params, rng, met=params.final)
+        if turns:
+            E, a = pln_axes.newton(tally.turning, params.W, g_W, params.XvX, params.weight)
+            return self._turn(params._replace(E=E, shift=a, T=np.eye(len(E)), refresh=False, tries=-1), 1.0)
         return self._direct(params, table)
 
-    def _end(self, params: RankParams) -> RankParams:
-        """Close a start and go to the next one, or back to the best of them."""
-        keep = params.F_best > params.F
-        best, F_best = (params.W, params.F) if keep else (params.best, params.F_best)
-        final = params.start + 1 == len(params.starts)
-        W = best if final else params.starts[params.start + 1]
-        return params._replace(
-            phase=BEGIN,
-            keep=keep,
-            best=best,
-            F_best=F_best,
-            start=params.start + 1,
-            final=final,
-            W=W,
-            W_trial=W,
-            order=(),
-            path=(),
-            taken=0,
-            refresh=True,
-            tries=0,
-            F=np.inf,
-            step=0.0,
-            fresh=False,
-            d_W=np.zeros_like(W),
-            slope=0.0,
-        )
+    def _turn(self, params: RankParams, step: float) -> RankParams:
+        """Let the next sweep try the turn at this length."""
+        T, a = np.eye(len(params.E)) + step * params.E, step * params.shift
+        again = np.linalg.solve(params.T, T)  # the pairs of the rows may have been turned before
+        W = pln_axes.turn_columns(params.W, T, a)
+        return params._replace(phase=TURN, step=step, T=T, a=a, again=again, W_trial=W, tries=params.tries + 1)
+
+    def _weigh(self, params: RankParams, tally: RankTally) -> RankParams:
+        """Look for the axis to give up, and after WEIGHINGS looks give up the cheapest seen."""
+        if tally.weighing.cost < params.cost:
+            params = params._replace(cost=tally.weighing.cost, cheapest=params.u)
+        if params.weighings < WEIGHINGS:
+            return params._replace(u=pln_axes.weakest(tally.weighing), weighings=params.weighings + 1)
+        d, u = len(params.XvX), params.cheapest
+        W = np.hstack([params.W[:, :d], params.W[:, d:] @ pln_axes.without(u)])
+        return self._restart(params._replace(u=u), W, DROPPED, final=self.n_starts == 1)
+
+    def _end(self, params: RankParams, rng: np.random.Generator, met: bool) -> RankParams:
+        """Close a start: give up its spare axis, go to the next one, back to the best of them, or stop."""
+        d, start = len(params.XvX), params.start + 1
+        if self._spare(params):
+            return params._replace(phase=WEIGH, u=None, cheapest=None, cost=np.inf, weighings=0)
+        last = start >= self.n_starts or params.first.shape[1] == d + self.q
+        if params.final and last:
+            return params._replace(met=met, stuck=not met)
+        if params.F_best > params.F:
+            params = params._replace(keep=True, best=params.W, F_best=params.F, met_best=met and params.final)
+        if start == 1 and not params.final:
+            return self._restart(params._replace(start=1), params.first[:, : d + self.q], PLACED)
+        if last or not params.final:
+            return self._restart(params, params.best, KEPT, final=True)
+        lent = rng.normal(0.0, LENT, (len(params.best), 1))
+        return self._restart(params._replace(start=start), np.hstack([params.best, lent]), LENDING)
+
+    def _spare(self, params: RankParams) -> bool:
+        return params.W.shape[1] > len(params.XvX) + self.q
 
     def _direct(self, params: RankParams, table: lbfgs.Dots | None) -> RankParams:
         toward = lbfgs.direction(table, list(params.order)) if table else lbfgs.Direction(1.0, *np.zeros((2, MEMORY)))
@@ -290,16 +277,21 @@ class Rank:
         return params._replace(fresh=True, step=1.0, toward=toward, d_W=d_W, W_trial=params.W + d_W, tries=0)
 
     def objective(self, tally: RankTally, before: RankParams, after: RankParams) -> float:
-        value = min(after.F, after.F_best)
+        value = after.F_best if self._spare(after) else min(after.F, after.F_best)  # a spare axis makes it another model
         return -value if np.isfinite(value) else np.nan
 
     def done(self, params: RankParams) -> bool:
         return params.met or params.stuck
 
-
-def _crude(shard: Shard, mean: np.ndarray) -> np.ndarray:
-    """Logarithms of the rates, from the counts and the mean rates alone."""
-    return mean + np.log((shard.Y + 1) / (np.exp(np.minimum(shard.O + mean, TOP)) + 1))
+    def answer(self, params: RankParams) -> tuple[np.ndarray, bool]:
+        """[B', C] of rank q, and whether the rows are at their best for it: not so where the fit was stopped among its starts."""
+        d = len(params.XvX)
+        if not self._spare(params) and np.isfinite(params.F) and params.F_best >= params.F:
+            return params.W, True
+        if np.isfinite(params.F_best):
+            return params.best, False
+        U, size, _ = np.linalg.svd(params.W[:, d:], full_matrices=False)
+        return np.hstack([params.W[:, :d], (U * size)[:, : self.q]]), False
 
 
 def _apply(z: RankLatents, rows: np.ndarray) -> np.ndarray:

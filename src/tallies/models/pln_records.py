@@ -102,38 +102,53 @@ class FullTally(NamedTuple):
 class RankParams(NamedTuple):
     """The small global state."""
 
-    phase: int  # SURVEY, BEGIN or STEP
     mean: np.ndarray  # log of the mean rates                       (p,)
-    W: np.ndarray  # [B', C] at the current point                   (p, d + q)
-    W_trial: np.ndarray  # and at the point to try                  (p, d + q)
-    F: float  # value at the current point
-    path: tuple[float, ...]  # values after the last accepted steps
-    step: float  # length of the step to try
-    slope: float  # g'd of the direction
-    fresh: bool  # the direction is new
-    accepted: bool  # the last trial point is now the current point
+    XvX: np.ndarray  # X'vX                                         (d, d)
+    weight: float  # N
     toward: Any  # lbfgs.Direction of the rows
-    d_W: np.ndarray  # direction of W                               (p, d + q)
-    g_W: np.ndarray  # gradient of W                                (p, d + q)
-    D_W: np.ndarray  # blocks of eq. 2                              (p, d + q, d + q)
-    S_W: np.ndarray  # pairs of W                                   (m, p, d + q)
-    Y_W: np.ndarray  #                                              (m, p, d + q)
-    DY_W: np.ndarray  # D_W times them                              (m, p, d + q)
-    order: tuple[int, ...]  # slots in use, oldest first
-    slot: int  # slot of the pair being tried
-    refresh: bool  # the next sweep takes the blocks afresh
-    taken: int  # steps accepted since the start
-    tries: int  # steps tried in this direction
-    start: int  # which start is running
-    starts: np.ndarray  # their W                                   (n_starts, p, d + q)
-    best: np.ndarray  # W of the best start so far                  (p, d + q)
-    F_best: float
-    keep: bool  # the start that just ended is the best so far
-    final: bool  # the best start is going on to the end
-    met: bool
-    stuck: bool
-    XvX: np.ndarray
-    weight: float
+    # the point
+    phase: int = 0  # SURVEY, BEGIN, STEP, TURN or WEIGH
+    W: Any = None  # [B', C] at the current point                   (p, d + q)
+    W_trial: Any = None  # and at the point to try                  (p, d + q)
+    F: float = np.inf  # value at the current point
+    path: tuple[float, ...] = ()  # values after the last accepted steps
+    taken: int = 0  # steps accepted since the start
+    met: bool = False  # the stopping rule is met
+    stuck: bool = False  # no step lowers F any more
+    # the step
+    step: float = 0.0  # length of the step or turn to try
+    slope: float = 0.0  # g'd of the direction
+    fresh: bool = False  # the direction is new
+    accepted: bool = False  # the last trial point is now the current point
+    tries: int = 0  # steps tried in this direction
+    refresh: bool = True  # the next sweep takes the blocks afresh
+    d_W: Any = None  # direction of W                               (p, d + q)
+    g_W: Any = None  # gradient of W                                (p, d + q)
+    D_W: Any = None  # blocks of eq. 2                              (p, d + q, d + q)
+    S_W: Any = None  # pairs of W                                   (m, p, d + q)
+    Y_W: Any = None  #                                              (m, p, d + q)
+    DY_W: Any = None  # D_W times them                              (m, p, d + q)
+    order: tuple[int, ...] = ()  # slots in use, oldest first
+    slot: int = 0  # slot of the pair being tried
+    # the turn of the axes
+    E: Any = None  # Newton step of the axes                        (q, q)
+    shift: Any = None  # and of the origin                          (d, q)
+    T: Any = None  # the turn being tried ...                       (q, q)
+    a: Any = None  # ... and its shift                              (d, q)
+    again: Any = None  # T over the turn tried before               (q, q)
+    # the starts
+    start: int = 0  # which start is running
+    source: int = 0  # where its rows come from
+    final: bool = False  # it goes on to the end
+    first: Any = None  # W of the first start                       (p, d + q + 1)
+    best: Any = None  # W of the best start so far                  (p, d + q)
+    F_best: float = np.inf
+    met_best: bool = False  # it has met the stopping rule
+    keep: bool = False  # the start that just ended is the best so far
+    u: Any = None  # direction being weighed, or given up           (q + 1,)
+    cheapest: Any = None  # cheapest direction so far               (q + 1,)
+    cost: float = np.inf  # of giving it up
+    weighings: int = 0
 
 
 class RankLatents(NamedTuple):
@@ -143,6 +158,7 @@ class RankLatents(NamedTuple):
     x_trial: np.ndarray  #                                          (n, 2q)
     g: np.ndarray  # gradient at the current point                  (n, 2q)
     g_trial: np.ndarray  #                                          (n, 2q)
+    P: np.ndarray  # C'diag(A_i)C, as fresh as D                    (n, q, q)
     D: np.ndarray  # blocks of eq. 2 for M                          (n, q, q)
     D_psi: np.ndarray  # their diagonal for psi                     (n, q)
     d: np.ndarray  # direction                                      (n, 2q)
@@ -153,12 +169,14 @@ class RankLatents(NamedTuple):
 
 
 class RankTally(NamedTuple):
-    """Sums over a shard."""
+    """Sums over a shard: of a point (F to turning), of the survey (P, G), or of a direction to give up."""
 
     F: float  # free energy
     slope: float  # g'd over the rows
-    g_W: Any  # its gradient                                 (p, d + q)
-    H: Any  # Z'diag(v A_j) Z + diag [0, A_j'v S2]           (p, d + q, d + q)
-    table: Any  # lbfgs.Dots
-    P: Any  # X'vM of the survey                             (d, p)
-    G: Any  # M'vM of the survey                             (p, p)
+    g_W: Any = None  # its gradient                          (p, d + q)
+    H: Any = None  # Z'diag(v A_j) Z + diag [0, A_j'v S2]    (p, d + q, d + q)
+    table: Any = None  # lbfgs.Dots
+    turning: Any = None  # pln_axes.Turning
+    P: Any = None  # X'vM                                    (d, p)
+    G: Any = None  # M'vM                                    (p, p)
+    weighing: Any = None  # pln_axes.Weighing
