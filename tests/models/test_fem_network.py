@@ -127,7 +127,7 @@ def test_kinetic_couplings_return():
 
 
 def test_equilibrium_couplings_return():
-    # of 30 draws at this setting the correlation was .954 to .964, its mean .9586; of the unpenalised fit .952 to .962, .9572
+    # of 30 draws at this setting the correlation was .954 to .964, its mean .9588; of the unpenalised fit .952 to .962, .9572
     found = []
     for seed in range(4):
         X, truth = potts(20, 4, 5_000, seed, scale=np.sqrt(2 / 20), even=True)  # half of W + W': a standard deviation of 1/sqrt n
