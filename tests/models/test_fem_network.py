@@ -32,14 +32,29 @@ def kinetic(n, m, l, seed=0):
     return walk(rng.normal(0, 1 / np.sqrt(n), (n * m, n * m)), n, m, l, rng, together=True)
 
 
-def potts(n, m, l, seed=0, scale=0.5):
-    """Equilibrium states of symmetric random couplings, by Gibbs sampling, and the couplings in zero-sum gauge."""
+def potts(n, m, l, seed=0, scale=0.5, density=1.0, even=False):
+    """Equilibrium states of symmetric random couplings, by Gibbs sampling, and the couplings in zero-sum gauge.
+
+    A share `density` of the pairs is coupled; `even`: couplings are made zero-sum, and so prefer no state.
+    """
     rng = np.random.default_rng(seed)
     W = rng.normal(0, scale, (n * m, n * m))
     W = (W + W.T) / 2
-    W[np.kron(np.eye(n, dtype=bool), np.ones((m, m), dtype=bool))] = 0.0
+    coupled = np.triu(rng.random((n, n)) < density, 1)
+    W *= np.kron(coupled | coupled.T, np.ones((m, m)))
+    if even:
+        W = zero_sum(make_terms(np.full(n, m), groups_of(n, [1])), W, np.arange(0, n * m + 1, m))[2]
     out, couplings = walk(W, n, m, 20 * l, rng, together=False)
     return out[19::20], couplings
+
+
+def off(n, m):
+    """Where the couplings of different variables stand."""
+    return ~np.kron(np.eye(n, dtype=bool), np.ones((m, m), dtype=bool))
+
+
+def correlation(found, truth):
+    return np.corrcoef(found.ravel(), truth.ravel())[0, 1]
 
 
 def test_each_output_is_a_fem_of_its_own():
@@ -112,14 +127,109 @@ def test_kinetic_couplings_return():
 
 
 def test_equilibrium_couplings_return():
-    # over draws of couplings of this size, with longer runs between states too, the correlation is .94 to .96
-    X, truth = potts(20, 4, 5_000, scale=0.4)
-    model = FEMNetwork(ridge=10.0).fit(X)
-    off = ~np.kron(np.eye(20, dtype=bool), np.ones((4, 4), dtype=bool))
-    assert np.corrcoef(model.couplings_[off], truth[off])[0, 1] > 0.94
+    # of 30 draws at this setting the correlation was .954 to .964, its mean .9588; of the unpenalised fit .952 to .962, .9572
+    found = []
+    for seed in range(4):
+        X, truth = potts(20, 4, 5_000, seed, scale=np.sqrt(2 / 20), even=True)  # half of W + W': a standard deviation of 1/sqrt n
+        model = FEMNetwork().fit(X)
+        found.append(correlation(model.couplings_[off(20, 4)], truth[off(20, 4)]))
+        assert found[-1] > 0.95
+    assert np.mean(found) > 0.956
     scores = model.scores()
     assert np.allclose(scores, scores.T)
     assert not np.diag(scores).any()
+
+
+def test_equilibrium_couplings_that_prefer_states_return():
+    # couplings that are not zero-sum act as fields too: some states are rare, and their couplings hard to tell.
+    # Of 15 draws the correlation was .923 to .956, its mean .946
+    found, where = [], off(20, 4)
+    for seed in range(4):
+        X, truth = potts(20, 4, 5_000, seed, scale=0.4)
+        found.append(correlation(FEMNetwork().fit(X).couplings_[where], truth[where]))
+        assert found[-1] > correlation(FEMNetwork(ridge=0.0).fit(X).couplings_[where], truth[where])
+    assert np.mean(found) > 0.94
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_few_pairs_are_coupled_each_has_its_ridge(seed):
+    X, truth = potts(12, 3, 1_500, seed, scale=0.8, density=0.15)
+    model = FEMNetwork().fit(X)
+    common = FEMNetwork(ridge=model.ridge_).fit(X)
+    assert common.pair_ridges_ is None
+    np.testing.assert_array_equal(model.pair_ridges_, model.pair_ridges_.T)
+    coupled = np.abs(truth).reshape(12, 3, 12, 3).max(axis=(1, 3)) > 0
+    pairs = ~np.eye(12, dtype=bool)
+    assert model.pair_ridges_[coupled].mean() < model.ridge_ < model.pair_ridges_[pairs & ~coupled].mean()
+    found, before = (correlation(fitted.couplings_[off(12, 3)], truth[off(12, 3)]) for fitted in (model, common))
+    assert found > max(0.94, before + 0.02)  # of 25 draws .948 to .987, and .83 to .94 with the common ridge
+    assert "ridge by pair" in model.summary()
+
+
+def test_where_few_variables_act_on_the_next_step_each_pair_has_its_ridge():
+    rng = np.random.default_rng(0)
+    W = rng.normal(0, 0.7, (36, 36)) * np.kron(rng.random((12, 12)) < 0.1, np.ones((3, 3)))
+    X, truth = walk(W, 12, 3, 2_000, rng, together=True)
+    model = FEMNetwork(lag=1).fit(X)
+    common = FEMNetwork(ridge=model.ridge_, lag=1).fit(X)
+    found, before = (correlation(fitted.couplings_, truth) for fitted in (model, common))
+    assert found > max(0.96, before + 0.02)  # of 25 draws .964 to .994, and .89 to .96 with the common ridge
+    assert FEMNetwork(lag=1, solver="fem").fit(X).pair_ridges_ is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_all_pairs_are_coupled_nothing_is_lost(seed):
+    X, truth = potts(12, 3, 800, seed, scale=0.5, even=True)
+    model = FEMNetwork().fit(X)
+    common = FEMNetwork(ridge=model.ridge_).fit(X)
+    found, before = (correlation(fitted.couplings_[off(12, 3)], truth[off(12, 3)]) for fitted in (model, common))
+    assert found > before - 0.01  # in 24 of 25 draws they had one ridge
+
+
+def test_ridges_by_pair_are_the_pull_of_their_prior():
+    rng = np.random.default_rng(0)
+    V, starts, step = rng.normal(size=(5, 5)), np.array([0, 2, 5]), 1e-6
+    told = 60 / np.outer([2, 3], [2, 3])
+
+    def log_prior(V):
+        blocks = [[V[a:b, c:d] for c, d in ((0, 2), (2, 5))] for a, b in ((0, 2), (2, 5))]
+        free = np.outer([1, 2], [1, 2]) * told / (told + 3.0)
+        return -sum((1 + free[j, k]) / 2 * np.log(1 / (10 * 3.0) + (blocks[j][k] ** 2).sum()) for j in (0, 1) for k in (0, 1))
+
+    ridges = np.repeat(np.repeat(fem_choose.pair_ridges(V, starts, 3.0, 60.0, mutual=False), [2, 3], axis=0), [2, 3], axis=1)
+    for i, j in product(range(5), repeat=2):
+        move = np.zeros((5, 5))
+        move[i, j] = step
+        assert (log_prior(V + move) - log_prior(V - move)) / (2 * step) == pytest.approx(-ridges[i, j] * V[i, j], rel=1e-6)
+    both = fem_choose.pair_ridges(V, starts, 3.0, 60.0, mutual=True)
+    np.testing.assert_allclose(both, both.T)
+
+
+def test_a_fit_with_ridges_by_pair_is_at_the_maximum(tmp_path):
+    X, _ = potts(6, 3, 600, scale=1.0, density=0.2)
+    model = FEMNetwork(tol=1e-14).fit(X)
+    W, n, m = model.params_.W, 6, 3
+
+    def value(W):
+        H = W[X + m * np.arange(n)].sum(axis=1).reshape(-1, n, m)
+        told = np.take_along_axis(H, X[:, :, None], axis=2)[:, :, 0] - np.logaddexp.reduce(H, axis=2)
+        blocks = W.reshape(n, m, n, m)
+        mean = blocks.mean(axis=1, keepdims=True)
+        pull = model.pair_ridges_ * ((blocks - mean) ** 2).sum(axis=(1, 3)) + 0.01 * model.ridge_ * m * (mean**2).sum(axis=(1, 3))
+        return told.sum() - 0.5 * pull.sum()
+
+    assert model.history_[-1] == pytest.approx(value(W), rel=1e-10)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        move = 1e-4 * rng.normal(size=W.shape) * off(n, m)
+        up, down = value(W + move), value(W - move)
+        assert max(up, down) < value(W)
+        assert abs(up - down) < 0.02 * (2 * value(W) - up - down)  # the slope is gone beside the curvature
+    model.save(tmp_path / "model")
+    again = tallies.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.pair_ridges_, model.pair_ridges_)
+    few = model.standard_errors(X, n_boot=10)
+    assert few[off(n, m)].mean() < FEMNetwork(ridge=model.ridge_).fit(X).standard_errors(X, n_boot=10)[off(n, m)].mean()
 
 
 def test_scores_rank_true_pairs_first():

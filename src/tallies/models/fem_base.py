@@ -25,10 +25,11 @@ from tallies.maths import Array
 from tallies.models import fem_solvers as solvers
 from tallies.models.fem_basis import Basis, narrow, widen
 from tallies.models.fem_solvers import Metric, Search
-from tallies.models.fem_terms import Terms
+from tallies.models.fem_terms import Terms, rescaled
 
 SHARD_WORK = 1 << 22  # sums a sweep makes in one shard: a few milliseconds, many times what scheduling it costs
 ROWS = 512  # rows whose psi is held at a time
+FREE = 0.01  # ridge of a bias in terms of the common one: it may be spread over the terms in many ways, and one is to be best
 MAX_SHARDS = 16  # every shard brings home a tally of the size of W
 
 
@@ -55,6 +56,7 @@ class Setup(NamedTuple):
     own: Any  # features that each output must not use, else None
     tol: float
     basis: Basis | None = None  # of the metric "reduced", and of sweeps that multiply matrices
+    own_ridge: Any = None  # (T, n_out)  of each term for each output, biases aside; None: `ridge` for all
     multiply: bool = False  # sweeps multiply matrices, eq. 3 and 4 of fem_basis, instead of picking the features of each row
 
 
@@ -178,6 +180,10 @@ class Conditional(Estimator):
             assert survey.gram is not None
             make = solvers.pinv_metric(survey.gram, s.ridge, s.own) if s.metric == "pinv" else None
             metric = make or solvers.full_metric(survey.gram, s.ridge, m, s.metric, s.basis)
+        if s.own_ridge is not None:
+            assert s.terms is not None
+            g = survey.weight / np.outer(s.terms.sizes, np.diff(s.starts))  # of G/m where all states are as frequent
+            metric = metric._replace(stretch=(s.terms.offset, np.sqrt((g + s.ridge) / (g + s.own_ridge))))
         if s.own is not None:
             counted = counted.copy()
             self._exclude(counted)
@@ -234,8 +240,9 @@ class Conditional(Estimator):
         s, search = self._setup, params.search
         assert search is not None and params.metric is not None
         x, h = solvers.trial(search, s.starts)
-        value = solvers.dots(params.counted - 0.5 * s.ridge * x, x if h is None else h, s.starts) - lse  # eq. 1
-        g = params.counted - expected - s.ridge * x  # eq. 2
+        pull = self._pull(x)
+        value = solvers.dots(params.counted - 0.5 * pull, x if h is None else h, s.starts) - lse  # eq. 1
+        g = params.counted - expected - pull  # eq. 2
         if s.own is not None:
             self._exclude(g)
         if s.solver == "fem":
@@ -248,6 +255,14 @@ class Conditional(Estimator):
             done = bool(search.done.all())
         point, image = solvers.trial(search, s.starts)
         return params._replace(W=search.x, value=search.value, trial=self._evaluated(point, image), search=search, finished=done)
+
+    def _pull(self, x: Array) -> Array:
+        """Gradient of the penalty. Where terms have ridges of their own, means over their states, the bias, are nearly free."""
+        s = self._setup
+        if s.own_ridge is None:
+            return s.ridge * x
+        assert s.terms is not None
+        return rescaled(x, s.terms.offset, s.starts, s.own_ridge, FREE * s.ridge)
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
         """Penalised log likelihood of the best point: a refused trial repeats it."""

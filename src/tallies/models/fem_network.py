@@ -33,7 +33,7 @@ from tallies.evaluation.score import Score, mean_score
 from tallies.kernels import fem as kernels
 from tallies.maths import Array
 from tallies.models.fem_base import Conditional, Params, Setup, Shard, Survey, Tally, check_fields, check_weight, redrawn
-from tallies.models.fem_choose import PATH_SWEEPS, PATH_TOL, best_ridge, descend, gathered, multiplied, plan
+from tallies.models.fem_choose import PATH_SWEEPS, PATH_TOL, best_ridge, descend, gathered, multiplied, plan, ridges_by_pair
 from tallies.models.fem_scores import coupling_scores, sequence_weights, top_pairs
 from tallies.models.fem_solvers import Metric, Search
 from tallies.models.fem_terms import Terms, check_degree, features, groups_of, make_terms, zero_sum
@@ -57,7 +57,7 @@ class FEMNetwork(Conditional):
     """
 
     degree: Any = 1  # K: each output from products of 1 to K other variables | a set of such numbers
-    ridge: float | Literal["auto"] = "auto"  # |W|^2 ridge/2 is taken off; "auto": by held-out pseudo-likelihood
+    ridge: float | Literal["auto"] = "auto"  # |W|^2 ridge/2 is taken off; "auto": by held-out rows, by pair if they say so
     lag: Literal[0, 1] = 0  # 0: each variable from the others in the row | 1: from the row before
     solver: Literal["auto", "fem", "lbfgs"] = "auto"  # "fem": the seed's iteration
     reweight: float | None = None  # rows with this share of equal cells count as one (alignments: 0.8); None: rows count alike
@@ -110,15 +110,16 @@ class FEMNetwork(Conditional):
         self.effective_rows_ = float(weight.sum())
         return shards
 
-    def _arrange(self, codes: np.ndarray, weight: Array) -> list[Shard]:
-        """Solver and ridge for these rows, and their shards."""
+    def _arrange(self, codes: np.ndarray, weight: Array, pairs: Array | None = None) -> list[Shard]:
+        """Solver and ridge for these rows, and their shards; `pairs` are ridges by pair that go with a given ridge."""
         past, now, weight = (codes[:-1], codes[1:], weight[1:]) if self.lag else (codes, codes, weight)
         setup, ids = self._plan(past)
         Y, W = np.ascontiguousarray(now), self._weights(now, weight)
-        self.ridge_, self.path_ = (
-            self._choose(setup, ids, Y, W) if self.ridge == "auto" else (float(self.ridge), {"ridge": [], "log_loss": []})
-        )
-        self._setup = setup._replace(ridge=self.ridge_)
+        if self.ridge == "auto":
+            self.ridge_, self.pair_ridges_, self.path_ = self._choose(setup, ids, Y, W)
+        else:
+            self.ridge_, self.pair_ridges_, self.path_ = float(self.ridge), pairs, {"ridge": [], "log_loss": []}
+        self._setup = setup._replace(ridge=self.ridge_, own_ridge=self.pair_ridges_)
         self.solver_ = setup.solver
         return self._cut(ids, Y, W)
 
@@ -149,8 +150,10 @@ class FEMNetwork(Conditional):
                 metric = "exclusive" if max(self.degree_) == 1 else "diagonal"
         return multiplied(Setup(chosen.solver, metric, terms, starts, 1.0, None, own, self.tol), ids), ids
 
-    def _choose(self, setup: Setup, ids: np.ndarray, Y: np.ndarray, weight: Array) -> tuple[float, dict[str, list[float]]]:
-        """The ridge with the best held-out pseudo-likelihood: a path with warm starts on four fifths of the rows."""
+    def _choose(
+        self, setup: Setup, ids: np.ndarray, Y: np.ndarray, weight: Array
+    ) -> tuple[float, Array | None, dict[str, list[float]]]:
+        """The ridge of best held-out pseudo-likelihood, on a path with warm starts on four fifths of the rows; then by pair."""
         l = len(ids)
         block = np.arange(l) * 20 // l if self.lag else np.random.default_rng(self._seed() % 2**32).permutation(l)
         out = block % 5 == 4  # a series is held out in stretches: neighbours are alike
@@ -162,16 +165,22 @@ class FEMNetwork(Conditional):
         held, W = np.broadcast_to(weight[out], (int(out.sum()), Y.shape[1])), np.zeros_like(surveyed.counted)
         losses: dict[float, float] = {}
 
-        def attempt(ridge: float) -> None:
+        def told(ridge: float, pairs: Array | None = None) -> Array:
             nonlocal W
+            self._setup = setup._replace(ridge=ridge, own_ridge=pairs, tol=PATH_TOL)
+            W = self._solve(self._begin(surveyed, W, None), backend, PATH_SWEEPS).W
+            return np.sum(held * self._log_conditional(ids[out], Y[out], W), axis=1)
+
+        def attempt(ridge: float) -> None:
             if ridge not in losses:
-                self._setup = setup._replace(ridge=ridge, tol=PATH_TOL)
-                W = self._solve(self._begin(surveyed, W, None), backend, PATH_SWEEPS).W
-                losses[ridge] = float(-np.sum(held * self._log_conditional(ids[out], Y[out], W)) / held.sum())
+                losses[ridge] = float(-told(ridge).sum() / held.sum())
 
         descend(attempt, losses)
-        tried = sorted(losses.items(), reverse=True)
-        return best_ridge(losses), {"ridge": [a for a, _ in tried], "log_loss": [b for _, b in tried]}
+        tried, ridge, pairs, starts = sorted(losses.items(), reverse=True), best_ridge(losses), None, self._starts()
+        if self.degree_ == (1,) and self.solver != "fem":  # the seed's matrix knows one ridge
+            rows, couplings = float(surveyed.weight.max()), lambda: zero_sum(self._terms(), W, starts)[2]
+            pairs = ridges_by_pair(lambda pairs: (told(ridge, pairs), couplings()), starts, ridge, rows, not self.lag)
+        return ridge, pairs, {"ridge": [a for a, _ in tried], "log_loss": [b for _, b in tried]}
 
     def _log_conditional(self, ids: np.ndarray, Y: np.ndarray, W: Array) -> Array:
         """(l, n)  log p of each output in each row; 0 where it is missing."""
@@ -352,7 +361,7 @@ class FEMNetwork(Conditional):
         job.categories_, job.degree_ = self.categories_, self.degree_
         draws = []
         for times in redrawn(len(codes), n_boot, random_state):
-            backend = self._place(job._arrange(codes, weight * times))
+            backend = self._place(job._arrange(codes, weight * times, self.pair_ridges_))
             params = job.init(engine.survey(job, backend), np.random.default_rng(0))
             job.params_ = job._solve(params, backend, self.max_iter)
             draws.append(job.couplings_)
@@ -360,7 +369,8 @@ class FEMNetwork(Conditional):
 
     def _facts(self) -> list[str]:
         degrees, size = ", ".join(map(str, self.degree_)), f"{self.n_rows_:,} rows, {len(self.categories_.names)} variables"
-        return [size, f"degrees {degrees}; ridge {self.ridge_:.3g}; lag {self.lag}; solver {self.solver_}"]
+        ridge = f"{self.ridge_:.3g}" if self.pair_ridges_ is None else "by pair"
+        return [size, f"degrees {degrees}; ridge {ridge}; lag {self.lag}; solver {self.solver_}"]
 
     def _learned(self) -> list[tuple[str, str]]:
         if len(self.categories_.names) < 2:

@@ -20,6 +20,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh, solve, solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from tallies.maths import Array
+from tallies.models.fem_terms import rescaled
 
 MEMORY = 8  # pairs of steps and gradient changes: more gave no fewer sweeps
 RANK_CUT = 1e-11  # eigenvalues of G below this share of the largest are rounding: counts are exact, sums good to 1e-13
@@ -37,6 +38,7 @@ class Metric(NamedTuple):
     )
     ridge: float
     states: float  # m of eq. 3
+    stretch: Any = None  # offset of the terms and (T, n_out) by which to stretch both sides where they have ridges of their own
 
 
 class Search(NamedTuple):
@@ -167,7 +169,8 @@ def _direction(
         alpha[i] = rho[i] * dots(images[i], q, starts)
         q -= spread(alpha[i], starts) * Y[i]
     scaled = bool(used) and metric.kind != "kernel"  # in the null space of K, which no product sees, a scale would add up
-    if scaled and metric.kind in ("gram", "reduced"):  # two solutions for the price of one: the factor is read once
+    if scaled and metric.kind in ("gram", "reduced") and metric.stretch is None:
+        # two solutions for the price of one: the factor is read once
         both = apply(metric, np.hstack([q, Y[used[-1]]]), starts)[0]
         z, w, z_image = np.ascontiguousarray(both[:, : q.shape[1]]), both[:, q.shape[1] :], None
     else:
@@ -189,6 +192,10 @@ def _direction(
 
 def apply(metric: Metric, v: Array, starts: np.ndarray, own: Any = None) -> tuple[Array, Any]:
     """The metric's inverse times v, and the image of the result in the kernel form."""
+    if metric.stretch is not None:
+        offset, factors = metric.stretch
+        z, _ = apply(metric._replace(stretch=None), rescaled(v, offset, starts, factors, 1.0), starts, own)
+        return rescaled(z, offset, starts, factors, 1.0), None
     if metric.kind == "diagonal":
         return metric.matrix[:, None] * v, None
     if metric.kind == "gram":

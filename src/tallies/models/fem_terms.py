@@ -126,6 +126,17 @@ def closure(groups: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return sorted(found, key=lambda group: (len(group), group))
 
 
+def rescaled(x: Array, offset: np.ndarray, starts: np.ndarray, factors: Array, mean_factor: float) -> Array:
+    """x (p, M), the zero-sum part of every term for every output times its factor (T, n_out), the means times another.
+
+    >>> rescaled(np.array([[1.0], [3.0]]), np.array([0, 2]), np.array([0, 1]), np.array([[10.0]]), 1.0).ravel().tolist()
+    [-8.0, 12.0]
+    """
+    width = np.diff(offset)
+    mean = np.repeat(np.add.reduceat(x, offset[:-1], axis=0) / width[:, None], width, axis=0)
+    return np.repeat(np.repeat(factors, width, axis=0), np.diff(starts), axis=1) * (x - mean) + mean_factor * mean
+
+
 def zero_sum(terms: Terms, W: Array, starts: np.ndarray) -> tuple[Array, Terms, Array]:
     """b (M,), the terms of the closure, and V (p', M) of eq. 3; each output's states sum to zero as well.
 

@@ -60,7 +60,7 @@ def page(model: Any, about: About, X: Any = None) -> Page:
         ("Rows", f"{int(model.n_rows_):,}, worth {model.effective_rows_:,.0f}"),
         ("Variables", f"{len(names)} with {int(model.categories_.sizes.sum()):,} states"),
         ("Degrees", ", ".join(map(str, model.degree_))),
-        ("Ridge", float(model.ridge_)),
+        ("Ridge", float(model.ridge_) if model.pair_ridges_ is None else "by pair"),
         ("Lag", int(model.lag)),
     ]
     fitted(out, model, about, facts)
