@@ -250,26 +250,31 @@ def one_large(n: int, p: int) -> None:
     )
 
 
-def importance() -> dict[str, Any]:
-    Y, O, X = synthetic(200, 50)
+def importance() -> list[dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    small = rng.poisson(np.exp(rng.normal(size=(150, 3)) @ rng.normal(0, 0.6, (3, 20)) - 0.5)).astype(float)
+    return [one_importance(*synthetic(200, 50), 5), one_importance(small, np.zeros_like(small), np.ones((150, 1)), 3)]
+
+
+def one_importance(Y: Any, O: Any, X: Any, rank: int) -> dict[str, Any]:
     start, curve = time.process_time(), []
-    variational = PLN(rank=5, random_state=0).fit(Y, X, O)
-    begun = time.process_time() - start
+    variational = PLN(rank=rank, random_state=0).fit(Y, X, O)
+    begun, n = time.process_time() - start, len(Y)
     base = tallies.evaluate(variational, Y, X, O, method="importance", n_draws=2000)
     start = time.process_time()
-    model = PLN(rank=5, method="importance", random_state=0).fit(
+    model = PLN(rank=rank, method="importance", random_state=0).fit(
         Y, X, O, callback=lambda s: curve.append((time.process_time() - start, s.objective[-1]))
     )
     taken = time.process_time() - start
     values = [(t, e - gammaln(Y + 1).sum()) for t, e in curve if np.isfinite(e)]
     near = reach(values, max(e for _, e in values) - 2 * model.loglik_stderr_)
     print(
-        f"200x50, q=5: variational {begun:.2f} s, log likelihood {base.value * 200:.2f} +- {base.stderr * 200:.2f}; "
+        f"{n}x{Y.shape[1]} of mean {Y.mean():.1f}, q={rank}: variational {begun:.2f} s, log likelihood {base.value * n:.2f} +- {base.stderr * n:.2f}; "
         f"importance sampling {taken:.2f} s, "
         f"{model.loglik_:.2f} +- {model.loglik_stderr_:.2f}, an epoch within 2 standard errors of the best after "
         f"{near:.2f} s, lowest ESS {model.ess_.min():.0%}"
     )
-    return {"variational": begun, "importance": taken, "gain": model.loglik_ - base.value * 200}
+    return {"variational": begun, "importance": taken, "gain": model.loglik_ - base.value * n}
 
 
 def main() -> None:
