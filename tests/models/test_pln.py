@@ -332,7 +332,7 @@ def test_criteria_are_on_the_usual_scale():
     [
         (lambda Y, X, O: (Y - 5, X, O), "negative"),
         (lambda Y, X, O: (Y + 0.5, X, O), "whole numbers"),
-        (lambda Y, X, O: (Y * [1, 1, 1, 0, 1], X, O), "no counts at all"),
+        (lambda Y, X, O: (Y * [1, 1, 1, 0, 1], X, O), "have no counts: their mean"),
         (lambda Y, X, O: (Y, np.hstack([X, X]), O), "collinear"),
         (lambda Y, X, O: (Y, X[:-1], O), "one row a sample"),
         (lambda Y, X, O: (Y, X, np.where(np.arange(len(Y)) == 3, -np.inf, 0.0)), "-inf"),

@@ -284,7 +284,7 @@ class GDA(Classifier):
     def _facts(self) -> list[str]:
         d, root = self.n_features_in_, self.params_.root
         rank = "" if root is None or root.rank == d else f", which span {root.rank} directions (the others have no variance)"
-        return [*super()._facts(), f"{d} columns{rank}"]
+        return [*super()._facts(), f"{d} column{'s' * (d != 1)}{rank}"]
 
     @property
     def means_(self) -> Array:

@@ -103,7 +103,7 @@ class Doors:
         if len(empty):
             shown = empty[:5].tolist() if columns is None else list(columns[empty[:5]])
             raise DataError(
-                f"{len(empty)} columns have no counts at all, such as {shown}: their mean has no finite estimate; drop them"
+                f"columns such as {shown} ({len(empty)} in all) have no counts: their mean has no finite estimate; drop them"
             )
         if self.rank is not None and self.rank > min(n, p):
             raise DataError(f"rank must be at most min(n, p) = {min(n, p)}, got {self.rank}; lower it, or use rank=None")
@@ -249,8 +249,8 @@ class Doors:
             flat = np.flatnonzero(self.covariance_.diagonal() < 1e-4)
             if len(flat):
                 warnings.warn(
-                    f"{len(flat)} columns, such as {self._columns()[flat[:3]].tolist()}, vary less than Poisson "
-                    f"counts do: their latent variance "
+                    f"columns such as {self._columns()[flat[:3]].tolist()} ({len(flat)} of {self.n_features_in_}) vary less than "
+                    f"Poisson counts do: their latent variance "
                     "is 0 within 1e-4, and their correlations mean nothing",
                     DataWarning,
                     stacklevel=4,
