@@ -54,18 +54,18 @@ def converged(page: Page, model: Any) -> Section:
     else:
         section.text(f"The fit was stopped after {model.n_iter_:,} sweeps, before its stopping rule was met; see the curve.")
     if len(history) > 1:
-        first = model.n_iter_ - len(history) + 1
-        sweeps = np.arange(first, first + len(history))
+        unit = "sweep" if len(history) == model.n_iter_ else "step"  # a step may take several sweeps
+        when = np.arange(1, len(history) + 1)
         some = np.unique(np.linspace(0, len(history) - 1, 600).astype(int))  # no screen shows more
         last = float(f"{abs(history[-1] - history[-2]):.2g}")
         section.charts(
             charts.lines(
-                "Objective after each sweep",
-                charts.axis("sweep", whole=True),
+                f"Objective after each {unit}",
+                charts.axis(unit, whole=True),
                 charts.axis(f"{model._measure()} (nats)"),
-                [{"name": "", "x": sweeps[some], "y": history[some]}],
-                ["sweep", "objective"],
-                [[int(sweeps[i]), history[i]] for i in some],
+                [{"name": "", "x": when[some], "y": history[some]}],
+                [unit, "objective"],
+                [[int(when[i]), history[i]] for i in some],
                 caption=f"From {show(history[0])} to {show(history[-1])}; the last step was {show(last)}.",
                 wide=True,
             )
