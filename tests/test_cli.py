@@ -70,7 +70,12 @@ def test_from_file_to_predictions(iris, run, model):
 
     assert "settled after" in run("info", "RUN")[1]
     assert run("fit", "gda", "iris.csv", "-t", "species", "-o", "OTHER", "--covariance", "class")[0] == 0
-    table = json.loads(run("compare", "RUN", "OTHER", "--data", "iris.csv", "--json")[1])
+    _, out, err = run("compare", "RUN", "OTHER", "--data", "iris.csv", "--json")
+    table = json.loads(out)
+    assert "different columns" not in err
+    iris.drop(columns=iris.columns[0]).to_csv("narrow.csv", index=False)
+    assert run("fit", "gda", "narrow.csv", "-t", "species", "-o", "NARROW")[0] == 0
+    assert "likelihoods of different columns" in run("compare", "RUN", "NARROW", "--data", "iris.csv")[2]
     assert table["RUN"]["accuracy"] == score["accuracy"]
     assert table["OTHER"]["model"] == "GDA"
     code, out, err = run("report", "RUN", "iris.csv")

@@ -179,9 +179,10 @@ def compare(
     """Scores of several RUNs on the same file, a row each."""
     if len(runs) < 2:
         raise DataError(f"compare needs two or more RUN folders, got {len(runs)}; for one there is: tallies score {runs[0]} {data}")
-    rows = {}
+    rows, columns = {}, set()
     for run in runs:
         model, options, family = _read(run, covariates)
+        columns.add(tuple(getattr(model, "feature_names_in_", ())))
         with where(threads=threads):
             found = family.score(model, options, str(data), seed)
         if "kind" not in found and all(isinstance(value, dict) for value in found.values()):  # several kinds: the last is the best
@@ -192,6 +193,8 @@ def compare(
         warnings.warn(
             f"comparing scores of different kind: {', '.join(sorted(kinds))}; they are not the same quantity", stacklevel=1
         )
+    elif len(columns) > 1 and kinds != {"conditional"}:  # those of a target may come from any columns
+        warnings.warn("comparing likelihoods of different columns: they are not the same quantity", stacklevel=1)
     if as_json:
         print_json(rows)
         return
