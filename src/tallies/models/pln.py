@@ -8,8 +8,9 @@ rank=None is the PLN model: q = p, and Sigma is full, diagonal, spherical or giv
     1.  variational   maximise  J = sum_i E_q[log p(Y_i, Z_i)] - E_q[log q_i],   q_i = N(M_i, diag S2_i),   J <= log p(Y)
     2.  importance    stochastic gradients of log p(Y) itself, each an average over weighted draws of W_i
 
-The solvers are `pln_full` (1, q = p), `pln_rank` (1, q < p) and `pln_importance` (2); `pln_evidence` estimates log p(Y) by
-importance sampling; `pln_doors` and `pln_answers` are the ways in and out. A missing count drops out exactly.
+The solvers are `pln_full` (1, q = p), `pln_rank` (1, q < p; its rows in `pln_rows`, its axes in `pln_axes`) and `pln_importance`
+(2); `pln_evidence` estimates log p(Y) by importance sampling; `pln_doors` and `pln_answers` are the ways in and out. A missing
+count drops out exactly.
 
 References: Aitchison and Ho 1989; Chiquet, Mariadassou and Robin 2018, 2021; Batardiere, Chiquet and Kwon 2024.
 """
