@@ -355,6 +355,10 @@ def test_bad_hyperparameters_are_told():
         {"method": "magic"},
         {"covariance": "round"},
         {"rank": 0},
+        {"rank": 1.5},
+        {"n_starts": 0},
+        {"max_iter": 0},
+        {"batch_size": "many"},
         {"rank": 2, "covariance": "diagonal"},
         {"accuracy": 2.0},
     ):

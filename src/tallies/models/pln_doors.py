@@ -85,8 +85,10 @@ class Doors:
         plain = isinstance(self.covariance, str) and self.covariance == "full"
         if not plain and (self.rank is not None or self.method == "importance"):
             raise ValueError('covariance must be "full" where rank is given or method="importance": it is C C\' there')
-        if self.rank is not None and (not isinstance(self.rank, int | np.integer) or self.rank < 1):
-            raise ValueError(f"rank must be None or a positive whole number, got {self.rank!r}")
+        for name in ("rank", "n_starts", "max_iter", "batch_size", "n_plateau", "n_trigger", "max_epochs"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | np.integer) and value > 0) and (name != "rank" or value is not None):
+                raise ValueError(f"{name} must be {'None or ' * (name == 'rank')}a positive whole number, got {value!r}")
         if self.optimizer not in ("adagrad", "rmsprop"):
             raise ValueError(f'optimizer must be "adagrad" or "rmsprop", got {self.optimizer!r}')
         if not 0 < self.accuracy <= 0.5:
