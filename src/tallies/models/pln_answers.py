@@ -291,7 +291,6 @@ class Answers(Formulas):
             raise DataError(
                 'a model fitted by importance sampling has no bound; use tallies.evaluate(model, Y, method="importance")'
             )
-        M, S2 = self._project(rows)
         if self.rank is not None:
             plan = Rank(self.rank, W=self._own(), tol=self.tol)  # closer than a projection needs
             M, S2 = current(solve(plan, self._cut(rows, np.ones(len(rows.X))), PLACING, 0))
@@ -299,6 +298,7 @@ class Answers(Formulas):
             L = rows.O + rows.X @ self.coefficients_ + M @ C.T
             prior = 0.5 * (M * M + S2 - np.log(S2) - 1).sum(axis=1)
             return (rows.Y * L - np.exp(L + 0.5 * S2 @ (C * C).T) - gammaln(rows.Y + 1)).sum(axis=1) - prior
+        M, S2 = self._project(rows)
         L = rows.O + M
         R = M - rows.X @ self.coefficients_
         factor = linalg.cho_factor(self.covariance_, lower=True)

@@ -88,6 +88,11 @@ def newton(rows: Turning, W: np.ndarray, g_W: np.ndarray, XvX: np.ndarray, weigh
     return E * min(1.0, FAR / max(np.abs(E).max(), 1e-300)), a
 
 
+def turn(E: np.ndarray, shift: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """T and a of eq. 1, for a part of a Newton step."""
+    return np.eye(len(E)) + step * E, step * shift
+
+
 def turn_rows(x: np.ndarray, P: np.ndarray, X: np.ndarray, T: np.ndarray, a: np.ndarray) -> np.ndarray:
     """Eq. 1 for rows x = [M, psi]; psi moves as the best one of eq. 2 does."""
     q, back = len(T), np.linalg.inv(T)

@@ -85,7 +85,7 @@ class Rank:
             z = self._enter(shard, z, params)
         elif params.phase == TURN:
             q, again = len(params.again), params.again
-            np.copyto(z.x_trial, pln_axes.turn_rows(z.x, z.P, shard.X, params.T, params.a))
+            np.copyto(z.x_trial, pln_axes.turn_rows(z.x, z.P, shard.X, *pln_axes.turn(params.E, params.shift, params.step)))
             np.matmul(again.T @ z.D, again, out=z.D)
             for pairs, by in ((z.S, again), (z.DY, again), (z.Y, np.linalg.inv(again).T)):
                 pairs[..., :q] = pairs[..., :q] @ by
@@ -131,7 +131,7 @@ class Rank:
         return z
 
     def _aim(self, z: RankLatents, toward: lbfgs.Direction) -> float:
-        """Write the direction into z.d, clipped entry by entry, and return its slope."""
+        """Write the direction into z.d, no entry longer than REACH, and return its slope."""
         # D (scale g + sum of_y Y) + sum of_s S, with D Y at hand
         np.negative(_apply(z, (toward.scale_g * z.g)[None])[0] + _mix(toward.of_y, z.DY) + _mix(toward.of_s, z.S), out=z.d)
         q = z.D.shape[1]
@@ -186,8 +186,9 @@ class Rank:
             D_W = pln_rows.inverse(tally.H, RIDGE)
         slot, stepped, turned = params.slot, params.phase == STEP, params.phase == TURN
         if turned:
-            S_W, DY_W = (pln_axes.turn_columns(x, params.T, params.a) for x in (S_W, DY_W))
-            Y_W, D_W = pln_axes.turn_slopes(Y_W, params.T, params.a), pln_axes.turn_blocks(D_W, params.T, params.a)
+            T, a = pln_axes.turn(params.E, params.shift, params.step)
+            S_W, DY_W = (pln_axes.turn_columns(x, T, a) for x in (S_W, DY_W))
+            Y_W, D_W = pln_axes.turn_slopes(Y_W, T, a), pln_axes.turn_blocks(D_W, T, a)
         if stepped:
             S_W, Y_W, DY_W = S_W.copy(), Y_W.copy(), DY_W.copy()
             S_W[slot], Y_W[slot] = params.step * params.d_W, g_W - params.g_W
@@ -232,15 +233,15 @@ class Rank:
             return self._end(params, rng, met=params.final)
         if turns:
             E, a = pln_axes.newton(tally.turning, params.W, g_W, params.XvX, params.weight)
-            return self._turn(params._replace(E=E, shift=a, T=np.eye(len(E)), refresh=False, tries=-1), 1.0)
+            return self._turn(params._replace(E=E, shift=a, step=0.0, refresh=False, tries=-1), 1.0)
         return self._direct(params, table)
 
     def _turn(self, params: RankParams, step: float) -> RankParams:
-        """Let the next sweep try the turn at this length."""
-        T, a = np.eye(len(params.E)) + step * params.E, step * params.shift
-        again = np.linalg.solve(params.T, T)  # the pairs of the rows may have been turned before
+        """Let the next sweep try the turn at this length; the pairs of the rows have been turned at the length before."""
+        T, a = pln_axes.turn(params.E, params.shift, step)
+        again = np.linalg.solve(pln_axes.turn(params.E, params.shift, params.step)[0], T)
         W = pln_axes.turn_columns(params.W, T, a)
-        return params._replace(phase=TURN, step=step, T=T, a=a, again=again, W_trial=W, tries=params.tries + 1)
+        return params._replace(phase=TURN, step=step, again=again, W_trial=W, tries=params.tries + 1)
 
     def _weigh(self, params: RankParams, tally: RankTally) -> RankParams:
         """Look for the axis to give up, and after WEIGHINGS looks give up the cheapest seen."""

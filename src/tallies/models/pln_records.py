@@ -133,9 +133,7 @@ class RankParams(NamedTuple):
     # the turn of the axes
     E: Any = None  # Newton step of the axes                        (q, q)
     shift: Any = None  # and of the origin                          (d, q)
-    T: Any = None  # the turn being tried ...                       (q, q)
-    a: Any = None  # ... and its shift                              (d, q)
-    again: Any = None  # T over the turn tried before               (q, q)
+    again: Any = None  # the turn being tried over the one before   (q, q)
     # the starts
     start: int = 0  # which start is running
     source: int = 0  # where its rows come from
@@ -158,7 +156,7 @@ class RankLatents(NamedTuple):
     x_trial: np.ndarray  #                                          (n, 2q)
     g: np.ndarray  # gradient at the current point                  (n, 2q)
     g_trial: np.ndarray  #                                          (n, 2q)
-    P: np.ndarray  # C'diag(A_i)C, as fresh as D                    (n, q, q)
+    P: np.ndarray  # C'diag(A_i)C, at the last refresh or turn      (n, q, q)
     D: np.ndarray  # blocks of eq. 2 for M                          (n, q, q)
     D_psi: np.ndarray  # their diagonal for psi                     (n, q)
     d: np.ndarray  # direction                                      (n, 2q)
