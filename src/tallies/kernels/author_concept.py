@@ -66,6 +66,18 @@ def first(x, value):
 
 
 @njit(nogil=True, cache=True)
+def find(values, a, b, wanted):
+    """The first place from a up to b, where values rise, whose value is not below the wanted one; b if all are."""
+    while a < b:
+        middle = (a + b) // 2
+        if values[middle] < wanted:
+            a = middle + 1
+        else:
+            b = middle
+    return a
+
+
+@njit(nogil=True, cache=True)
 def multinomial_scores(
     word_ptr, words, counts, document, post_ptr, post_concept, post_gain, slope,
     share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value,
@@ -101,13 +113,7 @@ def multinomial_scores(
                 part = 0.0
                 for j in range(word_ptr[s], word_ptr[s + 1]):
                     n, w = counts[j], words[j]
-                    a, b = post_ptr[w], post_ptr[w + 1]
-                    while a < b:  # the concepts of a word are in rising order
-                        middle = (a + b) // 2
-                        if post_concept[middle] < g:
-                            a = middle + 1
-                        else:
-                            b = middle
+                    a = find(post_concept, post_ptr[w], post_ptr[w + 1], g)
                     if a < post_ptr[w + 1] and post_concept[a] == g:
                         part += n * np.log(max(own[a] - r * n, 0.0) / smooth[w] + 1.0)
                 scores[g] = log_prior[g] + part - length * np.log(max(total[g] - r * length, 1e-300))
@@ -253,13 +259,7 @@ def add_beside(key_ptr, keys, first, last, word_ptr, stems, index, string, row_p
                 key = keys[j]
                 if key < first or key >= last:
                     continue
-                a, b = row_ptr[g], row_ptr[g + 1]
-                while a < b:  # the keys of a concept are in rising order
-                    middle = (a + b) // 2
-                    if row_key[middle] < key:
-                        a = middle + 1
-                    else:
-                        b = middle
+                a = find(row_key, row_ptr[g], row_ptr[g + 1], key)
                 if a == row_ptr[g + 1] or row_key[a] != key:
                     continue
                 own = False
@@ -281,13 +281,7 @@ def held_out_words(word_ptr, words, counts, index, r, post_ptr, post_concept, po
                 g = index[s, c]
                 if g < 0:
                     continue
-                a, b = post_ptr[w], post_ptr[w + 1]
-                while a < b:
-                    middle = (a + b) // 2
-                    if post_concept[middle] < g:
-                        a = middle + 1
-                    else:
-                        b = middle
+                a = find(post_concept, post_ptr[w], post_ptr[w + 1], g)
                 own = post_count[a] if a < post_ptr[w + 1] and post_concept[a] == g else 0.0
                 p += r[s, c] * (own + smooth[w]) / total[g]
             if p > 0.0:
