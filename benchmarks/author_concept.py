@@ -24,14 +24,14 @@ import scipy.sparse as sp
 from concept_authors import experiment
 from concept_ranking import choose, lines, rank
 
+from tallies.concepts.estimator import AuthorConcept, Shard
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
-from tallies.models.author_concept import AuthorConcept, Shard
 
 
 def speed(args):
-    from tallies.models.author_prior import rows_of
-    from tallies.models.concept_door import SEED, Sentences
+    from tallies.concepts.author_prior import rows_of
+    from tallies.concepts.door import SEED, Sentences
 
     rng = np.random.default_rng(0)
     G, S, V = 2000, args.dense_sentences, 20_000

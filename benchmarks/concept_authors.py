@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tallies.concepts.estimator import AuthorConcept
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
-from tallies.models.author_concept import AuthorConcept
 
 FOLDS = 3
 SMOOTHING = (200.0, 2000.0, 20_000.0)  # pseudocounts of background words in every concept

@@ -12,10 +12,10 @@ from collections import Counter
 import numpy as np
 from concept_rivals import DEEP, Dictionary, Retrieval, ranked, stems, surfaces
 
+from tallies.concepts.estimator import AuthorConcept
+from tallies.concepts.ranking import ranking_score
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
-from tallies.evaluation.ranking import ranking_score
-from tallies.models.author_concept import AuthorConcept
 
 FOLDS = 5
 RANKING = ("ontology_smoothing", "several", "beside")  # settings that change ranks alone: no new fit

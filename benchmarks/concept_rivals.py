@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.models import mention
+from tallies.concepts import mention
 
 DEEP = 100  # concepts ranked for each sentence
 

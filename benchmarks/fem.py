@@ -25,8 +25,8 @@ from threadpoolctl import threadpool_limits
 
 import tallies
 from tallies import FEM, FEMNetwork
-from tallies.kernels import fem as kernels
-from tallies.models.fem_terms import features, groups_of, make_terms, zero_sum
+from tallies.categories.kernels import fem as kernels
+from tallies.categories.terms import features, groups_of, make_terms, zero_sum
 
 GAP = 1e-6  # penalised objectives within this share of the best count as equal
 TABS = {"car": "car.tab", "monks-1": "monks-1.tab", "monks-2": "monks-2.tab"}
@@ -208,7 +208,7 @@ def single(args):
 
 
 def screen(args):
-    from tallies.models.fem_screen import screen_pairs
+    from tallies.categories.screen import screen_pairs
 
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (5000, 1000)).astype(np.int32)

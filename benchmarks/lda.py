@@ -23,9 +23,9 @@ import scipy.sparse as sp
 
 import tallies
 from tallies.data.corpus import Corpus
-from tallies.evaluation.topics import completion
-from tallies.models import sampler
-from tallies.models.lda import LDA
+from tallies.topics import sampler
+from tallies.topics.estimator import LDA
+from tallies.topics.scores import completion
 
 Curve = list[tuple[float, float, int]]  # seconds, perplexity, sweeps
 

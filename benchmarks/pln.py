@@ -38,7 +38,7 @@ import pandas as pd  # noqa: E402
 from scipy.special import gammaln  # noqa: E402
 
 import tallies  # noqa: E402
-from tallies.models.pln import PLN  # noqa: E402
+from tallies.counts.estimator import PLN  # noqa: E402
 
 
 def synthetic(n: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -205,7 +205,7 @@ def rank(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
 
 def cold() -> dict[str, Any]:
     code = (
-        "import time; t = time.perf_counter(); import numpy as np; from tallies.models.pln import PLN; "
+        "import time; t = time.perf_counter(); import numpy as np; from tallies.counts.estimator import PLN; "
         "Y = np.random.default_rng(0).poisson(5.0 * np.random.default_rng(1).gamma(1, 1, (50, 17))); a = time.perf_counter(); "
         "m = PLN().fit(Y); print(a - t, time.perf_counter() - a, m.converged_)"
     )

@@ -16,8 +16,8 @@ def save(name: str, ax: Any) -> None:
 
 def birds_pictures() -> None:
     from tallies import NaiveBayes
+    from tallies.bayes import plots
     from tallies.datasets import birds
-    from tallies.plots import classifiers as plots
 
     data, old, new = birds(), slice(0, 800), slice(800, None)
     model = NaiveBayes(families={"eggs": "poisson"}).fit(data.X[old], data.y[old])
@@ -28,7 +28,7 @@ def birds_pictures() -> None:
 def topics_pictures() -> None:
     from tallies import LDA, Corpus
     from tallies.datasets import docstrings
-    from tallies.plots import lda as plots
+    from tallies.topics import plots
 
     data = docstrings(["numpy.fft", "numpy.linalg", "scipy.optimize", "sklearn.cluster", "sklearn.linear_model"])
     seen = [i for i in range(len(data.texts)) if i % 4]
@@ -41,8 +41,8 @@ def topics_pictures() -> None:
 
 def species_pictures() -> None:
     from tallies import PLN
+    from tallies.counts import plots
     from tallies.datasets import species
-    from tallies.plots import pln as plots
 
     data = species()
     assert data.truth is not None
@@ -53,9 +53,9 @@ def species_pictures() -> None:
 
 def boards_pictures() -> None:
     from tallies import FEM
+    from tallies.bayes.plots import plot_calibration
+    from tallies.categories import plots
     from tallies.datasets import tic_tac_toe
-    from tallies.plots import fem as plots
-    from tallies.plots.classifiers import plot_calibration
 
     boards, won = tic_tac_toe()
     old, new = boards.index % 3 > 0, boards.index % 3 == 0
@@ -66,8 +66,8 @@ def boards_pictures() -> None:
 
 def concepts_pictures() -> None:
     from tallies import AuthorConcept
+    from tallies.concepts import plots
     from tallies.datasets import docstrings, ontology
-    from tallies.plots import author_concept as plots
 
     corpus = docstrings(["numpy.linalg", "numpy.fft", "scipy.optimize", "scipy.stats"]).corpus(sentences=True)
     model, sentence = AuthorConcept().fit(corpus, ontology()), "Compute the singular value decomposition of a matrix."

@@ -25,7 +25,7 @@ def cluster() -> Iterator[Any]:
 def run(capsys: Any, monkeypatch: Any) -> Any:
     """Call the command in this process: (exit code, stdout, stderr)."""
 
-    from tallies.cli import main
+    from tallies.cli.main import main
 
     def call(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["tallies", *arguments])

@@ -4,29 +4,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tallies._version import __version__
-from tallies.models import MODELS
+from tallies.registry import homes
 
 if TYPE_CHECKING:
     from tallies.backends import backend
+    from tallies.bayes.gda import GDA
+    from tallies.bayes.naive_bayes import NaiveBayes
+    from tallies.categories.fem import FEM
+    from tallies.categories.network import FEMNetwork
+    from tallies.concepts.estimator import AuthorConcept
+    from tallies.counts.estimator import PLN
+    from tallies.counts.tables import read_counts
     from tallies.data.corpus import Corpus
-    from tallies.data.counts import read_counts
     from tallies.data.ontology import Ontology
     from tallies.estimator import load
     from tallies.evaluation.score import Score, compare, evaluate
-    from tallies.models.author_concept import AuthorConcept
-    from tallies.models.fem import FEM
-    from tallies.models.fem_network import FEMNetwork
-    from tallies.models.gda import GDA
-    from tallies.models.lda import LDA
-    from tallies.models.naive_bayes import NaiveBayes
-    from tallies.models.pln import PLN
+    from tallies.topics.estimator import LDA
 
 # names are imported when first used: scikit-learn and numba take a second that `tallies --help` should not
 _HOMES = {
-    **MODELS,
+    **homes(),
     "Corpus": "tallies.data.corpus",
     "Ontology": "tallies.data.ontology",
-    "read_counts": "tallies.data.counts",
+    "read_counts": "tallies.counts.tables",
     "backend": "tallies.backends",
     "load": "tallies.estimator",
     "Score": "tallies.evaluation.score",

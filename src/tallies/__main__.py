@@ -1,5 +1,5 @@
 """`python -m tallies` is the command `tallies`."""
 
-from tallies.cli import main
+from tallies.cli.main import main
 
 main()

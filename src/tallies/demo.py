@@ -47,7 +47,7 @@ _DOUBT = (
 
 def run(out: Path, quiet: bool = False) -> Path:
     """Fit the models, write their reports and the page that leads to them into the folder `out`; returns the page."""
-    from tallies.report.page import Page
+    from tallies.html.page import Page
 
     start, out = time.perf_counter(), Path(out)
     shown = exhibits()
@@ -83,7 +83,7 @@ def _halves(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _classifier(model: Any, name: str, title: str, note: str = "") -> Any:
     from tallies.datasets import load
-    from tallies.report import build
+    from tallies.html import build
 
     data = load(name)
     fit, judge = _halves(data.y)
@@ -112,7 +112,7 @@ def _birds() -> Any:
 def _topics() -> Any:
     from tallies import LDA
     from tallies.datasets import Texts, docstrings
-    from tallies.report import build
+    from tallies.html import build
 
     data = docstrings()
     late = np.arange(len(data.texts)) % 4 == 0
@@ -138,7 +138,7 @@ def _topics() -> Any:
 def _species() -> Any:
     from tallies import PLN
     from tallies.datasets import species
-    from tallies.report import build
+    from tallies.html import build
 
     data = species()
     assert data.truth is not None
@@ -162,7 +162,7 @@ def _species() -> Any:
 def _tic_tac_toe() -> Any:
     from tallies import FEM
     from tallies.datasets import TIC_TAC_TOE_LINES, tic_tac_toe
-    from tallies.report import build
+    from tallies.html import build
 
     boards, won = tic_tac_toe()
     fit, judge = _halves(won.to_numpy())
@@ -191,7 +191,7 @@ def _tic_tac_toe() -> Any:
 def _concepts() -> Any:
     from tallies import AuthorConcept
     from tallies.datasets import docstrings, ontology
-    from tallies.report import build
+    from tallies.html import build
 
     data = docstrings()
     corpus = data.corpus(sentences=True)

@@ -10,7 +10,6 @@ import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,11 +20,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from tallies import engine, storage, watch
+from tallies import engine, registry, storage, watch
 from tallies.backends import one_blas_thread, place
 from tallies.engine import State
 from tallies.errors import ConvergenceWarning, DataWarning, FileError
-from tallies.models import MODELS
 
 SHARD_BYTES = 16 << 20  # a shard of this size is many times the cost of scheduling it
 MAX_SHARDS = 32  # bounds the memory of tallies waiting to be added
@@ -166,7 +164,7 @@ class Estimator(BaseEstimator):
         >>> model.report(os.path.join(tempfile.mkdtemp(), "report.html")).name
         'report.html'
         """
-        from tallies.report import write
+        from tallies.html import write
 
         return write(self, path, *data, **options)
 
@@ -203,7 +201,7 @@ class Estimator(BaseEstimator):
     # in a notebook; scikit-learn's diagrams of pipelines are not made by these, and stay as they are
 
     def _html_repr(self) -> str:
-        from tallies.report.card import card
+        from tallies.html.card import card
 
         return card(self)
 
@@ -220,11 +218,12 @@ def load(path: str | Path) -> Any:
     found: list[type[Estimator]] = []
 
     def types(name: str) -> list[type]:
-        if name not in MODELS:
+        if name not in registry.ENTRIES:
             raise FileError(
-                f"{path} holds a {name!r}, which this version of Tallies does not have; known: {', '.join(sorted(MODELS))}"
+                f"{path} holds a {name!r}, which this version of Tallies does not have; known: "
+                + ", ".join(sorted(registry.ENTRIES))
             )
-        found.append(getattr(import_module(MODELS[name]), name))
+        found.append(registry.estimator(name))
         return found[0]._records()
 
     tree = storage.read(path, "model", types)

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from tallies.data.bags import align, bag_of_words, names_of
 from tallies.data.corpus import Corpus
 from tallies.data.text import split_sentences, tokenize
 from tallies.errors import DataError, DataWarning
+from tallies.topics.door import align, bag_of_words, names_of
 
 TEXTS = ["The cat sat. The cat ran!", "A dog ran; the dog barked.", ""]
 

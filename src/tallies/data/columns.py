@@ -1,85 +1,13 @@
-"""Columns of mixed kinds at the door: which family each belongs to, and how its values are coded.
-
-family        auto, from the dtype                     stored as
-gaussian      floats; whole numbers if any is below 0  float, NaN missing
-bernoulli     booleans                                 code of False, True; -1 missing
-categorical   strings, categories, other objects       code of the state; -1 missing, past the last state: unseen
-poisson       whole numbers from 0 on                  number, NaN missing
-multinomial   a sparse matrix                          CSR, all its columns together
-"""
+"""Columns of a table as they are: their values, and the states of those that hold categories."""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals as nw
 import numpy as np
-import scipy.sparse as sp
-from sklearn.utils.validation import validate_data
 
-from tallies.data.table import Sparse, check_names, sparse
 from tallies.errors import DataError
-from tallies.kernels import bayes
-
-FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "multinomial")
-CODED = ("categorical", "bernoulli")
-CACHED = 1 << 16  # values looked at together: a second look finds them in the cache
-
-
-class Table(NamedTuple):
-    gaussian: np.ndarray | None  # (n, .)  float
-    codes: np.ndarray | None  # (n, .)  codes of the categorical and bernoulli columns
-    poisson: np.ndarray | None  # (n, .)  counts, NaN missing
-    counts: Sparse | None  # (n, .)  CSR
-
-
-class Layout(NamedTuple):
-    """Which columns belong to which family, and the states of those that are coded."""
-
-    families: list[str]  # (d,)
-    states: list[Any]  # (d,)  array of the states of a coded column, else None
-
-    def of(self, *families: str) -> list[int]:
-        """Positions of the columns of these families."""
-        return [j for j, family in enumerate(self.families) if family in families]
-
-
-def read_table(model: Any, X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]:
-    """Validate X and cut it into one block a family. With a `known` layout columns are coded as they were in the fit.
-
-    A column without any observed value has no states; whether that is an error is for the caller to say.
-    """
-    check_names(X)
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        validate_data(model, X, reset=known is None, skip_check_array=True)
-        if 0 in frame.shape:
-            raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")
-        values = [values_of(column) for column in frame.iter_columns()]
-        names: list[Any] = list(frame.columns)
-    else:
-        X = validate_data(
-            model,
-            X,
-            reset=known is None,
-            dtype=None,
-            order="C",
-            ensure_all_finite=False,
-            accept_sparse="csr",
-            ensure_min_features=1,
-        )
-        names = list(range(X.shape[1]))
-        if sp.issparse(X):
-            return _sparse(X, families, known)
-        if X.dtype.kind in "fiub":
-            return _uniform(X, names, families, known)
-        values = [values_of(column) for column in X.T]
-    if known is None:
-        chosen = _choose(names, values, families)
-        states = [states_of(v, f) if f in CODED else None for v, f in zip(values, chosen, strict=True)]
-        known = Layout(chosen, states)
-    return _blocks(values, names, known), known
 
 
 def values_of(column: Any) -> np.ndarray:
@@ -114,33 +42,6 @@ def values_of(column: Any) -> np.ndarray:
     return values
 
 
-def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[str]:
-    """The family of each column: as given, else from its dtype."""
-    given = families if isinstance(families, dict) else {}
-    if families != "auto" and not isinstance(families, dict | list) and families not in FAMILIES:
-        near = get_close_matches(str(families), FAMILIES, 1)
-        raise ValueError(
-            f'families must be "auto", one of {FAMILIES} or a dict of them; got {families!r}' + (f"; {near[0]!r}?" if near else "")
-        )
-    wrong = [key for key in given if key not in names and not (isinstance(key, int) and 0 <= key < len(names))]
-    if wrong:
-        raise DataError(f"families names columns {wrong} that X does not have; its columns are {names[:20]}")
-    chosen = []
-    for j, (name, column) in enumerate(zip(names, values, strict=True)):
-        family = families[j] if isinstance(families, list) else given.get(name, given.get(j, "auto")) if given else families
-        if isinstance(families, dict) and not given:
-            family = "auto"
-        if family == "auto":
-            kind = column.dtype.kind
-            family = {"f": "gaussian", "b": "bernoulli", "O": "categorical"}.get(kind) or (
-                "poisson" if column.min() >= 0 else "gaussian"
-            )
-        if family not in FAMILIES:
-            raise ValueError(f"the family of column {name!r} must be one of {FAMILIES}, got {family!r}")
-        chosen.append(family)
-    return chosen
-
-
 def states_of(values: np.ndarray, family: str) -> np.ndarray:
     """The states of a coded column, in order, missing left out."""
     if family == "bernoulli":
@@ -152,121 +53,3 @@ def states_of(values: np.ndarray, family: str) -> np.ndarray:
         return np.sort(np.asarray(states))
     except TypeError:  # states of several types have no order: they stay as first met
         return np.asarray(states, dtype=object)
-
-
-def union(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The states of two codings of one column together, in order."""
-    try:
-        return np.unique(np.concatenate([a, b]))
-    except TypeError:
-        raise DataError(
-            f"the states {a[:3].tolist()} and {b[:3].tolist()} cannot be put in one order; use one type for a column"
-        ) from None
-
-
-def _encode(values: np.ndarray, states: np.ndarray, family: str, name: Any) -> np.ndarray:
-    """Code of each value; -1 where missing, the number of states where unseen."""
-    from pandas import Index, isna
-
-    absent = isna(values)
-    if family == "bernoulli":
-        odd = values[~absent & ~np.isin(values, [0, 1])]
-        if len(odd):
-            raise DataError(f"column {name!r} is bernoulli and expects True/False or 1/0, got {odd[0]!r}; use categorical")
-    codes = Index(states.astype(object)).get_indexer(Index(values.astype(object)))
-    return np.where(absent, -1, np.where(codes < 0, len(states), codes)).astype(np.int32)
-
-
-def _numbers(values: np.ndarray, family: str, name: Any) -> np.ndarray:
-    if values.dtype.kind == "O":
-        text = next((v for v in values if v is not None and v == v), None)
-        if text is not None:
-            raise DataError(
-                f"column {name!r} is {family} and expects numbers, got {text!r}; make it categorical, or mend the value"
-            )
-        values = np.full(len(values), np.nan)  # nothing but gaps
-    if family == "gaussian":
-        return values.astype(np.float64, copy=False)
-    return check_counts(values, f"poisson column {name!r}") if family == "poisson" else values
-
-
-def check_counts(values: np.ndarray, where: str) -> np.ndarray:
-    """Refuse what is no count; NaN passes as missing."""
-    odd = bayes.not_counts(values.ravel() if values.dtype.kind != "b" else values.ravel().astype(np.uint8))
-    if odd == odd:
-        raise DataError(f"{where} expects counts (whole numbers from 0 on), got {odd:g}; round them, or use the gaussian family")
-    return values
-
-
-def check_weights(values: np.ndarray) -> np.ndarray:
-    """Refuse what is no multinomial count. Fractions (tf-idf and the like) pass as counts, with gamma functions for factorials."""
-    parts = (values[a : a + CACHED] for a in range(0, len(values), CACHED))
-    lows, totals = np.array([(part.min(), part.sum()) for part in parts] or [(0, 0)]).T
-    if not (lows >= 0).all() or not np.isfinite(totals).all():
-        what = "negative" if (lows < 0).any() else "missing (NaN) or infinite"
-        raise DataError(
-            f"multinomial columns expect counts from 0 on, but some are {what}; a row is taken given its total, so none can be "
-            "summed out: mend them, or use the poisson family"
-        )
-    return values
-
-
-def _blocks(values: list[np.ndarray], names: list[Any], layout: Layout) -> Table:
-    """One block a family, in C order, from columns."""
-
-    def stack(*families: str) -> np.ndarray | None:
-        parts = [
-            _encode(values[j], layout.states[j], layout.families[j], names[j])
-            if layout.families[j] in CODED
-            else _numbers(values[j], layout.families[j], names[j])
-            for j in layout.of(*families)
-        ]
-        return np.column_stack(parts) if parts else None
-
-    counts = stack("multinomial")
-    if counts is not None:
-        check_weights(counts.ravel())
-    return Table(stack("gaussian"), stack(*CODED), stack("poisson"), None if counts is None else sparse(sp.csr_array(counts)))
-
-
-def _uniform(X: np.ndarray, names: list[Any], families: Any, known: Layout | None) -> tuple[Table, Layout]:
-    """An array of numbers whose columns are all of one family: no copy where its values can stand as they are."""
-    if known is None:
-        chosen = _choose(names, list(X.T), families)
-        states: list[Any] | None = _whole_states(X) if set(chosen) == {"categorical"} and X.dtype.kind in "iu" else None
-        if states is None:
-            states = [states_of(X[:, j], f) if f in CODED else None for j, f in enumerate(chosen)]
-        known = Layout(chosen, states)
-    family = known.families[0] if len(set(known.families)) == 1 else "mixed"
-    if family == "gaussian":
-        return Table(X.astype(np.float64) if X.dtype.kind != "f" or X.dtype.itemsize == 2 else X, None, None, None), known
-    if family == "poisson":
-        return Table(None, None, check_counts(X, "a poisson column"), None), known
-    if family == "categorical" and X.dtype.kind in "iu" and X.min() >= 0 and all(_counted(s) for s in known.states):
-        return Table(None, X, None, None), known
-    return _blocks(list(X.T), names, known), known
-
-
-def _counted(states: Any) -> bool:
-    """Whether the states are 0, 1, 2, ...: then a value is its own code, and any above is unseen."""
-    return states.dtype.kind in "iu" and states[0] == 0 and states[-1] == len(states) - 1
-
-
-def _whole_states(X: np.ndarray) -> list[Any] | None:
-    """The states of columns of whole numbers by marking those that occur: no sort. None where the range is too wide."""
-    low, high = bayes.state_range(X)
-    start = np.concatenate([[0], np.cumsum(high - low + 1)])
-    if (high - low > 1 << 20).any() or start[-1] > 1 << 24:
-        return None
-    seen = np.zeros(start[-1], dtype=np.bool_)
-    bayes.mark_states(X, low, start, seen)
-    return [np.flatnonzero(seen[a:b]).astype(np.int64) + lo for a, b, lo in zip(start[:-1], start[1:], low, strict=True)]
-
-
-def _sparse(X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]:
-    if families not in ("auto", "multinomial") and not (isinstance(families, list) and set(families) == {"multinomial"}):
-        raise DataError(
-            f"a sparse matrix is taken as multinomial counts, but families={families!r}; pass a dense table for other families"
-        )
-    check_weights(X.data)
-    return Table(None, None, None, sparse(X)), known or Layout(["multinomial"] * X.shape[1], [None] * X.shape[1])

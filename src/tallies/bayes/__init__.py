@@ -1,0 +1,1 @@
+"""GDA and naive Bayes: a law for each class, and Bayes' rule."""

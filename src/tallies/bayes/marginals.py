@@ -1,0 +1,105 @@
+"""Single columns of a classifier: their law in each class, and what each alone tells about the class."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import rel_entr
+from scipy.stats import norm, poisson
+
+from tallies.bayes.door import CODED
+from tallies.maths import Array
+
+GRID = 401  # points of the grid on which the information of a gaussian column is integrated: good to 1e-4 bits
+LOG_2 = math.log(2)
+VALUES = 400  # counts up to the largest rate + 10 sd, at most so many points
+
+
+class Column(NamedTuple):
+    """One column, and its law given each of K classes."""
+
+    name: str
+    family: str  # gaussian | categorical | bernoulli | poisson | multinomial
+    centre: Array  # (K,)  mean, rate, or probability of a word
+    spread: Array  # (K,)  standard deviation; 0 where the law has none
+    states: list[str]  # of a coded column
+    p: Array | None  # (K, states)
+    place: int  # position in the block of its family
+
+
+def names_of(model: Any) -> list[str]:
+    """Column names, or their positions where the table had none."""
+    return [str(n) for n in getattr(model, "feature_names_in_", [f"column {j}" for j in range(model.n_features_in_)])]
+
+
+def columns_of(model: Any) -> list[Column]:
+    """The columns of a GDA or naive Bayes, in the order of the table."""
+    names, params = names_of(model), model.params_
+    if not hasattr(model, "layout_"):
+        K, d = params.mean.shape
+        variance = params.cells.variance if params.cells is not None else np.diagonal(params.covariance, axis1=1, axis2=2)
+        sd = np.sqrt(np.broadcast_to(variance, (K, d)))
+        return [Column(names[j], "gaussian", params.mean[:, j], sd[:, j], [], None, j) for j in range(d)]
+    layout, out = model.layout_, {}
+    for at, j in enumerate(layout.of("gaussian")):
+        out[j] = Column(names[j], "gaussian", params.gaussian.mean[:, at], np.sqrt(params.gaussian.variance[:, at]), [], None, at)
+    for at, j in enumerate(layout.of(*CODED)):
+        a, b = params.categorical.start[at], params.categorical.start[at + 1]
+        p = np.exp(params.categorical.log_p[a:b]).T
+        out[j] = Column(names[j], layout.families[j], np.zeros(len(p)), np.zeros(len(p)), [str(s) for s in layout.states[j]], p, at)
+    for at, j in enumerate(layout.of("poisson")):
+        rate = params.poisson.rate[:, at]
+        out[j] = Column(names[j], "poisson", rate, np.sqrt(rate), [], None, at)
+    for at, j in enumerate(layout.of("multinomial")):
+        p = np.exp(params.multinomial.log_p[at])
+        out[j] = Column(names[j], "multinomial", p, np.zeros(len(p)), [], None, at)
+    return [out[j] for j in range(len(names))]
+
+
+def information(column: Column, prior: Array) -> float:
+    """Bits that the column alone tells about the class: the mutual information of the two under the model.
+
+    Of a word in a block of counts: its share of what one more word tells.
+
+    >>> even = np.array([0.5, 0.5])
+    >>> sure = Column("x", "bernoulli", np.zeros(2), np.zeros(2), ["no", "yes"], np.eye(2), 0)
+    >>> information(sure, even), round(information(Column("x", "gaussian", np.array([0.0, 0.0]), np.ones(2), [], None, 0), even), 6)
+    (1.0, 0.0)
+    """
+    if column.family == "multinomial":
+        p = column.centre
+        return float(prior @ rel_entr(p, np.full_like(p, prior @ p))) / LOG_2
+    p = mass(column)
+    return max(0.0, float(prior @ rel_entr(p, np.broadcast_to(prior @ p, p.shape)).sum(axis=1)) / LOG_2)
+
+
+def mass(column: Column) -> Array:
+    """(K, points) probabilities of the column's values, or of the cells of a grid."""
+    if column.p is not None:
+        return column.p
+    if column.family == "poisson":
+        top = column.centre.max() + 10 * np.sqrt(column.centre.max()) + 10
+        edges = np.unique(np.linspace(-1, top, min(int(top) + 2, VALUES)).astype(int))
+        return np.diff(poisson.cdf(edges[None], column.centre[:, None]), axis=1)
+    low, high = domain(column)
+    sd = np.maximum(column.spread, (high - low) * 1e-6)[:, None]
+    if len(sd) > 20:  # so many classes leave no room for a grid around each: one grid, an eighth of the narrowest wide
+        edges = np.linspace(low, high, int(np.clip(8 * (high - low) / sd.min(), GRID, 10 * GRID)))
+        return np.diff(norm.cdf((edges[None] - column.centre[:, None]) / sd), axis=1)
+    # cells of unequal width: fine where any class is narrow, so that a spike beside a broad class is not stepped over
+    edges = np.unique(
+        np.concatenate(
+            [np.linspace(low, high, GRID), *(m + s * np.linspace(-5, 5, 81) for m, s in zip(column.centre, sd[:, 0], strict=True))]
+        )
+    )
+    return np.diff(norm.cdf((edges[None] - column.centre[:, None]) / sd), axis=1)
+
+
+def domain(column: Column) -> tuple[float, float]:
+    """Where the densities are: four standard deviations around each mean; some width even for a constant."""
+    low, high = float((column.centre - 4 * column.spread).min()), float((column.centre + 4 * column.spread).max())
+    if column.family == "poisson":
+        return 0.0, max(float(np.ceil(high)), 5.0)
+    return (low, high) if high > low else (low - 0.5, high + 0.5)

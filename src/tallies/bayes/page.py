@@ -1,0 +1,261 @@
+"""The report of a generative classifier: which classes, how well they are told apart, by what, and which rows are strange."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tallies.bayes import plane_views as plane
+from tallies.bayes.law_views import picture
+from tallies.bayes.marginals import Column, columns_of, information
+from tallies.bayes.odd_views import complete_rows, odd_values, own_rows, values_of
+from tallies.errors import DataError
+from tallies.html import charts
+from tallies.html.common import About, cautions, converged, fitted, plural, use
+from tallies.html.judged import Judged
+from tallies.html.page import Page, Section
+
+FEATURES = 200  # columns that can be looked at one by one: the most telling; the page stays small with 50,000 words
+SERIES = 40  # classes drawn in one picture
+PICTURES = 4000  # laws in the page: columns shown times classes shown
+CROWD = 6  # classes beside whose laws the rows themselves can still be told apart
+FEW = 5  # a class learned from fewer rows deserves a warning
+
+SHAPES = {
+    "shared": "one covariance for all classes",
+    "class": "a covariance of its own for each class",
+    "diagonal": "no correlations within classes",
+}
+
+
+def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
+    """The report of a GDA or naive Bayes; with rows X and classes y it also says how good the model is on them."""
+    classes, prior = [str(c) for c in model.classes_], np.exp(model.params_.log_prior)
+    columns = columns_of(model)
+    bits = np.array([information(column, prior) for column in columns])
+    judged = table = None
+    if X is not None:
+        table = model._table(X, reset=False)
+        judged = Judged(classes, model.predict_proba(X), model.log_prob(X), _codes(model, y, X))
+    known = judged is not None and len(judged.known) > 0
+    out = Page(about.title or _name(model, about), _lead(model, about, columns, bits, judged if known else None))
+    out.note = about.note
+    _warn(out, model, about, judged)
+    telling = np.argsort(-bits, kind="stable")
+    shown = np.sort(np.argsort(-prior, kind="stable")[:SERIES])
+    listed = telling[: min(FEATURES, max(20, PICTURES // len(shown)))]
+    out.pick("class", "Class", classes)
+    out.pick("feature", "Column", [columns[j].name for j in listed], "most telling")
+    name = _labels(X)
+    view = _map(model, judged, table, name)
+    ranking = _ranking(columns, bits, listed, prior)
+    if known:
+        assert judged is not None
+        out.numbers = judged.numbers(prior)
+        out.hero(judged.confusion(), view or judged.calibration())
+    elif view:
+        out.hero(view | {"wide": True})
+    out.face = view or (judged.confusion() if known and judged is not None else ranking)
+    learned = out.section("learned", "What it learned").text(_most_telling(columns, bits, listed, prior))
+    pictures = [_picture(columns[j], classes, shown, table, judged) for j in listed]
+    learned.charts(ranking, charts.follow("feature", pictures), _words(columns, classes, telling, prior))
+    if len(listed) < len(columns):
+        learned.text(f"The {len(listed)} most telling of {len(columns):,} columns can be looked at.", soft=True)
+    learned.table(
+        ["class", "rows in the fit", "probability before looking"],
+        zip(classes, model.params_.n.tolist(), [f"{p:.1%}" for p in prior], strict=True),
+    )
+    if known:
+        assert judged is not None
+        _quality(out, judged, model, X, judged.calibration() if view else None)
+    if judged is not None:
+        assert table is not None
+        _strange(out, judged, model, table, columns, name)
+    converged(out, model)
+    counted = {f: sum(c.family == f for c in columns) for f in dict.fromkeys(c.family for c in columns)}
+    facts = [
+        ("Rows", float(model.params_.n.sum())),
+        ("Columns", f"{len(columns):,} ({', '.join(f'{n:,} {f}' for f, n in counted.items())})"),
+        ("Classes", f"{len(classes)}"),
+        ("Rows in this report", len(judged.log_p) if judged is not None else None),
+        (
+            "Were these in the fit?",
+            about.whose("no, held out", "yes", "not said") if judged is not None else None,
+        ),
+    ]
+    fitted(out, model, about, facts)
+    use(out, _code(model, columns, classes), "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN")
+    return out
+
+
+def _name(model: Any, about: About) -> str:
+    return f"{type(model).__name__} of {about.data_name}" if about.data_name else type(model).__name__
+
+
+def _codes(model: Any, y: Any, X: Any) -> np.ndarray:
+    """Class codes of the rows; -1 where the label is missing or no class of the model."""
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if y is None:
+        return np.full(n, -1)
+    y = np.asarray(y, dtype=object)
+    if y.shape != (n,):
+        raise DataError(f"y must have one label a row, {n}, but its shape is {y.shape}; pass the labels of the rows in X")
+    from pandas import Index
+
+    return Index(model.classes_.astype(object)).get_indexer(Index(y))
+
+
+def _lead(model: Any, about: About, columns: list[Column], bits: np.ndarray, judged: Judged | None) -> str:
+    kind = "Naive Bayes" if hasattr(model, "layout_") else f"Gaussian discriminant analysis ({SHAPES[model.covariance]})"
+    K, n = len(model.classes_), float(model.params_.n.sum())
+    text = f"{kind} tells {plural(K, 'class', 'classes')} apart by {plural(len(columns), 'column')}, "
+    text += f"learned from {plural(round(n), 'row')}."
+    if judged is None:
+        best = columns[int(np.argmax(bits))]
+        text += f" The most telling column is {best.name}."
+        return f"{text} No rows were given to this report, so it cannot say how good the predictions are."
+    return f"{text} {judged.lead(about, int(np.argmax(model.params_.log_prior)))}"
+
+
+def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
+    out.warnings += cautions(model)
+    few = [str(c) for c, n in zip(model.classes_, model.params_.n, strict=True) if n < FEW]
+    if few:
+        names = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
+        out.warnings.append(
+            f"{plural(len(few), 'class was', 'classes were')} learned from fewer than {FEW} rows ({names}): "
+            "do not trust what it says of them."
+        )
+    if judged is not None:
+        out.warnings += judged.warnings(about, "Trust its order of classes more than its probabilities.", "")
+
+
+def _ranking(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> charts.Chart:
+    top = listed[:20]
+    return charts.bars(
+        "What each column alone tells",
+        charts.axis("information about the class (bits)"),
+        [columns[j].name for j in top],
+        [{"name": "", "values": bits[top]}],
+        keys=list(range(len(top))),
+        select="feature",
+        caption=f"Choose one to see its values. To know the class for certain takes {_entropy(prior):.2f} bits. "
+        "Columns that say the same do not add up.",
+    )
+
+
+def _entropy(prior: np.ndarray) -> float:
+    p = prior[prior > 0]
+    return float(-np.sum(p * np.log2(p)))
+
+
+def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> str:
+    best, need = listed[0], _entropy(prior)
+    if bits[best] < 1e-6:
+        return "No column by itself tells anything about the class."
+    if columns[best].family == "multinomial":
+        every = f"one word more tells {bits.sum():.2g} of the {need:.2g} bits that are needed to know the class"
+        return f"Of all words, {columns[best].name} tells most; {every}."
+    nothing = int(np.sum(bits < 0.01 * need))
+    text = f"By itself, {columns[best].name} tells most: {bits[best]:.2g} of the {need:.2g} bits that are needed to know the class."
+    return text + (f" {plural(nothing, 'column tells', 'columns tell')} next to nothing alone." if nothing else "")
+
+
+def _picture(column: Column, classes: list[str], shown: np.ndarray, table: Any, judged: Judged | None) -> charts.Chart:
+    note = f" The {len(shown)} most frequent of {len(classes)} classes." if len(shown) < len(classes) else ""
+    rows = None
+    if table is not None and judged is not None and len(judged.known) and column.family == "gaussian" and len(shown) <= CROWD:
+        values = values_of(table, column)
+        rows = None if values is None else (values, judged.y)
+    return picture(column, classes, shown, rows, note)
+
+
+def _words(columns: list[Column], classes: list[str], telling: np.ndarray, prior: np.ndarray) -> charts.Chart | None:
+    """Of a block of counts: the words that speak most for each class, by log odds against the others."""
+    block = [j for j in telling if columns[j].family == "multinomial"]
+    if not block or len(classes) > 100:
+        return None
+    p = np.array([columns[j].centre for j in block])  # (V, K)
+    share = prior / prior.sum()
+    views = []
+    for k, name in enumerate(classes):
+        others = np.delete(share, k)
+        rest = np.delete(p, k, axis=1) @ (others / max(float(others.sum()), 1e-300))
+        gain = p[:, k] * np.log2(np.maximum(p[:, k], 1e-300) / np.maximum(rest, 1e-300))
+        top = np.argsort(-gain, kind="stable")[:15]
+        ratio = {"name": "", "values": p[top, k] / np.maximum(rest[top], 1e-300), "colour": k}
+        x = charts.axis(f"times as frequent in {name} as in the other classes")
+        views.append(
+            charts.bars(
+                f"Words that speak for {name}", x, [columns[block[i]].name for i in top], [ratio], caption="Frequent ones first."
+            )
+        )
+    return charts.follow("class", views)
+
+
+def _map(model: Any, judged: Judged | None, table: Any, name: Callable[[int], str]) -> charts.Chart | None:
+    classes = [str(c) for c in model.classes_]
+    if judged is None or not len(judged.known):
+        return plane.chart(model, classes)
+
+    def tip(i: int) -> str:
+        called = judged.best[i]
+        return f"{name(i)}\n{classes[judged.y[i]]}, called {classes[called]} ({judged.proba[i, called]:.0%})"
+
+    X = getattr(table, "X", None)
+    return plane.chart(model, classes, table.gaussian if X is None else X, judged.y, judged.best != judged.y, tip)
+
+
+def _quality(out: Page, judged: Judged, model: Any, X: Any, curve: charts.Chart | None) -> Section:
+    section = out.section("quality", "How good is it?").charts(curve, judged.sureness())
+    joint = model._evaluate(X)
+    error = "–" if joint.stderr is None else f"± {joint.stderr:.3g}"
+    return judged.quality(section, [["log p(columns)", joint.value, error, joint.kind, joint.unit]], beside=curve is None)
+
+
+def _strange(out: Page, judged: Judged, model: Any, table: Any, columns: list[Column], name: Callable[[int], str]) -> Section:
+    section = out.section("strange", "Which rows are strange?")
+    complete = complete_rows(table)
+    if len(complete):
+        picture, say = judged.surprise(own_rows(model), complete)
+        section.text(say).charts(picture)
+    if len(complete) < len(judged.log_p):
+        section.text(
+            f"{len(judged.log_p) - len(complete):,} rows have missing values: their log p(x) is of fewer values, "
+            "and is not in the picture.",
+            soft=True,
+        )
+    heads = ["row", "log p(x)", "true class", "called", "what is odd"]
+    return section.table(
+        heads,
+        judged.strangest(lambda row, k: odd_values(columns, table, row, k), name),
+        "The least probable rows: errors in the data, rare cases, or a class that is missing",
+    )
+
+
+def _labels(X: Any) -> Callable[[int], str]:
+    """Names of rows: the index of a data frame where it has one, else their numbers from 1."""
+    index = getattr(X, "index", None)
+    if index is None or callable(index):
+        return lambda i: f"row {i + 1}"
+    return lambda i: f"row {index[i]}" if isinstance(index[i], int | np.integer) else str(index[i])
+
+
+def _code(model: Any, columns: list[Column], classes: list[str]) -> str:
+    named = hasattr(model, "feature_names_in_")
+    which = ", ".join(repr(c.name) for c in columns[:4]) + (", ..." if len(columns) > 4 else "")
+    like = f"a table with the columns {which}" if named else f"an array of {len(columns)} columns"
+    one = repr(model.classes_.tolist()[0])
+    return "\n".join(
+        [
+            "import tallies",
+            "",
+            'model = tallies.load("model.tallies")   # written by model.save("model.tallies")',
+            f"model.predict(X)                        # X: {like}; gaps are allowed",
+            f"model.predict_proba(X)                  # one column for each of {len(classes)} classes",
+            "model.log_prob(X)                       # low values: strange rows",
+            f"model.sample(5, y={one})" + " " * max(1, 21 - len(one)) + "# new rows of one class",
+        ]
+    )

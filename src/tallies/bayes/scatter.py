@@ -1,0 +1,97 @@
+"""Sums of products of rows about class means: what GDA tallies, and how such sums move to other means.
+
+    z = x - c_k for a row of class k, about a centre c_k of its class
+    s_k = sum w z,   S_g = sum w z z',   B_k = sum w z^2 z',   A_k = sum w z^2 (z^2)'
+
+S is over all rows (G = 1) or over those of each class (G = K). B and A are third and fourth moments, kept for Ledoit-Wolf only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from tallies.bayes.kernels import moments as kernels
+from tallies.maths import Array, Moments, patterns, recentre, regression
+
+ROWS = 2048  # rows centred at a time before their products are added: under 1 MB at 50 columns, so they stay in the cache
+
+
+class Scatter(NamedTuple):
+    s: Array  # (K, d)
+    S: Array  # (G, d, d)
+    B: Array | None  # (K, d, d)
+    A: Array | None  # (K, d, d)
+
+
+def _empty(K: int, d: int, G: int, fourth: bool) -> Scatter:
+    B, A = (np.zeros((K, d, d)), np.zeros((K, d, d))) if fourth else (None, None)
+    return Scatter(np.zeros((K, d)), np.zeros((G, d, d)), B, A)
+
+
+def products(X: np.ndarray, y: np.ndarray, weight: Array, centre: Array, G: int, fourth: bool) -> Scatter:
+    """Sums of complete rows, a cache-full at a time."""
+    K, d = centre.shape
+    out, Z = _empty(K, d, G, fourth), np.empty((min(ROWS, len(X)), d))
+    order = np.flatnonzero((weight > 0) & (y >= 0))
+    if G > 1:
+        order = order[np.argsort(y[order], kind="stable")]
+    ends = np.searchsorted(y[order], np.arange(K + 1)) if G > 1 else np.array([0, len(order)])
+    for g in range(G):
+        for a in range(ends[g], ends[g + 1], ROWS):
+            rows = order[a : min(a + ROWS, ends[g + 1])]
+            z = Z[: len(rows)]
+            kernels.centred_rows(X, rows, y, weight, centre, z, out.s)  # z comes times sqrt(w)
+            out.S[g] += z.T @ z
+            if out.B is not None and out.A is not None:
+                w, z2 = weight[rows, None], z * z
+                out.B[g] += z2.T @ (z / np.sqrt(w))
+                out.A[g] += z2.T @ (z2 / w)
+    return out
+
+
+def expected_products(
+    X: np.ndarray,
+    y: np.ndarray,
+    weight: Array,
+    centre: Array,
+    G: int,
+    fourth: bool,
+    covariance: Callable[[int], Array],
+    size: Array,
+) -> Scatter:
+    """The same of rows with gaps, by their expectations given what is observed; B and A are those of the expected rows."""
+    K, d = centre.shape
+    out = _empty(K, d, G, fourth)
+    used = np.flatnonzero((weight > 0) & (y >= 0))
+    for gaps, members in patterns(X[used]):
+        rows = used[members]
+        for g in range(G):
+            i = rows if G == 1 else rows[y[rows] == g]
+            if not len(i):
+                continue
+            z, w = X[i] - centre[y[i]], weight[i, None]
+            if gaps.any():
+                slope, spread = regression(covariance(g), gaps, size)
+                z[:, gaps] = z[:, ~gaps] @ slope.T
+                out.S[g][np.ix_(gaps, gaps)] += w.sum() * spread
+            out.S[g] += (z * w).T @ z
+            np.add.at(out.s, y[i], z * w)
+            if out.B is not None and out.A is not None:
+                out.B[g] += (z * z * w).T @ z
+                out.A[g] += (z * z * w).T @ (z * z)
+    return out
+
+
+def move(n: Array, sums: Scatter, delta: Array) -> Scatter:
+    """The same sums of z + delta_k: about centres moved by -delta_k."""
+    s, S, B, A = sums
+    if len(S) < len(n):
+        cross = s.T @ delta
+        return Scatter(s + n[:, None] * delta, S + cross + cross.T + (delta * n[:, None]).T @ delta, None, None)
+    pairs = [(None, None) if B is None or A is None else (B[k], A[k]) for k in range(len(n))]
+    moved = [recentre(Moments(n[k], s[k], S[k], *pairs[k]), delta[k]) for k in range(len(n))]
+    stack = [np.array([m[i] for m in moved]) for i in ((1, 2) if B is None else (1, 2, 3, 4))]
+    return Scatter(stack[0], stack[1], *(stack[2:] or (None, None)))

@@ -1,0 +1,1 @@
+"""FEM and FEMNetwork: how combinations of categories shape an outcome."""

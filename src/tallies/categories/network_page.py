@@ -1,0 +1,138 @@
+"""The report of a network of categorical variables: which are coupled, how, and how well each is told from the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tallies.categories import views as weights
+from tallies.html import charts
+from tallies.html.common import About, cautions, converged, fitted, plural, use
+from tallies.html.order import alike
+from tallies.html.page import Page
+from tallies.maths import Array
+
+PAIRS = 200  # pairs that can be looked at one by one: the strongest
+MATRIX = 200  # variables in the matrix of couplings
+
+
+def page(model: Any, about: About, X: Any = None) -> Page:
+    """The report of a FEMNetwork; rows X say how well each variable is told from the others."""
+    names = [str(name) for name in model.categories_.names]
+    S, J, starts = model.scores(), model.couplings_, model._starts()
+    arrow = " → " if model.lag else " – "
+    pairs = [(a, b) for a, b in np.argwhere(np.ones_like(S) if model.lag else np.triu(np.ones_like(S), 1)).tolist()]
+    pairs = sorted(pairs, key=lambda ab: -S[ab[0], ab[1]])[:PAIRS]
+    called = [names[a] + arrow + names[b] for a, b in pairs]
+    out = Page(about.title or (f"Network of {about.data_name}" if about.data_name else "FEMNetwork"), "")
+    out.note = about.note
+    out.pick("pair", "Pair", called, "the strongest")
+    out.pick("variable", "Variable", names)
+    log_p = None if X is None else np.asarray(model.log_conditional(X))
+    out.lead = _lead(model, about, called, log_p)
+    out.warnings += cautions(model)
+    if model.effective_rows_ < len(names):
+        out.warnings.append(
+            f"{model.effective_rows_:,.0f} effective rows for {plural(len(names), 'variable')}: weak couplings are noise."
+        )
+    what = "Row acts on column, one step later." if model.lag else "Direct couplings: what others explain is taken out."
+    ring = weights.network("Which variables are coupled", names, np.maximum(S, 0), what, bool(model.lag))
+    top = charts.bars(
+        "Strongest couplings",
+        charts.axis("score (corrected Frobenius norm)"),
+        called[: weights.BARS],
+        [{"name": "", "values": [S[a, b] for a, b in pairs[: weights.BARS]]}],
+        keys=list(range(min(len(pairs), weights.BARS))),
+        select="pair",
+        caption="Choose a pair to see which states go together.",
+    )
+    out.hero(ring, top)
+    out.face = ring or top
+    grids = [_grid(model, J, starts, a, b, called[i]) for i, (a, b) in enumerate(pairs)]
+    learned = out.section("learned", "What it learned")
+    learned.charts(charts.follow("pair", grids) if grids else None, _matrix(S, names, bool(model.lag)))
+    if log_p is not None:
+        out.section("quality", "How good is it?").charts(_told(model, log_p, names)).table(
+            ["score (larger is better)", "value", "standard error", "kind", "unit"], [_score(model, X)]
+        )
+    converged(out, model)
+    facts = [
+        ("Rows", f"{int(model.n_rows_):,}, worth {model.effective_rows_:,.0f}"),
+        ("Variables", f"{len(names)} with {int(model.categories_.sizes.sum()):,} states"),
+        ("Degrees", ", ".join(map(str, model.degree_))),
+        ("Ridge", float(model.ridge_) if model.pair_ridges_ is None else "by pair"),
+        ("Lag", int(model.lag)),
+    ]
+    fitted(out, model, about, facts)
+    use(out, _CODE, "tallies score RUN rows.csv\ntallies report RUN rows.csv")
+    return out
+
+
+def _lead(model: Any, about: About, called: list[str], log_p: Array | None) -> str:
+    how = "from all of the step before" if model.lag else "from the others"
+    text = (
+        f"Each of {plural(len(model.categories_.names), 'variable')} told {how}, learned from {plural(int(model.n_rows_), 'row')}."
+    )
+    if called:
+        text += f" The strongest coupling is {called[0]}."
+    if log_p is not None:
+        whose = about.whose("unseen rows", "the fitted rows", "the given rows")
+        p, alone = np.exp(log_p.mean()), np.exp(-np.mean(_entropies(model)))
+        text += f" On {whose} a value has probability {p:.2f} (geometric mean); its frequency alone gives {alone:.2f}."
+    return text
+
+
+def _entropies(model: Any) -> Array:
+    return np.array([-float(np.sum(f[f > 0] * np.log(f[f > 0]))) for f in map(np.asarray, model.frequencies_)])
+
+
+def _score(model: Any, X: Any) -> list[Any]:
+    found = model._evaluate(X)
+    return ["log p(row) by pseudo-likelihood", found.value, found.stderr, found.kind, found.unit]
+
+
+def _grid(model: Any, J: Array, starts: Any, a: int, b: int, name: str) -> charts.Chart:
+    labels = [list(model.categories_.labels[v]) for v in (a, b)]
+    block = J[starts[a] : starts[a + 1], starts[b] : starts[b + 1]]
+    return weights.table(f"Couplings of {name}", block, labels, [str(model.categories_.names[v]) for v in (a, b)], "going together")
+
+
+def _matrix(S: Array, names: list[str], directed: bool) -> charts.Chart | None:
+    if len(S) < 3:
+        return None
+    some = np.arange(len(S))
+    if len(S) > MATRIX:
+        some = np.sort(np.argsort(-S.max(axis=1), kind="stable")[:MATRIX])
+    T = S[np.ix_(some, some)]
+    order = alike(np.maximum(T, T.T) / max(float(T.max()), 1e-12))[0]
+    values = np.round(np.maximum(T[np.ix_(order, order)], 0), 4)
+    called = [names[some[i]] for i in order]
+    x, y = ("acts on", "variable") if directed else ("variable", "variable")
+    caption = "Darker is stronger; variables that are coupled are neighbours."
+    more = f" The {MATRIX} most coupled of {len(S):,}." if len(S) > MATRIX else ""
+    return charts.heat("All couplings", x, y, called, called, values, flip=True, empty=True, unit="score", caption=caption + more)
+
+
+def _told(model: Any, log_p: Array, names: list[str]) -> charts.Chart:
+    """How much of each variable the others tell."""
+    gain = log_p.mean(axis=0) + _entropies(model)[: log_p.shape[1]]
+    error = log_p.std(axis=0, ddof=1) / np.sqrt(len(log_p)) if len(log_p) > 1 else np.zeros(len(gain))
+    top = np.argsort(-gain, kind="stable")[: weights.BARS]
+    series = [{"name": "", "values": gain[top], "low": gain[top] - 2 * error[top], "high": gain[top] + 2 * error[top]}]
+    return charts.bars(
+        "What the others tell of each variable",
+        charts.axis("gain over its frequencies (nats)"),
+        [names[j] for j in top],
+        series,
+        caption="Log probability of its values given the others, above that of their frequencies, with two standard errors.",
+    )
+
+
+_CODE = """import tallies
+
+model = tallies.load("model.tallies")   # written by model.save("model.tallies")
+model.top_couplings(20)                 # the strongest pairs
+model.scores("direct_information")      # another measure of strength
+model.simulate(100)                     # new rows
+model.energy(X)                         # low: probable rows"""

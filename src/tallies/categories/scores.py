@@ -1,0 +1,76 @@
+"""Scores of coupled pairs: Frobenius norm and direct information, each less what a row and a column have in common.
+
+And how much each of many alike rows counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tallies.backends import over_rows
+from tallies.categories.door import Categories
+from tallies.categories.kernels import fem as kernels
+from tallies.maths import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def coupling_scores(J: Array, starts: np.ndarray, frequencies: list[Array], kind: str, apc: bool, directed: bool) -> Array:
+    """(n, n)  eq. 4 and 5 of `fem_network`."""
+    n = len(starts) - 1
+    if kind == "frobenius":
+        squares = np.add.reduceat(np.add.reduceat(np.square(J), starts[:-1], axis=0), starts[:-1], axis=1)
+        S = np.sqrt(squares)
+    elif kind == "direct_information":
+        S = np.zeros((n, n))
+        for j in range(n):
+            for k in range(n) if directed else range(j + 1, n):
+                block = np.ascontiguousarray(J[starts[j] : starts[j + 1], starts[k] : starts[k + 1]])
+                S[j, k] = kernels.direct_information(block, frequencies[j], frequencies[k], 1e-10, 1000)
+        S = S if directed else S + S.T
+    else:
+        raise ValueError(f'kind must be "frobenius" or "direct_information", got {kind!r}')
+    if not directed:
+        np.fill_diagonal(S, 0.0)
+    if apc and n > 2:  # one pair alone is its own background
+        parts = n if directed else n - 1  # the diagonal is no pair at lag 0
+        rows, columns = S.sum(axis=1, keepdims=True) / parts, S.sum(axis=0, keepdims=True) / parts
+        mean = S.sum() / (n * parts)
+        S = S - rows * columns / mean if mean > 0 else S
+        if not directed:
+            np.fill_diagonal(S, 0.0)
+    return S
+
+
+def top_pairs(S: Array, J: Array, starts: np.ndarray, categories: Categories, top: int, directed: bool) -> pd.DataFrame:
+    """Pairs of largest score, with the coupling of largest size in each."""
+    import pandas as pd
+
+    n = len(starts) - 1
+    first, second = np.nonzero(np.ones((n, n))) if directed else np.triu_indices(n, 1)
+    rows = []
+    for t in np.argsort(-S[first, second], kind="stable")[:top]:
+        j, k = int(first[t]), int(second[t])
+        block = J[starts[j] : starts[j + 1], starts[k] : starts[k + 1]]
+        s, r = np.unravel_index(int(np.argmax(np.abs(block))), block.shape)
+        a, b = (f"{categories.names[v]}={categories.labels[v][int(q)]}" for v, q in ((j, s), (k, r)))
+        rows.append(
+            (categories.names[j], categories.names[k], float(S[j, k]), f"{a} {'->' if directed else '&'} {b}", float(block[s, r]))
+        )
+    return pd.DataFrame(rows, columns=["a", "b", "score", "strongest", "coupling"])
+
+
+def sequence_weights(codes: np.ndarray, identity: float) -> Array:
+    """(l,)  one over the number of rows that agree with a row in at least this share of the variables, itself included.
+
+    >>> sequence_weights(np.array([[0, 1], [0, 1], [1, 0]], dtype=np.int32), 0.8).tolist()
+    [0.5, 0.5, 1.0]
+    """
+    least = int(np.ceil(identity * codes.shape[1] - 1e-9))
+    out = np.empty(len(codes))
+    order = np.arange(len(codes))
+    over_rows(lambda rows: kernels.neighbours(codes, order[rows], least, out[rows]), len(codes), 64)
+    return 1.0 / out

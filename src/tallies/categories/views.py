@@ -1,0 +1,137 @@
+"""The pictures of models of categories: signed weights by name, tables of one term, networks of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+
+from tallies.html import charts
+from tallies.maths import Array
+
+BARS = 24  # weights in a picture
+TERMS = 200  # terms that can be looked at one by one: the strongest
+NODES = 60  # variables in a network: the most connected
+LINKS = 80  # lines in a network: the strongest
+STATES = 40  # states of a variable in a table
+
+
+def signed(
+    title: str, names: Sequence[str], weights: Array, errors: Array | None, for_: str, against: str, **more: Any
+) -> charts.Chart:
+    """The largest weights, those that speak for something first, with twice their standard errors where they are known."""
+    top = np.argsort(-np.abs(weights), kind="stable")[:BARS]
+    top = top[np.argsort(-weights[top], kind="stable")]
+    series: dict[str, Any] = {"name": "", "values": weights[top]}
+    note = f"Positive weights speak for {for_}, negative ones {against}."
+    columns, rows = ["what", "weight"], [[names[i], weights[i]] for i in top]
+    if errors is not None:
+        series |= {"low": weights[top] - 2 * errors[top], "high": weights[top] + 2 * errors[top]}
+        note += " Lines are two standard errors (bootstrap) to each side."
+        columns, rows = [*columns, "standard error"], [[names[i], weights[i], errors[i]] for i in top]
+    some = f" The {BARS} largest of {len(weights):,}." if len(weights) > BARS else ""
+    chart = charts.bars(title, charts.axis("weight (log odds, zero-sum)"), [names[i] for i in top], [series], **more)
+    return chart | {"columns": columns, "rows": rows, "caption": note + some}
+
+
+def table(title: str, block: Array, labels: Sequence[Sequence[str]], variables: Sequence[str], what: str) -> charts.Chart:
+    """The weights of one term as a matrix; of three and more variables, combinations stand at the side."""
+    across = list(labels[-1])
+    down = [" & ".join(states) for states in product(*labels[:-1])] if len(labels) > 1 else [what]
+    values = block.reshape(len(down), len(across))
+    some = ""
+    if len(down) > STATES or len(across) > STATES:
+        keep = [np.sort(np.argsort(-np.abs(values).max(axis=axis), kind="stable")[:STATES]) for axis in (1, 0)]
+        values = values[np.ix_(*keep)]
+        down, across = [down[i] for i in keep[0]], [across[i] for i in keep[1]]
+        some = " Only the states of largest weights are shown."
+    reach = max(float(np.abs(values).max()), 1e-9)
+    texts = [[f"{v:+.2f}" for v in row] for row in values]
+    tips = [[f"{a}\n{b}\nweight {v:+.3f}" for b, v in zip(across, row, strict=True)] for a, row in zip(down, values, strict=True)]
+    return charts.heat(
+        title,
+        variables[-1],
+        " & ".join(variables[:-1]) or "weight",
+        across,
+        down,
+        values,
+        texts,
+        tips,
+        scale="sign",
+        domain=[-reach, reach],
+        caption=f"{what[:1].upper()}{what[1:]}: red for, blue against.{some}",
+    )
+
+
+def network(title: str, names: Sequence[str], strength: Array, caption: str, directed: bool = False) -> charts.Chart | None:
+    """Variables on a ring, joined where they act together; `strength` (n, n), the thickness of the lines."""
+    S = np.maximum(strength, strength.T) if not directed else np.maximum(strength, 0)
+    n = len(S)
+    if n < 3 or not np.any(S > 0):
+        return None
+    kept = np.arange(n) if n <= NODES else np.sort(np.argsort(-(S.sum(axis=0) + S.sum(axis=1)), kind="stable")[:NODES])
+    S = S[np.ix_(kept, kept)]
+    pairs = [
+        (a, b) for a, b in (np.argwhere(~np.eye(len(S), dtype=bool)) if directed else np.argwhere(np.triu(np.ones_like(S), 1)))
+    ]
+    pairs = sorted(pairs, key=lambda ab: -S[ab[0], ab[1]])[:LINKS]
+    pairs = [(int(a), int(b)) for a, b in pairs if S[a, b] > 0.02 * S.max()]
+    turn = 2 * np.pi * np.arange(len(kept)) / len(kept)
+    order = _round(S)
+    x, y = np.empty(len(kept)), np.empty(len(kept))
+    x[order], y[order] = np.sin(turn), np.cos(turn)
+    called = [names[i] for i in kept]
+    arrow = "→" if directed else "–"
+    tips = []
+    for i, name in enumerate(called):
+        near = sorted(((S[a, b], b if a == i else a) for a, b in pairs if i in (a, b)), reverse=True)[:6]
+        tips.append("\n".join([name, *(f"{arrow} {called[j]}: {s:.3g}" for s, j in near)]))
+    few = f" {NODES} of {n:,} variables." if n > NODES else ""
+    return charts.points(
+        title,
+        charts.axis(""),
+        charts.axis(""),
+        x,
+        y,
+        [0] * len(kept),
+        tips,
+        ["variable", "variable", "strength"],
+        [[called[a], called[b], S[a, b]] for a, b in pairs],
+        keys=kept.tolist(),
+        select="variable",
+        links=[{"a": a, "b": b, "w": S[a, b] / S.max()} for a, b in reversed(pairs)],
+        words=called,
+        ring=True,
+        bare=True,
+        equal=True,
+        caption=f"{caption} Thicker lines are stronger; the {len(pairs)} strongest are drawn.{few}",
+    )
+
+
+def _round(S: Array) -> np.ndarray:
+    """An order around the ring in which strong neighbours are near: from each to the strongest that is left."""
+    left = set(range(len(S)))
+    at = int((S + S.T).sum(axis=0).argmax())
+    order = [at]
+    left.remove(at)
+    while left:
+        at = max(left, key=lambda j: (S[at, j] + S[j, at], -j))
+        order.append(at)
+        left.remove(at)
+    return np.array(order)
+
+
+def pair_strength(groups: Sequence[tuple[int, ...]], strength: Array, n: int) -> Array:
+    """(n, n) root of the summed squares of all terms that hold both variables.
+
+    >>> pair_strength([(0,), (0, 1), (0, 1, 2)], np.array([9.0, 3.0, 4.0]), 3).tolist()
+    [[0.0, 5.0, 4.0], [5.0, 0.0, 4.0], [4.0, 4.0, 0.0]]
+    """
+    S = np.zeros((n, n))
+    for group, size in zip(groups, strength, strict=True):
+        for a, b in combinations(group, 2):
+            S[a, b] += size**2
+            S[b, a] += size**2
+    return np.sqrt(S)

@@ -1,0 +1,1 @@
+"""The command line: parsing, configs and RUN folders. Knows no family."""

@@ -1,0 +1,307 @@
+"""The report of an author-concept model: what sentences speak of and by which words, who writes of what, and the whole tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tallies.data.text import WORD
+from tallies.errors import DataError
+from tallies.html import charts
+from tallies.html.common import About, cautions, converged, fitted, percent, plural, use
+from tallies.html.page import Node, Page, Run, Tag
+from tallies.maths import Array
+
+LISTED = 300  # concepts and authors that can be chosen: those with most sentences
+SENTENCES = 400  # sentences in the page
+TYPICAL = 4  # sentences of a concept before others fill the page
+BARS = 20
+NODES = 3000  # nodes of the tree
+PREFIX = 6  # letters by which a word of a sentence is known for a form of a word of a concept
+STRONG = (1.0, 3.0)  # log odds from which a mark is stronger
+
+
+def page(model: Any, about: About, corpus: Any = None) -> Page:
+    """The report of an AuthorConcept; the corpus of the fit, or another, gives it sentences to show."""
+    names = [str(name) for name in model.concept_names_]
+    G = len(names)
+    given = None if corpus is None else list(corpus.sentences or [])
+    if given is not None and not given:
+        raise DataError("the corpus has no sentences; make it with sentences=True, or leave it out of the report")
+    ours = given is None or len(given) == model.n_sentences_
+    R = model.responsibilities_
+    n_g = np.asarray(R.sum(axis=0)).ravel()[:G]  # expected sentences of each concept
+    listed = np.argsort(-n_g, kind="stable")
+    listed = listed[n_g[listed] > 0.05][:LISTED]
+    place = {int(g): i for i, g in enumerate(listed)}
+    authors = _authors(model, corpus if ours else None)
+    spoken = float(np.mean([a is not None for a in model.assignments_]))
+    out = Page(
+        about.title or (f"Concepts in {about.data_name}" if about.data_name else "AuthorConcept"),
+        _lead(model, about, names, n_g, spoken),
+    )
+    out.note = about.note
+    _warn(out, model, n_g, spoken)
+    out.numbers = [
+        ("Sentences with a concept", percent(spoken, model.n_sentences_), f"of {plural(model.n_sentences_, 'sentence')}"),
+        ("Concepts met", f"{int((n_g >= 0.5).sum()):,}", f"of {plural(G, 'concept')} in the ontology"),
+        ("Authors", f"{len(model.authors_):,}", f"of {plural(len(model.document_ids_), 'document')}"),
+    ]
+    out.pick("concept", "Concept", _distinct([names[g] for g in listed]))
+    out.pick("author", "Author", [str(model.authors_[a]) for a in authors])
+    top = charts.bars(
+        "What is written about",
+        charts.axis("expected sentences"),
+        [names[g] for g in listed[:BARS]],
+        [{"name": "", "values": n_g[listed[:BARS]]}],
+        keys=list(range(min(len(listed), BARS))),
+        select="concept",
+        caption="Sentences count by the probability that they speak of a concept. Choose one to see its sentences and words.",
+    )
+    profiles = [_profile(model, int(a)) for a in authors]
+    grid = _grid(model, authors, listed, names)
+    out.hero(top, charts.follow("author", profiles, grid) if grid is not None else profiles[0] if profiles else None)
+    out.face = top
+    if given is not None:
+        _sentences(out, model, corpus, given, listed, place, ours)
+    learned = out.section("learned", "What it learned")
+    words = [chart for g in listed if (chart := _words(model, int(g), names[g])) is not None]
+    if len(words) == len(listed) > 0:
+        learned.charts(charts.follow("concept", words) if len(words) > 1 else words[0])
+    roots = _tree(model, names, np.asarray(model.roll_up(n_g)), place)
+    learned.text(f"The ontology, with the expected sentences of each concept and all below it ({_known(model, n_g)}).")
+    learned.tree(roots, "concept")
+    converged(out, model)
+    facts = [
+        ("Sentences", int(model.n_sentences_)),
+        ("Documents", len(model.document_ids_)),
+        ("Authors", len(model.authors_)),
+        ("Concepts", G),
+    ]
+    fitted(out, model, about, facts)
+    use(out, _CODE, "tallies predict RUN texts.jsonl\ntallies report RUN texts.jsonl")
+    return out
+
+
+def _known(model: Any, n_g: Array) -> str:
+    return f"{plural(int((n_g > 0.05).sum()), 'concept was', 'concepts were')} met"
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Names by which items can be told apart in an address."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return out
+
+
+def _lead(model: Any, about: About, names: list[str], n_g: Array, spoken: float) -> str:
+    text = (
+        f"{plural(model.n_sentences_, 'sentence')} of {plural(len(model.authors_), 'author')} read with an ontology of "
+        f"{plural(len(names), 'concept')}: {percent(spoken, model.n_sentences_)} of the sentences speak of one."
+    )
+    if n_g.max(initial=0) > 0:
+        best = np.argsort(-n_g, kind="stable")[:3]
+        text += f" The commonest: {', '.join(f'{names[g]} ({n_g[g]:,.0f})' for g in best if n_g[g] > 0)}."
+    return text
+
+
+def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
+    out.warnings += cautions(model)
+    if getattr(model, "cycle_", 0):
+        out.warnings.append(f"Hard assignments came back after {model.cycle_} sweeps: a cycle, not a maximum.")
+    if spoken < 0.1:
+        out.warnings.append("Few sentences speak of any concept: does the ontology fit these texts?")
+    if (n_g < 0.5).all():
+        out.warnings.append("No concept has half a sentence: names and synonyms of the ontology do not occur in the texts.")
+    lone = sum(len(str(name).split()) == 1 and len(str(name)) < 3 for name in model.concept_names_)
+    if lone:
+        out.warnings.append(
+            f"{plural(lone, 'concept has', 'concepts have')} a name of one or two letters, which any text may hold."
+        )
+
+
+def _authors(model: Any, corpus: Any) -> np.ndarray:
+    """Authors that can be chosen: with most documents where the corpus is known, else in the order of the model."""
+    if corpus is None:
+        return np.arange(len(model.authors_))[:LISTED]
+    count: dict[str, int] = {}
+    for who in corpus.authors:
+        for name in who:
+            count[" ".join(name.split())] = count.get(" ".join(name.split()), 0) + 1
+    n = np.array([count.get(str(a), 0) for a in model.authors_])
+    return np.argsort(-n, kind="stable")[:LISTED]
+
+
+def _profile(model: Any, a: int) -> charts.Chart:
+    table = model.author_profile(str(model.authors_[a]), 15)
+    return charts.bars(
+        f"What {model.authors_[a]} writes about",
+        charts.axis("probability of the concept"),
+        [str(name) for name in table["name"]],
+        [{"name": "", "values": table["probability"].to_numpy()}],
+        caption="Of a sentence, before it is read; drawn towards all authors where there are few sentences.",
+    )
+
+
+def _grid(model: Any, authors: np.ndarray, listed: np.ndarray, names: list[str]) -> charts.Chart | None:
+    """Who writes of what: the share of each concept in an author's sentences."""
+    if len(authors) < 2 or len(listed) < 2:
+        return None
+    who, what = authors[:BARS], listed[:BARS]
+    psi = sp.csr_array(model.author_concepts_)[who][:, what].toarray()
+    psi = psi / np.maximum(psi.sum(axis=1, keepdims=True), 1e-12)
+    across, down = [names[g] for g in what], [str(model.authors_[a]) for a in who]
+    texts = [[f"{v:.0%}" if v >= 0.005 else "" for v in row] for row in psi]
+    tips = [[f"{a}\n{c}: {v:.1%}" for c, v in zip(across, row, strict=True)] for a, row in zip(down, psi, strict=True)]
+    return charts.heat(
+        "Who writes of what",
+        "concept",
+        "author",
+        across,
+        down,
+        psi,
+        texts,
+        tips,
+        flip=True,
+        empty=True,
+        keys=list(range(len(who))),
+        select="author",
+        caption="Share of each of the commonest concepts in what an author says of them. Choose an author to see a profile.",
+    )
+
+
+def _words(model: Any, g: int, name: str) -> charts.Chart | None:
+    table = model.concept_profile(str(model.concept_ids_[g]), BARS)
+    if not len(table):
+        return None
+    return charts.bars(
+        f"What speaks for {name}",
+        charts.axis("log odds"),
+        [str(w) for w in table["word"]],
+        [{"name": "", "values": table["log_odds"].to_numpy()}],
+        caption="How much a sentence gains for this concept by each; 2.3 makes it ten times as likely.",
+    )
+
+
+def _sentences(out: Page, model: Any, corpus: Any, texts: list[str], listed: Any, place: dict[int, int], ours: bool) -> None:
+    """Sentences with their concepts, the words that speak for the first of them marked."""
+    section = out.section("sentences", "Sentences")
+    G = len(model.concept_ids_)
+    who = [corpus.authors[d] for d in corpus.sentence_document]
+    chosen = _typical(sp.csr_array(model.responsibilities_)[:, :G], listed) if ours else list(range(min(len(texts), SENTENCES)))
+    if not chosen:
+        section.text("No sentence speaks of a concept.")
+        return
+    table = model.annotate([texts[s] for s in chosen], [list(who[s]) for s in chosen], k=3)
+    by = dict(list(table.groupby("sentence")))
+    index = {str(c): g for g, c in enumerate(model.concept_ids_)}
+    items = []
+    for row, s in enumerate(chosen):
+        found = by.get(row)
+        tags: list[Tag] = []
+        runs: list[Run] = [(texts[s], "", "")]
+        keys: list[int] = []
+        if found is not None:
+            ids = [str(c) for c in found["id"]]
+            keys = [place[index[c]] for c in ids if index[c] in place]
+            tags = [
+                (f"{name} {p:.0%}", "concept", place[index[c]], "")
+                for c, name, p in zip(ids, found["name"], found["probability"], strict=True)
+                if index[c] in place and p >= 0.005
+            ]
+            evidence = model.explain(texts[s], ids[0], authors=list(who[s]))
+            runs = marked(texts[s], list(zip(evidence["what"], evidence["log_odds"], strict=True)))
+        document = model.document_ids_[corpus.sentence_document[s]] if ours else corpus.documents[corpus.sentence_document[s]]
+        items.append((keys, ", ".join(filter(None, [str(document), *who[s]])), tags, runs))
+    section.text(
+        "Marked words speak for the first concept of the sentence, stronger ones with a darker ground; "
+        "hold the pointer over one for its log odds."
+    )
+    section.passages(items, "concept", "Search in sentences", most=10)
+
+
+def _typical(R: sp.csr_array, listed: Any) -> list[int]:
+    """Sentences to show: the surest of every concept first, then others."""
+    columns = sp.csc_array(R)
+    rounds: list[list[int]] = [[] for _ in range(TYPICAL)]
+    for g in listed:
+        part = slice(columns.indptr[g], columns.indptr[g + 1])
+        rows, p = columns.indices[part], columns.data[part]
+        for i, s in enumerate(rows[np.argsort(-p, kind="stable")][:TYPICAL].tolist()):
+            rounds[i].append(s)
+    best = np.asarray(R.max(axis=1).todense()).ravel() if R.nnz else np.zeros(R.shape[0])
+    rest = np.flatnonzero(best > 0.3).tolist()
+    return list(dict.fromkeys([s for part in rounds for s in part] + rest))[:SENTENCES]
+
+
+def marked(text: str, evidence: list[tuple[str, float]]) -> list[Run]:
+    """A sentence with the words that are evidence marked by their log odds.
+
+    >>> [run[:2] for run in marked("Dead cells die.", [("prior", -1.0), ("cell", 3.5), ("death (missing)", -1.0)])]
+    [('Dead ', ''), ('cells', 'for3'), (' die.', '')]
+    >>> [run[:2] for run in marked("cell_like", [("cell", 3.5)])]
+    [('cell', 'for3'), ('_like', '')]
+    """
+    from tallies.concepts.mention import stem
+
+    odds: dict[str, float] = {}
+    for what, value in evidence:
+        if " " not in what and what not in ("prior", "length"):
+            odds[what.lower()] = odds.get(what.lower(), 0.0) + float(value)
+    known = {stem(word): value for word, value in odds.items()} | odds
+    long = {word[:PREFIX]: value for word, value in odds.items() if len(word) >= PREFIX}
+    runs: list[Run] = []
+    end = 0
+    for match in _words_in(text, known):
+        word = match[0].lower()
+        forms = [known.get(word), known.get(stem(word)), long.get(word[:PREFIX]) if len(word) >= PREFIX else None]
+        gain = next((v for v in forms if v is not None), None)
+        if gain is None or not np.isfinite(gain) or abs(gain) < 0.05:
+            continue
+        mark = "against" if gain < 0 else f"for{1 + (gain >= STRONG[0]) + (gain >= STRONG[1])}"
+        runs += [(text[end : match.start()], "", ""), (match[0], mark, f"log odds {gain:+.2f}")]
+        end = match.end()
+    return [run for run in [*runs, (text[end:], "", "")] if run[0]]
+
+
+def _words_in(text: str, known: Any) -> Iterator[re.Match[str]]:
+    """The words of a text; a compound ("band-pass", "array_like") in its parts, unless it is evidence as it stands."""
+    for match in WORD.finditer(text):
+        if match[0].lower() in known or match[0].isalnum():
+            yield match
+        else:
+            yield from re.compile(r"[^\W_]+").finditer(text, match.start(), match.end())
+
+
+def _tree(model: Any, names: list[str], total: Array, place: dict[int, int]) -> list[Node]:
+    """The concepts with sentences at or below them; one with several parents stands under each."""
+    below: list[list[int]] = [[] for _ in names]
+    for g, parents in enumerate(model.concept_parents_):
+        for p in parents:
+            below[p].append(g)
+    left = [NODES]
+
+    def node(g: int, path: frozenset[int]) -> Node:
+        left[0] -= 1
+        children = sorted((c for c in below[g] if total[c] > 0.05 and c not in path), key=lambda c: -total[c])
+        inside = [node(c, path | {c}) for c in children if left[0] > 0]
+        return names[g], float(total[g]), place.get(g), inside
+
+    roots = sorted((g for g, p in enumerate(model.concept_parents_) if not p and total[g] > 0.05), key=lambda g: -total[g])
+    return [node(g, frozenset([g])) for g in roots]
+
+
+_CODE = """import tallies
+
+model = tallies.load("model.tallies")      # written by model.save("model.tallies")
+model.annotate(["a new sentence"])         # its concepts, with probabilities
+model.explain("a new sentence", concept)   # which words speak for a concept
+model.author_profile(author)               # what an author writes about
+model.concept_profile(concept)             # the words of a concept"""

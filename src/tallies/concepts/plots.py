@@ -1,0 +1,70 @@
+"""Plots of AuthorConcept: what an author writes about, why a sentence speaks of a concept, and the ontology rolled up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tallies.errors import DataError
+from tallies.html.draw import axes, bars
+
+
+def plot_author(model: Any, author: str, n: int = 15, ax: Any = None) -> Any:
+    """The n concepts that an author writes most about.
+
+    >>> import tallies
+    >>> concepts = tallies.Ontology(["x", "y"], ["cell death", "gene expression"])
+    >>> papers = tallies.Corpus.from_texts(["Cell death was seen. A gene is expressed."], authors=[["Ann"]], sentences=True)
+    >>> ax = plot_author(tallies.AuthorConcept().fit(papers, concepts), "Ann")
+    >>> ax.get_title()
+    'what Ann writes about'
+    """
+    table = model.author_profile(author, n)
+    ax = axes(ax, 6.0, 0.28 * len(table) + 1.2)
+    return bars(ax, table["name"], table["probability"].to_numpy(), "probability of the concept", f"what {author} writes about")
+
+
+def plot_evidence(model: Any, sentence: str, concept: str, authors: Any = None, ax: Any = None) -> Any:
+    """What speaks for (red) and against (blue) a concept in a sentence, in log odds: 2.3 makes it ten times as likely.
+
+    >>> import tallies
+    >>> concepts = tallies.Ontology(["x", "y", "z"], ["cell death", "gene expression", "biology"], parents=[["z"], ["z"], []])
+    >>> papers = tallies.Corpus.from_texts(["Cell death was seen. A gene is expressed."], authors=[["Ann"]], sentences=True)
+    >>> model = tallies.AuthorConcept().fit(papers, concepts)
+    >>> ax = plot_evidence(model, "Cell death follows.", "x")
+    >>> ax.get_xlabel()
+    'log odds'
+    """
+    table = model.explain(sentence, concept, authors)
+    name, total = model.concept_names_[model._place(concept)], float(table["log_odds"].sum())
+    ax = axes(ax, 6.0, 0.3 * len(table) + 1.2)
+    return bars(ax, table["what"], table["log_odds"].to_numpy(), "log odds", f"{name}: {total:+.1f} in all")
+
+
+def plot_roll_up(model: Any, below: str | None = None, n: int = 20, ax: Any = None) -> Any:
+    """Expected sentences of concepts and all that is below them, the largest first; `below` keeps to one branch of the ontology.
+
+    >>> import tallies
+    >>> concepts = tallies.Ontology(["x", "y", "z"], ["cell death", "gene expression", "biology"], parents=[["z"], ["z"], []])
+    >>> papers = tallies.Corpus.from_texts(["Cell death was seen. A gene is expressed."], authors=[["Ann"]], sentences=True)
+    >>> model = tallies.AuthorConcept().fit(papers, concepts)
+    >>> ax = plot_roll_up(model)
+    >>> ax.get_yticklabels()[0].get_text()
+    'biology'
+    """
+    n_g = np.asarray(model.responsibilities_.sum(axis=0)).ravel()[: len(model.concept_ids_)]
+    total, title = np.asarray(model.roll_up(n_g)), "what is written about"
+    keep = np.ones(len(total), dtype=bool)
+    if below is not None:
+        g = model._place(below)
+        keep = np.array([model.roll_up(row)[g] > 0 for row in np.eye(len(total))])
+        keep[g], title = False, f"{title}, within {model.concept_names_[g]}"
+        if not keep.any():
+            raise DataError(f"nothing is below {below!r} in the ontology; name a concept with others below it")
+    best = [g for g in np.argsort(-total, kind="stable") if keep[g] and total[g] > 0][:n]
+    ax = axes(ax, 6.0, 0.28 * len(best) + 1.2)
+    bars(ax, [model.concept_names_[g] for g in best], total[best], "expected sentences", title)
+    ax.barh(range(len(best)), n_g[best], color="#00446b", height=0.35, label="of the concept itself")
+    ax.legend(frameon=False)
+    return ax

@@ -1,0 +1,1 @@
+"""PLN: correlated counts through a Gaussian layer."""

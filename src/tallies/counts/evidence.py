@@ -1,0 +1,146 @@
+"""log p(Y_i) of a PLN by importance sampling, row by row, with its error and its effective sample size.
+
+With Z = mu + C V and V ~ N(0, I_q), the best Gaussian N(m, P) for V | Y (in the sense of the bound) solves
+
+    a = exp(o + mu + C m + diag(C P C')/2),      P = (I + C'diag(a) C)^-1,      C'(Y - a) = m                            (eq. 1)
+
+"gaussian" draws V from it. "sequential" (q = p) draws the entries of Z one after the other: with d = Z - E Z, b = Omega (E Z -
+mu) and
+C P C' = L L', the target is that Gaussian times the product over j of
+
+    exp{ y_j (o_j + E Z_j + d_j) - exp(o_j + E Z_j + d_j) - log y_j! - b_j d_j + a_j d_j^2 / 2 },    d_j = L_j u          (eq. 2)
+
+up to a constant; u_j is drawn given u_1 ... u_{j-1} from phi(u_j) times factor j, made piecewise linear on a grid. The weights
+correct for the grid, so the estimate of p(Y_i) stays unbiased.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.special import gammaln, logsumexp
+
+from tallies.counts.kernels.plain import TOP
+
+SEQUENTIAL_FROM = 4  # latent dimensions beyond which one Gaussian for all of them wastes most draws
+
+
+class Evidence(NamedTuple):
+    """An estimate of the log likelihood."""
+
+    value: float  # sum over rows
+    stderr: float  # of the value
+    rows: np.ndarray  # log p(Y_i)                                  (n,)
+    rows_stderr: np.ndarray  #                                      (n,)
+    ess: np.ndarray  # effective share of the draws of each row     (n,)
+
+
+class Proposal(NamedTuple):
+    """Gaussians of eq. 1 for some rows."""
+
+    m: np.ndarray  # means of V                                     (n, q)
+    P: np.ndarray  # covariances of V                               (n, q, q)
+    a: np.ndarray  # rates                                          (n, p)
+
+
+def gaussians(
+    Y: np.ndarray, base: np.ndarray, C: np.ndarray, m: np.ndarray | None = None, laplace: bool = False, tol: float = 1e-8
+) -> Proposal:
+    """Eq. 1 for every row, by damped Newton steps; base = O + X B. `laplace` leaves the variance out of a: the mode."""
+    n, q = len(Y), C.shape[1]
+    m = np.zeros((n, q)) if m is None else np.array(m, dtype=np.float64)
+    spread, P = np.zeros_like(Y), np.zeros((n, q, q))
+    outer = (C[:, :, None] * C[:, None, :]).reshape(len(C), -1)
+    rows = np.arange(n)  # those still moving: each stops by itself, so that its company does not matter
+    for _ in range(100):
+        a = np.exp(np.minimum(base[rows] + m[rows] @ C.T + 0.5 * spread[rows], TOP))
+        H = (a @ outer).reshape(-1, q, q)
+        H[:, np.arange(q), np.arange(q)] += 1.0
+        P[rows] = inverse = np.linalg.inv(H)
+        move = np.einsum("ikl,il->ik", inverse, (Y[rows] - a) @ C - m[rows])
+        change = np.abs(move @ C.T).max(axis=1)  # in log rates: beyond 1 the exponential is no parabola
+        m[rows] += move / np.maximum(1.0, change)[:, None]
+        if not laplace:
+            new = ((C @ inverse) * C).sum(axis=2)
+            change = np.maximum(change, np.abs(new - spread[rows]).max(axis=1))
+            spread[rows] = new
+        rows = rows[change >= tol]
+        if not len(rows):
+            break
+    return Proposal(m, P, np.exp(np.minimum(base + m @ C.T + 0.5 * spread, TOP)))
+
+
+def weigh(
+    Y: np.ndarray, base: np.ndarray, C: np.ndarray, at: Proposal, draws: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draws of V from the Gaussians (from standard normal `draws`, (n, k, q)), log weights (n, k) and rates (n, k, p).
+
+    The constant log Y! is left out of the weights.
+    """
+    L = np.linalg.cholesky(at.P)
+    V = at.m[:, None, :] + np.einsum("ikl,isl->isk", L, draws)
+    eta = base[:, None, :] + V @ C.T
+    rates = np.exp(np.minimum(eta, TOP))
+    log_det = np.log(np.einsum("ikk->ik", L)).sum(axis=1)
+    log_w = np.einsum("isj,ij->is", eta, Y) - rates.sum(axis=2) - 0.5 * (V * V).sum(axis=2)
+    return V, log_w + 0.5 * (draws * draws).sum(axis=2) + log_det[:, None], rates
+
+
+def evidence(
+    Y: np.ndarray,
+    base: np.ndarray,
+    C: np.ndarray,
+    n_draws: int,
+    rng: np.random.Generator,
+    proposal: str = "auto",
+    m: np.ndarray | None = None,
+) -> Evidence:
+    """log p(Y_i) for rows with base = O + X B and Z = X B + C V.
+
+    A base of -1e4 marks a missing count, whose factor is one. `proposal` is "gaussian", "sequential" (C square and invertible) or
+    "auto": sequential where it can be used and there are more than SEQUENTIAL_FROM dimensions.
+    """
+    n, q = len(Y), C.shape[1]
+    if proposal == "auto":
+        proposal = "sequential" if q == len(C) and q > SEQUENTIAL_FROM else "gaussian"
+    if proposal == "sequential":
+        C = np.linalg.cholesky(C @ C.T)
+    logs = np.empty((n, n_draws))
+    size = max(1, int(3e7 // (n_draws * (len(C) + q)) if proposal == "gaussian" else 2e7 // (q * (q + n_draws))))
+    for i in range(0, n, size):
+        b = slice(i, min(i + size, n))
+        at = gaussians(Y[b], base[b], C, None if m is None else m[b], tol=1e-4)  # any Gaussian will do; the weights are exact
+        rows = len(Y[b])
+        if proposal == "gaussian":
+            logs[b] = weigh(Y[b], base[b], C, at, rng.normal(size=(rows, n_draws, q)))[1]
+        else:
+            logs[b] = _sequential(Y[b], base[b], C, at, rng.random((rows, n_draws, q)))
+    constant = gammaln(Y + 1).sum(axis=1)
+    top = logs.max(axis=1, keepdims=True)
+    w = np.exp(logs - top)
+    values = logsumexp(logs, axis=1) - np.log(n_draws) - constant
+    mean = w.mean(axis=1)
+    errors = w.std(axis=1, ddof=1) / np.sqrt(n_draws) / mean  # of a logarithm, by the delta method
+    ess = mean**2 / (w * w).mean(axis=1)
+    return Evidence(float(values.sum()), float(np.sqrt((errors**2).sum())), values, errors, ess)
+
+
+def _sequential(Y: np.ndarray, base: np.ndarray, C: np.ndarray, at: Proposal, uniforms: np.ndarray) -> np.ndarray:
+    """Log weights of the sequential proposal; C is the lower Cholesky factor of Sigma."""
+    from tallies.counts.kernels.sequential import draw
+
+    Z = at.m @ C.T
+    b = linalg.solve_triangular(C, at.m.T, lower=True, trans=1).T  # Omega (E Z - mu)
+    logs = np.empty(uniforms.shape[:2])
+    for i in range(len(Y)):
+        # C P C' in its Cholesky factor, from that of P: QR keeps it positive where rounding would not
+        half = C @ np.linalg.cholesky(at.P[i])
+        L = np.asarray(np.linalg.qr(half.T, mode="r")).T
+        L = L * np.sign(np.diagonal(L))
+        k0 = np.log(np.diagonal(L)).sum() - np.log(np.diagonal(C)).sum() - 0.5 * at.m[i] @ at.m[i]
+        eta = np.maximum(base[i] + Z[i], -700.0)
+        known = Y[i] * (base[i] + Z[i])
+        logs[i] = k0 + known.sum() + draw(Y[i], np.exp(np.minimum(eta, TOP)), at.a[i], b[i], np.ascontiguousarray(L), uniforms[i])
+    return logs

@@ -1,0 +1,222 @@
+"""The report of a Poisson log-normal model: which species go together, what covariates do, and how well counts are expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tallies.counts import views as counts
+from tallies.html import charts
+from tallies.html.common import About, cautions, converged, fitted, plural, use
+from tallies.html.page import Page
+from tallies.maths import Array
+
+LISTED = 300  # species that can be chosen one by one: the most variable
+INTERVALS = 400  # coefficients whose errors are worth the seconds they take
+THIN = 10  # a species counted fewer times than this says little
+
+
+def page(
+    model: Any,
+    about: About,
+    counts_: Any = None,
+    covariates: Any = None,
+    offsets: Any = None,
+    *,
+    colour: Mapping[str, Any] | Any = None,
+    ranks: Any = None,
+    truth: Mapping[str, Any] | None = None,
+    names: Any = None,
+) -> Page:
+    """The report of a PLN. Counts add scores and a comparison with what is expected of them; `colour`, a table with a row for each
+    sample of the fit, colours the map; `ranks`, a table from `PLN.over_ranks`, compares fits; `truth`, of simulated data, has
+    "coefficients" and "covariance"; `names` are those of the samples."""
+    species = [str(c) for c in model._columns()]
+    R = np.nan_to_num(np.asarray(model.correlation_))
+    Y, rate, ours = _expected(model, counts_, covariates, offsets)
+    score = None if counts_ is None or ours else model._evaluate(counts_, covariates, offsets)
+    out = Page(
+        about.title or (f"Counts of {about.data_name}" if about.data_name else "PLN"), _lead(model, about, species, R, score)
+    )
+    out.note = about.note
+    _warn(out, model, Y if ours else None, species)
+    out.numbers = _numbers(model, score)
+    listed = np.argsort(-np.asarray(model.covariance_).diagonal(), kind="stable")[:LISTED]
+    whole = len(listed) == len(species)
+    listed = np.sort(listed)
+    shades = _shades(model, colour)
+    effects = [d for d, name in enumerate(model.covariate_names_) if np.ptp(model.design_[:, d]) > 0]
+    if whole:  # charts name species by their place in the model
+        out.pick("species", "Species", species)
+    out.pick("colour", "Colour by", list(shades), "nothing")
+    if len(effects) > 1:
+        out.pick("covariate", "Effect of", [str(model.covariate_names_[d]) for d in effects], "the first")
+    view = counts.latent_map(model, species, shades if len(shades) > 1 else {}, names)
+    if len(shades) == 1:  # no choice: coloured at once
+        only = counts.latent_map(model, species, shades, names)
+        view = only["views"][0]
+    together = counts.partners(R, species, listed if whole else np.arange(0))
+    out.hero(view)
+    out.face = {k: v for k, v in (view.get("none") or view).items() if k != "wide"}
+    effect = _forest(model, effects, counts_ if ours else None, species) if effects else None
+    out.section("learned", "What it learned").charts(counts.correlations(R, species), together, effect)
+    if truth is not None:
+        _truth(out, model, truth, species)
+    quality = out.section("quality", "How good is it?")
+    chart = None if Y is None or rate is None else counts.expected(Y, rate, species)
+    quality.charts(chart, None if ranks is None else counts.criteria(ranks))
+    kind = "bound" if model.elbo_ is not None else "estimate"
+    rows = [
+        ["log likelihood of the fit", model.loglik_, model.loglik_stderr_, kind],
+        ["AIC", model.aic_, None, f"from a {kind}"],
+        ["BIC", model.bic_, None, f"from a {kind}"],
+        ["ICL", model.icl_, None, f"from a {kind}"],
+    ]
+    if score is not None:
+        rows.append([f"log likelihood of the given counts ({score.unit})", score.value, score.stderr, score.kind])
+    quality.table(
+        ["score", "value", "standard error", "kind"],
+        rows,
+        "Of the criteria, smaller is better; they compare fits to the same counts",
+    )
+    converged(out, model)
+    facts = [
+        ("Samples", len(model.design_)),
+        ("Species", len(species)),
+        ("Covariates", ", ".join(map(str, model.covariate_names_))),
+        ("Offsets", model.offsets_rule_),
+        ("Algorithm", model.algorithm_),
+        ("Parameters", int(model.n_parameters_)),
+    ]
+    fitted(out, model, about, facts)
+    use(out, _CODE, "tallies predict RUN counts.csv\ntallies score RUN counts.csv\ntallies report RUN counts.csv")
+    return out
+
+
+def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array | None, Array | None, bool]:
+    """Counts, what is expected of them, and whether they are those of the fit."""
+    from tallies.counts.tables import as_counts
+
+    if Y is None:
+        if not hasattr(model, "_data"):
+            return None, None, True
+        return np.asarray(model._data[0].Y, dtype=float), model._rates(), True
+    table = as_counts(Y)
+    values = np.asarray(table.Y, dtype=float)
+    if table.missing is not None:
+        values = np.where(table.missing, np.nan, values)
+    ours = (
+        hasattr(model, "_data")
+        and model._data[0].Y.shape == values.shape
+        and np.array_equal(np.nan_to_num(values), model._data[0].Y)
+    )
+    return values, np.asarray(model.predict(Y, covariates, offsets)), bool(ours)
+
+
+def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) -> str:
+    together = (
+        f"go together along {plural(model.rank, 'hidden gradient')}"
+        if model.rank is not None
+        else "may go together in any way"
+        if isinstance(model.covariance, str) and model.covariance == "full"
+        else "go together in a simple or given way"
+    )
+    text = f"A Poisson log-normal model of {plural(len(species), 'species', 'species')} in {plural(len(model.design_), 'sample')}, "
+    text += f"which {together}."
+    strong = np.abs(np.triu(R, 1))
+    if len(species) > 1 and strong.max() > 0.05:
+        a, b = np.unravel_index(int(strong.argmax()), R.shape)
+        how = "rise and fall together" if R[a, b] > 0 else "replace each other"
+        text += f" {species[a][:1].upper()}{species[a][1:]} and {species[b]} {how} most (correlation {R[a, b]:.2f})."
+    if len(model.covariate_names_) > 1:
+        text += f" The covariates explain {model.r2_:.0%} of what varies between samples on the log scale."
+    if score is not None:
+        text += f" A sample {about.rows} has a log likelihood of {score.value:,.1f} nats ({score.kind})."
+    return text
+
+
+def _warn(out: Page, model: Any, Y: Array | None, species: list[str]) -> None:
+    out.warnings += cautions(model)
+    flat = np.flatnonzero(np.asarray(model.covariance_).diagonal() < 1e-4)
+    if len(flat):
+        names = ", ".join(species[j] for j in flat[:5]) + (" ..." if len(flat) > 5 else "")
+        out.warnings.append(
+            f"{plural(len(flat), 'species varies', 'species vary')} no more than Poisson counts do ({names}): "
+            "their correlations mean nothing."
+        )
+    if Y is not None:
+        thin = np.flatnonzero(np.nansum(Y, axis=0) < THIN)
+        if len(thin):
+            names = ", ".join(species[j] for j in thin[:5]) + (" ..." if len(thin) > 5 else "")
+            out.warnings.append(
+                f"{plural(len(thin), 'species was', 'species were')} counted fewer than {THIN} times in all ({names}): "
+                "what is said of them is mostly guessed."
+            )
+    if model.ess_ is not None and (low := int((model.ess_ < 0.01).sum())):
+        out.warnings.append(f"Effective sample size is small for {plural(low, 'row')}: their likelihood is rough; raise the draws.")
+    n, k = len(model.design_), int(model.n_parameters_)
+    if k > n * len(species):
+        out.warnings.append(f"{k:,} parameters from {n * len(species):,} counts: fit a smaller rank.")
+
+
+def _numbers(model: Any, score: Any) -> list[tuple[str, str, str]]:
+    kind = "a lower bound" if model.elbo_ is not None else "an estimate"
+    error = "" if model.loglik_stderr_ is None else f" ± {model.loglik_stderr_:.2g}"
+    out = [
+        ("Log likelihood", f"{model.loglik_:,.0f}{error}", f"{kind}, of the fitted counts"),
+        ("BIC", f"{model.bic_:,.0f}", f"{int(model.n_parameters_):,} parameters; smaller is better"),
+    ]
+    if len(model.covariate_names_) > 1:
+        out.append(("Explained by covariates", f"{model.r2_:.0%}", "of the latent variance between samples"))
+    if score is not None:
+        error = "" if score.stderr is None else f" ± {score.stderr:.2g}"
+        out.append(("Given counts", f"{score.value:,.1f}{error}", f"log likelihood, {score.unit}, {score.kind}"))
+    else:
+        out.append(("ICL", f"{model.icl_:,.0f}", "BIC, and a price for hidden values that are uncertain; smaller is better"))
+    return out
+
+
+def _shades(model: Any, colour: Any) -> dict[str, Any]:
+    """What the map can be coloured by: the covariates that vary, then the columns of `colour`."""
+    X = np.asarray(model.design_)
+    found = {str(name): X[:, d] for d, name in enumerate(model.covariate_names_) if np.ptp(X[:, d]) > 0}
+    if colour is not None:
+        table = colour if isinstance(colour, Mapping) else {str(c): colour[c] for c in colour.columns}
+        found |= {str(name): np.asarray(values) for name, values in table.items() if len(values) == len(X)}
+    return found
+
+
+def _forest(model: Any, effects: list[int], Y: Any, species: list[str]) -> charts.Chart:
+    estimate, low, high = np.asarray(model.coefficients_), None, None
+    if estimate.size <= INTERVALS and (Y is not None or hasattr(model, "_data")):
+        try:
+            table = model.coefficient_table(Y)
+        except (ValueError, np.linalg.LinAlgError):  # no curvature to take an error from: estimates alone
+            pass
+        else:
+            low, high = (table[c].to_numpy().reshape(estimate.shape)[effects] for c in ("lower", "upper"))
+    return counts.forest(estimate[effects], low, high, [str(model.covariate_names_[d]) for d in effects], species)
+
+
+def _truth(out: Page, model: Any, truth: Mapping[str, Any], species: list[str]) -> None:
+    section = out.section("truth", "Beside the truth").text("These counts were made up, so what should be found is known.")
+    B, names = np.asarray(truth["coefficients"]), model.covariate_names_
+    labels = [f"{name}, {s}" for name in names for s in species]
+    first = counts.beside_truth("Coefficients", "coefficient", B.ravel(), np.asarray(model.coefficients_).ravel(), labels)
+    Sigma = np.asarray(truth["covariance"])
+    size = np.sqrt(Sigma.diagonal())
+    a, b = np.triu_indices(len(Sigma), 1)
+    labels = [f"{species[i]} – {species[j]}" for i, j in zip(a, b, strict=True)]
+    true = (Sigma / np.outer(size, size))[a, b]
+    section.charts(first, counts.beside_truth("Correlations", "correlation", true, np.asarray(model.correlation_)[a, b], labels))
+
+
+_CODE = """import tallies
+
+model = tallies.load("model.tallies")   # written by model.save("model.tallies")
+model.transform(counts)                 # latent values of new samples
+model.predict(counts)                   # what is expected of their counts
+model.coefficient_table(counts)         # effects of covariates; the counts of the fit
+model.sample(10)                        # new samples"""

@@ -1,0 +1,226 @@
+"""Count tables at the door: files, arrays and data frames in, validated arrays with their names out."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from tallies.counts.offsets import OFFSETS
+from tallies.data.files import KINDS, read_frame
+from tallies.errors import DataError, DataWarning, MissingExtra
+
+HIDDEN = -1e4  # offset of a missing count: exp(-1e4) is zero, so the cell drops out of the likelihood
+
+
+class Counts(NamedTuple):
+    """Counts with the names of their rows and columns."""
+
+    Y: np.ndarray  # float, 0 where missing                         (n, p)
+    missing: np.ndarray | None  # where                             (n, p)
+    rows: np.ndarray | None  # names, None where there are none     (n,)
+    columns: np.ndarray | None  #                                   (p,)
+
+
+def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
+    """Read a count table: .csv, .tsv, .txt (also .gz), .parquet, .mtx, .h5ad or .biom. Rows are samples; `transpose` turns it.
+
+    A first column that is not numeric names the rows. Beside `counts.mtx`, files `counts.rows.txt` and `counts.columns.txt`
+    (one name a line) are used where they exist. BIOM stores samples as columns and is turned.
+
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "counts.csv")
+    >>> _ = open(path, "w").write("sample,oak,elm\\na,3,0\\nb,1,7\\n")
+    >>> read_counts(path)
+       oak  elm
+    a    3    0
+    b    1    7
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"expected a count table at {str(path)!r}, but there is {'a folder' if path.is_dir() else 'nothing'}"
+        )
+    suffixes = [s.lower() for s in path.suffixes]
+    kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes or [""])[-1]
+    if kind in KINDS:
+        table = _named_rows(read_frame(path))
+    elif kind == ".mtx":
+        table = _read_mtx(path)
+    elif kind == ".h5ad":
+        try:
+            import anndata
+        except ImportError as error:
+            raise MissingExtra("anndata", "anndata", "Reading .h5ad") from error
+        table = _from_anndata(anndata.read_h5ad(path))
+    elif kind == ".biom":
+        try:
+            import biom
+        except ImportError as error:
+            raise MissingExtra("biom-format", "biom", "Reading .biom") from error
+        stored = biom.load_table(str(path))
+        table = pd.DataFrame(stored.matrix_data.T.toarray(), index=stored.ids("sample"), columns=stored.ids("observation"))
+    else:
+        raise DataError(
+            f"expected a .csv, .tsv, .parquet, .mtx, .h5ad or .biom file, got {path.name!r}; convert it to one of these"
+        )
+    return table.T if transpose else table
+
+
+def as_counts(counts: Any) -> Counts:
+    """Validate counts given as an array, sparse matrix, data frame, AnnData or list of lists."""
+    rows = columns = None
+    if type(counts).__module__.split(".")[0] == "anndata":
+        counts = _from_anndata(counts)
+    if sp.issparse(counts):
+        Y = counts.toarray().astype(np.float64)
+    elif hasattr(counts, "columns") or type(counts).__module__.startswith("pyarrow"):
+        if isinstance(counts, pd.DataFrame) and not isinstance(counts.index, pd.RangeIndex):
+            rows = np.asarray(counts.index.astype(str), dtype=object)
+        frame = nw.from_native(counts, eager_only=True)
+        columns = np.asarray([str(c) for c in frame.columns], dtype=object)
+        text = [c for c, t in frame.schema.items() if not (t.is_numeric() or t == nw.Boolean)]
+        if text:
+            raise DataError(f"counts must be numbers, but columns {text[:5]} are not; drop them, or use the first as row names")
+        Y = frame.to_numpy().astype(np.float64, order="C")  # data frames come column by column; the loops go along rows
+    else:
+        try:
+            Y = np.array(counts, dtype=np.float64, order="C")
+        except (TypeError, ValueError) as error:
+            raise DataError(f"counts must be a table of numbers, got {type(counts).__name__} ({error})") from error
+    if Y.ndim != 2 or 0 in Y.shape:
+        raise DataError(f"counts must be a table with rows and columns, got shape {Y.shape}; reshape one sample to (1, p)")
+    missing = np.isnan(Y)
+    if np.isinf(Y).any():
+        raise DataError("counts contain infinity; expected whole numbers, or NaN where missing")
+    if (Y < 0).any():
+        raise DataError(f"counts must not be negative, got {np.nanmin(Y):g}; are these counts, and not log ratios?")
+    with np.errstate(invalid="ignore"):
+        broken = (np.floor(Y) != Y) & ~missing
+    if broken.any():
+        i, j = np.argwhere(broken)[0]
+        raise DataError(
+            f"counts must be whole numbers, got {Y[i, j]:g} in row {i}, column {j}; pass raw counts, and sampling effort as offsets"
+        )
+    if missing.any():
+        return Counts(np.where(missing, 0.0, Y), missing, rows, columns)
+    return Counts(Y, None, rows, columns)
+
+
+def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
+    """Offsets (n, p) on the log scale from None, a name, or an array (n,), (n, 1) or (n, p); -1e4 where a count is missing."""
+    n, p = counts.Y.shape
+    if offsets is None:
+        O = np.zeros((n, p))
+    elif isinstance(offsets, str):
+        if offsets not in OFFSETS:
+            raise DataError(f"offsets must be None, an array, or one of {', '.join(sorted(OFFSETS))}; got {offsets!r}")
+        Y = counts.Y if counts.missing is None else np.where(counts.missing, np.nan, counts.Y)
+        O = np.repeat(OFFSETS[offsets](Y)[:, None], p, axis=1)
+    else:
+        frame = nw.from_native(offsets, eager_only=True, allow_series=True, pass_through=True)
+        O = np.asarray(frame.to_numpy() if isinstance(frame, nw.DataFrame | nw.Series) else offsets, dtype=np.float64)
+        if O.shape not in ((n,), (n, 1), (n, p)):
+            raise DataError(f"offsets must have shape ({n},), ({n}, 1) or ({n}, {p}) like the counts, got {O.shape}")
+        O = np.array(np.broadcast_to(O.reshape(n, -1), (n, p)), order="C")
+    known = slice(None) if counts.missing is None else ~counts.missing
+    if not np.isfinite(O[known]).all():
+        raise DataError(
+            "offsets must be finite logarithms; an offset of -inf is an effort of 0: make that count missing (NaN), or drop the row"
+        )
+    if counts.missing is not None:
+        O[counts.missing] = HIDDEN
+    return O
+
+
+def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The design matrix (n, d) and its column names; None is a column of ones."""
+    if covariates is None:
+        return np.ones((n, 1)), np.array(["intercept"], dtype=object)
+    names = None
+    if hasattr(covariates, "columns") or hasattr(covariates, "name"):
+        if isinstance(covariates, pd.Series):
+            covariates = covariates.to_frame()
+        if isinstance(covariates, pd.DataFrame):
+            covariates = _matched(covariates, rows)
+        frame = nw.from_native(covariates, eager_only=True, allow_series=True)
+        if isinstance(frame, nw.Series):
+            frame = frame.to_frame()
+        text = [c for c, t in frame.schema.items() if not (t.is_numeric() or t == nw.Boolean)]
+        if text:
+            raise DataError(f"covariates {text[:5]} are not numbers; use PLN.from_formula, which encodes categories")
+        names = [str(c) for c in frame.columns]
+        X = frame.to_numpy().astype(np.float64)
+    else:
+        X = np.asarray(covariates, dtype=np.float64)
+        X = X[:, None] if X.ndim == 1 else X
+    if X.ndim != 2 or len(X) != n:
+        raise DataError(f"covariates must have one row a sample: expected {n} rows, got shape {X.shape}")
+    if not np.isfinite(X).all():
+        raise DataError("covariates must be finite and complete; fill in or drop rows with missing covariates")
+    names = names if names is not None else [f"x{k}" for k in range(X.shape[1])]
+    if intercept:
+        X, names = np.hstack([np.ones((n, 1)), X]), ["intercept", *names]
+    return X, np.array(names, dtype=object)
+
+
+def independent(X: np.ndarray, names: np.ndarray) -> None:
+    """Refuse a design whose columns depend on each other: its coefficients have no values."""
+    scale = np.linalg.norm(X, axis=0)
+    if not scale.all() or np.linalg.matrix_rank(X / np.maximum(scale, 1e-300)) < X.shape[1]:
+        raise DataError(
+            f"covariates {list(names)} are collinear: {X.shape[1]} columns of rank {np.linalg.matrix_rank(X)} in "
+            f"{len(X)} rows; drop some"
+        )
+
+
+def _matched(covariates: pd.DataFrame, rows: np.ndarray | None) -> pd.DataFrame:
+    """Covariates in the order of the counts' rows, where both have names."""
+    if rows is None or isinstance(covariates.index, pd.RangeIndex):
+        return covariates
+    index = covariates.index.astype(str)
+    absent = [name for name in rows if name not in set(index)]
+    if absent:
+        raise DataError(f"covariates have no row for samples {absent[:5]}; their index must name the rows of the counts")
+    if not index.is_unique:
+        raise DataError(f"covariates have several rows for samples {index[index.duplicated()][:5].tolist()}; keep one each")
+    if list(index) != list(rows):
+        if set(index) != set(rows):
+            warnings.warn(f"{len(index) - len(rows)} rows of covariates have no counts and are left out", DataWarning, stacklevel=4)
+        covariates = covariates.set_axis(index).loc[list(rows)]
+    return covariates
+
+
+def _named_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Take a first column of text as row names."""
+    first = table.columns[0]
+    if len(table.columns) > 1 and not pd.api.types.is_numeric_dtype(table[first]):
+        table = table.set_index(first)
+        table.index.name = None
+    return table
+
+
+def _read_mtx(path: Path) -> pd.DataFrame:
+    from scipy.io import mmread
+
+    matrix = mmread(path)
+    stem = path.name.split(".mtx")[0]
+    names = []
+    for what, size in zip(("rows", "columns"), matrix.shape, strict=True):
+        beside = path.with_name(f"{stem}.{what}.txt")
+        found = beside.read_text().split("\n") if beside.is_file() else None
+        found = [line for line in found if line] if found is not None else None
+        if found is not None and len(found) != size:
+            raise DataError(f"{beside} names {len(found)} {what}, but {path.name} has {size}")
+        names.append(found)
+    return pd.DataFrame(matrix.toarray() if sp.issparse(matrix) else matrix, index=names[0], columns=names[1])
+
+
+def _from_anndata(data: Any) -> pd.DataFrame:
+    X = data.X.toarray() if sp.issparse(data.X) else np.asarray(data.X)
+    return pd.DataFrame(X, index=data.obs_names, columns=data.var_names)

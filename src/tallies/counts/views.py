@@ -1,0 +1,260 @@
+"""The pictures of a report on counts: latent map, correlations, coefficients, expected against observed, criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tallies.html import charts
+from tallies.html.order import alike
+from tallies.maths import Array
+
+MOST = 1500  # points drawn: more hide each other
+MATRIX = 200  # species in the matrix of correlations; of more, groups are shown
+CLUSTERS = 60  # groups of species then
+ARROWS = 12  # species drawn as arrows: the strongest
+FOREST = 30  # coefficients of a covariate that are drawn
+PARTNERS = 15  # correlations of a species that are drawn
+
+
+def positions(model: Any) -> tuple[Array, Array, Array]:
+    """Samples (n, 2) and species (p, 2) in the plane of most latent variance, covariates taken out, and the shares (2,) it shows.
+
+    Arrows and samples fit together: the latent value of species j in sample i is about their inner product.
+    """
+    C = model.components_
+    q = C.shape[1]
+    size = np.sqrt((C**2).sum(axis=0))
+    share = size**2 / max(float((size**2).sum()), 1e-300)
+    if model.rank is not None:
+        Z = model.latent_mean_ * size  # principal scores: unit directions, lengths on the samples
+    else:
+        Z = (model.latent_mean_ - model.design_ @ model.coefficients_) @ (C / np.maximum(size, 1e-300))
+    axes, pad = C / np.maximum(size, 1e-300), np.zeros((len(Z), max(2 - q, 0)))
+    Z = np.hstack([Z[:, :2], pad])
+    return Z, np.hstack([axes[:, :2], np.zeros((len(C), max(2 - q, 0)))]), np.append(share, [0.0, 0.0])[:2]
+
+
+def latent_map(model: Any, species: Sequence[str], shades: Mapping[str, Any], names: Any) -> charts.Chart:
+    """Samples where their counts put them, with the species that vary most; one view for each covariate in `shades`."""
+    Z, A, share = positions(model)
+    n = len(Z)
+    some = np.arange(n) if n <= MOST else np.sort(np.random.default_rng(0).choice(n, MOST, replace=False))
+    Z = Z[some]
+    called = [f"sample {i + 1}" if names is None else str(names[i]) for i in some]
+    length = np.linalg.norm(A * np.sqrt(np.maximum(share, 0)), axis=1)
+    strong = np.argsort(-length, kind="stable")[:ARROWS]
+    reach = 0.9 * float(np.abs(Z).max(initial=1e-9)) / max(float(np.abs(A[strong]).max(initial=0.0)), 1e-9)
+    arrows = [
+        {"x": A[j, 0] * reach, "y": A[j, 1] * reach, "text": species[j], "key": int(j), "tip": f"{species[j]}: more of it this way"}
+        for j in strong
+    ]
+    few = f" {MOST:,} of {n:,} samples, drawn at random." if n > MOST else ""
+    caption = (
+        "Samples near each other have like counts once covariates and sampling effort are taken out. An arrow points to where its "
+        f"species is more abundant than expected; the {len(strong)} longest are drawn.{few}"
+    )
+
+    def view(title: str, group: Any, tips: list[str], extra: list[Any], **more: Any) -> charts.Chart:
+        return charts.points(
+            title,
+            charts.axis(f"latent axis 1 ({share[0]:.0%} of the latent variance)"),
+            charts.axis(f"latent axis 2 ({share[1]:.0%})"),
+            Z[:, 0],
+            Z[:, 1],
+            group,
+            tips,
+            ["sample", "latent axis 1", "latent axis 2", *(["value"] if extra else [])],
+            [[name, *z, *([extra[i]] if extra else [])] for i, (name, z) in enumerate(zip(called, Z.tolist(), strict=True))],
+            arrows=arrows,
+            select="species",
+            keys=[-1] * len(Z),
+            caption=caption,
+            wide=True,
+            **more,
+        )
+
+    plain = view("Where the samples lie", [0] * len(Z), called, [])
+    views = []
+    for what, column in shades.items():
+        values = _column(column)[some]
+        if values.dtype.kind == "f":
+            tips = [f"{name}\n{what}: {v:.4g}" for name, v in zip(called, values, strict=True)]
+            colour = {"values": values, "amount": what}
+            note = " Samples without a value are hollow." if np.isnan(values).any() else ""
+            chart = view(f"Where the samples lie, by {what}", [0] * len(Z), tips, values.tolist(), **colour)
+            views.append(chart | {"caption": caption + note})
+            continue
+        kinds = sorted({str(v) for v in values})
+        codes = [kinds.index(str(v)) for v in values]
+        tips = [f"{name}\n{what}: {v}" for name, v in zip(called, values, strict=True)]
+        legend = [{"name": kind, "key": k} for k, kind in enumerate(kinds)]
+        chart = view(f"Where the samples lie, by {what}", codes, tips, [str(v) for v in values], legend=legend, show=True)
+        views.append({k: v for k, v in chart.items() if k != "select"})
+    return charts.follow("colour", views, plain) if views else plain
+
+
+def _column(column: Any) -> np.ndarray:
+    """A covariate as numbers, or as words where it is not made of numbers."""
+    values = np.asarray(column)
+    if values.dtype.kind in "biuf":
+        return values.astype(float)
+    return np.array(["missing" if v is None or v != v else str(v) for v in values.tolist()], dtype=object)
+
+
+def correlations(R: Array, species: Sequence[str]) -> charts.Chart | None:
+    """Latent correlations, like beside like; above `MATRIX` species the means of groups."""
+    p = len(R)
+    if p < 2:
+        return None
+    order, tree = alike(R)
+    if p <= MATRIX:
+        named = [species[j] for j in order]
+        more = {"keys": order.tolist(), "select": "species"}
+        values, caption = R[np.ix_(order, order)], "Species that go together are neighbours."
+    else:
+        from scipy.cluster.hierarchy import fcluster
+
+        group = fcluster(tree, CLUSTERS, "maxclust")
+        ids = list(dict.fromkeys(group[order].tolist()))
+        member = np.array([group == g for g in ids], dtype=float)
+        size = member.sum(axis=1)
+        values = member @ R @ member.T / np.outer(size, size)
+        first = [[species[j] for j in order if group[j] == g][:3] for g in ids]
+        named = [f"{', '.join(names)}{' ...' if n > 3 else ''} ({int(n)})" for names, n in zip(first, size, strict=True)]
+        more, caption = {}, f"{p:,} species in {len(ids)} groups of species that go together: means of their correlations."
+    return charts.heat(
+        "Which species go together",
+        "species",
+        "species",
+        named,
+        named,
+        np.round(values, 3),
+        scale="sign",
+        domain=[-1, 1],
+        unit="latent correlation",
+        wide=True,
+        caption=f"Correlation after covariates and sampling effort are taken out: red together, blue apart. {caption}",
+        **more,
+    )
+
+
+def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Chart | None:
+    """The strongest correlations of all, and of each species in `listed`."""
+    p = len(R)
+    if p < 3:
+        return None
+    axis = charts.axis("latent correlation", domain=[-1, 1])
+
+    def chart(title: str, labels: list[str], values: Any, **more: Any) -> charts.Chart:
+        return charts.bars(title, axis, labels, [{"name": "", "values": values}], **more)
+
+    views = []
+    for j in listed:
+        others = np.argsort(-np.abs(np.where(np.arange(p) == j, 0, R[j])), kind="stable")[: min(PARTNERS, p - 1)]
+        views.append(chart(f"What goes with {species[j]}", [species[i] for i in others], R[j, others]))
+    a, b = np.triu_indices(p, 1)
+    top = np.argsort(-np.abs(R[a, b]), kind="stable")[:PARTNERS]
+    labels = [f"{species[a[i]]} – {species[b[i]]}" for i in top]
+    return charts.follow(
+        "species",
+        views,
+        chart("Strongest pairs", labels, R[a[top], b[top]], caption="Choose a species to see its own." if len(listed) else ""),
+    )
+
+
+def forest(
+    estimate: Array, low: Array | None, high: Array | None, covariates: Sequence[str], species: Sequence[str]
+) -> charts.Chart:
+    """Coefficients of each covariate with 95% intervals where they are known, sorted."""
+    views = []
+    for d, name in enumerate(covariates):
+        clear = np.abs(estimate[d]) if low is None or high is None else np.abs(estimate[d]) / np.maximum(high[d] - low[d], 1e-12)
+        top = np.argsort(-clear, kind="stable")[:FOREST]
+        top = top[np.argsort(-estimate[d, top], kind="stable")]
+        series: dict[str, Any] = {"name": "", "values": estimate[d, top]}
+        note = ""
+        if low is not None and high is not None:
+            series |= {"low": low[d, top], "high": high[d, top]}
+            note = f" With 95% intervals; {int(((low[d] > 0) | (high[d] < 0)).sum())} of {len(species):,} leave out 0."
+        some = f" The {FOREST} clearest of {len(species):,} species." if len(species) > FOREST else ""
+        chart = charts.bars(
+            f"Effect of {name}",
+            charts.axis("coefficient (log of the rate)"),
+            [species[j] for j in top],
+            [series],
+            caption=f"0.69 doubles a rate.{note}{some}",
+        )
+        if low is not None and high is not None:
+            chart |= {"columns": ["species", "estimate", "low", "high"]}
+            chart |= {"rows": [[species[j], estimate[d, j], low[d, j], high[d, j]] for j in top]}
+        views.append(chart)
+    return charts.follow("covariate", views) if len(views) > 1 else views[0]
+
+
+def expected(Y: Array, rate: Array, species: Sequence[str]) -> charts.Chart:
+    """Counts against what the model expects of them."""
+    cells = np.argwhere(np.isfinite(Y) & np.isfinite(rate))
+    if len(cells) > MOST:
+        cells = cells[np.sort(np.random.default_rng(0).choice(len(cells), MOST, replace=False))]
+    i, j = cells.T
+    x, y = np.maximum(rate[i, j], 1e-3), Y[i, j]
+    tips = [f"{species[c]}, sample {r + 1}\nexpected {e:.3g}, observed {o:.0f}" for r, c, e, o in zip(i, j, x, y, strict=True)]
+    return charts.points(
+        "Expected and observed counts",
+        charts.axis("expected count", log=True),
+        charts.axis("observed count, 0 drawn at 0.5", log=True),
+        x,
+        np.maximum(y, 0.5),
+        [0] * len(x),
+        tips,
+        ["species", "sample", "expected", "observed"],
+        [[species[c], int(r) + 1, e, o] for r, c, e, o in zip(i, j, x, y, strict=True)],
+        diagonal=True,
+        caption=f"{len(x):,} cells of the table{', drawn at random' if len(x) == MOST else ''}; on the dashed line they agree. "
+        "Expected counts know the latent values of their sample, and expectations under 0.001 are drawn there.",
+    )
+
+
+def criteria(table: Any) -> charts.Chart:
+    """Criteria of several fits, such as ranks; smaller is better."""
+    table = table.sort_index()
+    x = np.asarray(table.index, dtype=float)
+    series = [
+        {"name": name.upper(), "key": k, "x": x, "y": table[name].to_numpy(dtype=float), "marks": True}
+        for k, name in enumerate(("bic", "icl", "aic"))
+    ]
+    best = {s["name"]: f"{x[int(np.argmin(s['y']))]:g}" for s in series}
+    return charts.lines(
+        "Which rank?",
+        charts.axis("rank", whole=True),
+        charts.axis("criterion (smaller is better)"),
+        series,
+        ["rank", "log likelihood", "BIC", "ICL", "AIC"],
+        [[float(q), *(float(table.loc[q, c]) for c in ("loglik", "bic", "icl", "aic"))] for q in table.index],
+        caption="Smallest: " + ", ".join(f"{name} at rank {rank}" for name, rank in best.items()) + ".",
+        show=True,
+    )
+
+
+def beside_truth(title: str, what: str, true: Array, found: Array, labels: Sequence[str]) -> charts.Chart:
+    """Estimates against the truth that simulated data have."""
+    some = np.arange(len(true)) if len(true) <= MOST else np.sort(np.random.default_rng(0).choice(len(true), MOST, replace=False))
+    true, found, labels = true[some], found[some], [labels[i] for i in some]
+    r = float(np.corrcoef(true, found)[0, 1]) if len(true) > 1 and np.ptp(true) > 0 else float("nan")
+    return charts.points(
+        title,
+        charts.axis(f"true {what}"),
+        charts.axis(f"estimated {what}"),
+        true,
+        found,
+        [0] * len(true),
+        [f"{label}\ntrue {a:.3g}, estimated {b:.3g}" for label, a, b in zip(labels, true, found, strict=True)],
+        ["what", "true", "estimated"],
+        [[label, a, b] for label, a, b in zip(labels, true.tolist(), found.tolist(), strict=True)],
+        diagonal=True,
+        caption=f"On the dashed line the estimate is the truth; correlation {r:.2f}, "
+        f"root mean square error {float(np.sqrt(np.mean((true - found) ** 2))):.3f}.",
+    )

@@ -1,0 +1,254 @@
+"""A classifier judged on rows whose classes are known: confusion, calibration, scores, and the rows it finds strange."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tallies.html import charts
+from tallies.html.common import About, percent, plural, wilson
+from tallies.html.page import Section
+from tallies.maths import Array
+
+MOST_CLASSES = 40  # classes that a confusion matrix shows: beyond, cells are too small to read
+BINS = 10  # of the calibration curve
+FEW_ROWS = 30  # rates of fewer rows are rough
+
+
+@dataclass
+class Judged:
+    """Predictions for the rows given to a report; y is -1 where the class is unknown."""
+
+    classes: list[str]
+    proba: Array  # (n, K)
+    log_p: Array  # (n,)  log p(x)
+    y: np.ndarray  # (n,)  codes
+
+    def __post_init__(self) -> None:
+        self.best = self.proba.argmax(axis=1)
+        self.known = np.flatnonzero(self.y >= 0)
+        self.right = self.best[self.known] == self.y[self.known]
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.right.mean())
+
+    @property
+    def confidence(self) -> float:
+        return float(self.proba[self.known].max(axis=1).mean())
+
+    @property
+    def log_losses(self) -> Array:
+        """(n,) nats; finite even where a class was called impossible."""
+        return -np.log(np.maximum(self.proba[self.known, self.y[self.known]], 1e-300))
+
+    @property
+    def brier(self) -> Array:
+        target = np.eye(len(self.classes))[self.y[self.known]]
+        return np.square(self.proba[self.known] - target).sum(axis=1)
+
+    # in words
+
+    def lead(self, about: About, guess: int) -> str:
+        """How often it is right, beside one who always answers class `guess`."""
+        m, always = len(self.known), float(np.mean(self.y[self.known] == guess))
+        return (
+            f"On {plural(m, 'row')} {about.rows} it is right for {percent(self.accuracy, m)}; "
+            f"always answering “{self.classes[guess]}” would be right for {percent(always, m)}."
+        )
+
+    def warnings(self, about: About, too_sure: str, too_shy: str) -> list[str]:
+        """What its rates should not be taken for; `too_sure` and `too_shy` say what to do about it."""
+        lost, m, found = len(self.y) - len(self.known), len(self.known), []
+        if lost and m:
+            found.append(
+                f"{plural(lost, 'row has', 'rows have')} no label, or one that the model does not know; "
+                "they are left out of all rates."
+            )
+        if not m:
+            return found
+        if about.held_out is False:
+            found.append("These rates are of rows that the model was fitted to; expect less on new rows.")
+        gap, (low, high) = self.confidence - self.accuracy, wilson(self.right.sum(), m)
+        stated = f"it states {percent(self.confidence, m)} on average and is right for {percent(self.accuracy, m)}."
+        if gap > 0.03 and self.confidence > high:
+            found.append(f"It is surer than it should be: {stated} {too_sure}".rstrip())
+        elif gap < -0.03 and self.confidence < low:
+            found.append(f"It is less sure than it could be: {stated} {too_shy}".rstrip())
+        if m < FEW_ROWS:
+            found.append(f"Only {plural(m, 'row')} with known class: every rate here is rough.")
+        return found
+
+    def numbers(self, prior: Array) -> list[tuple[str, str, str]]:
+        """What the first screen says of its quality; `prior` is what one knows of the classes without looking at a row."""
+        m, loss = len(self.known), self.log_losses
+        low, high = wilson(self.right.sum(), m)
+        entropy = float(-np.sum(prior[prior > 0] * np.log(prior[prior > 0])))
+        span = f"of {plural(m, 'row')}; {percent(float(low), m)} to {percent(float(high), m)} with 95% confidence"
+        return [
+            ("Right", percent(self.accuracy, m), span),
+            ("Stated confidence", percent(self.confidence, m), "on average; the same as “right” if it means what it says"),
+            ("Log loss", f"{loss.mean():.3f}", f"nats a row, {error_of(loss)}; {entropy:.3f} without looking at the columns"),
+            ("Brier score", f"{self.brier.mean():.3f}", "0 is perfect, 2 the worst"),
+        ]
+
+    def quality(self, section: Section, more: Sequence[Sequence[Any]] = (), beside: bool = False) -> Section:
+        """The commonest mistakes, and the scores with their errors; `more` are further scores."""
+        mistakes = self.mistakes()
+        if mistakes:
+            section.table(["true class", "called", "rows", "share of the true class"], mistakes, "The commonest mistakes")
+            if beside:
+                section.beside()
+        else:
+            section.text("It made no mistake on these rows.")
+        loss = self.log_losses
+        scores = [["log p(class | columns)", -float(loss.mean()), error_of(loss), "conditional", "nats/row"], *more]
+        return section.table(["score (larger is better)", "value", "standard error", "kind", "unit"], scores)
+
+    # in pictures
+
+    def confusion(self) -> charts.Chart:
+        K = len(self.classes)
+        counts = np.zeros((K, K), dtype=int)
+        np.add.at(counts, (self.y[self.known], self.best[self.known]), 1)
+        shown, about = np.arange(K), ""
+        if K > MOST_CLASSES:
+            wrong = counts.sum(axis=0) + counts.sum(axis=1) - 2 * np.diag(counts)
+            shown = np.sort(np.argsort(-wrong, kind="stable")[:MOST_CLASSES])
+            about = f" The {MOST_CLASSES} of {K} classes with most errors are shown."
+        total = counts.sum(axis=1)
+        rate = counts / np.maximum(total, 1)[:, None]
+        part, names = np.ix_(shown, shown), [self.classes[k] for k in shown]
+        texts = [[f"{rate[i, j]:.0%}" if counts[i, j] else "" for j in shown] for i in shown]
+        tips = [
+            [
+                f"{self.classes[i]}, called {self.classes[j]}\n{counts[i, j]:,} of {total[i]:,} rows ({rate[i, j]:.1%})"
+                for j in shown
+            ]
+            for i in shown
+        ]
+        chart = charts.heat("What each class was called", "called", "true class", names, names, rate[part], texts, tips)
+        rows = [
+            [self.classes[i], self.classes[j], int(counts[i, j]), float(rate[i, j])] for i in shown for j in shown if counts[i, j]
+        ]
+        caption = f"Each row of the matrix is a true class; its cells add to 100%. The diagonal is right.{about}"
+        chart |= {"columns": ["true class", "called", "rows", "share of the true class"], "rows": rows, "domain": [0, 1]}
+        return chart | {"select": "class", "keys": shown, "flip": True, "empty": True, "caption": caption}
+
+    def mistakes(self, most: int = 8) -> list[tuple[str, str, int, str]]:
+        """The commonest confusions: true class, called, rows, share of the true class."""
+        wrong = self.known[~self.right]
+        pairs, counts = np.unique(np.column_stack([self.y[wrong], self.best[wrong]]), axis=0, return_counts=True)
+        order = np.argsort(-counts, kind="stable")[:most]
+        size = np.bincount(self.y[self.known], minlength=len(self.classes))
+        return [
+            (self.classes[a], self.classes[b], int(counts[i]), percent(counts[i] / size[a])) for i in order for a, b in [pairs[i]]
+        ]
+
+    def calibration(self) -> charts.Chart:
+        """Stated probability against how often it came true: of the class called, or of the class selected."""
+        overall = self._curve(self.proba[self.known].max(axis=1), self.right, "the class called", None)
+        if len(self.classes) > 100:
+            return overall
+        views = [self._curve(self.proba[self.known, k], self.y[self.known] == k, name, k) for k, name in enumerate(self.classes)]
+        return charts.follow("class", views, overall)
+
+    def _curve(self, stated: Array, true: np.ndarray, what: str, k: int | None) -> charts.Chart:
+        bin_of = np.minimum((stated * BINS).astype(int), BINS - 1)
+        groups = [g for g in (np.flatnonzero(bin_of == b) for b in range(BINS)) if len(g)]
+        x = np.array([stated[g].mean() for g in groups])
+        right, n = np.array([true[g].sum() for g in groups]), np.array([len(g) for g in groups])
+        low, high = wilson(right, n)
+        share = right / n
+        tips = [
+            f"stated {a:.1%} on average\ncame true for {r:,} of {m:,} rows ({r / m:.1%})"
+            for a, r, m in zip(x, right, n, strict=True)
+        ]
+        series = [{"name": "", "x": x, "y": share, "low": low, "high": high, "marks": True, "tips": tips, "colour": k or 0}]
+        gap = float(np.sum(n * np.abs(share - x)) / n.sum())
+        return charts.lines(
+            f"Can its probabilities be believed? ({what})",
+            charts.axis(f"stated probability of {what}", [0, 1]),
+            charts.axis("share of rows where it was true", [0, 1]),
+            series,
+            ["stated probability", "share true", "low", "high", "rows"],
+            [list(row) for row in zip(x, share, low, high, n, strict=True)],
+            diagonal=True,
+            caption=f"Rows in groups by stated probability; bars are 95% intervals. "
+            f"On the dashed line it means what it says; the mean gap is {gap:.1%}.",
+        )
+
+    def sureness(self) -> charts.Chart:
+        """How sure it was of the rows that it got right, and of those that it got wrong."""
+        stated = self.proba[self.known].max(axis=1)
+        edges = np.array([0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0])
+        group = np.clip(np.searchsorted(edges, stated, side="left") - 1, 0, len(edges) - 2)
+        right, wrong = (np.bincount(group[which], minlength=len(edges) - 1) for which in (self.right, ~self.right))
+        used = np.flatnonzero(right + wrong)[::-1]
+        labels = [f"{edges[g]:.0%} to {edges[g + 1]:.0%}" if g else "below 50%" for g in used]
+        series = [{"name": "right", "key": 0, "values": right[used]}, {"name": "wrong", "key": 1, "values": wrong[used]}]
+        sure = int(wrong[-1])
+        caption = f"{plural(sure, 'row was', 'rows were') if sure else 'No row was'} wrong although it was more than 99% sure."
+        return charts.bars("How sure it was of the class called", charts.axis("rows"), labels, series, caption=caption, show=True)
+
+    def surprise(self, own: Array | None, complete: np.ndarray) -> tuple[charts.Chart, str]:
+        """log p(x) of the rows, beside `own`, that of rows drawn from the model itself; and what this says, in words."""
+        values = self.log_p[complete]
+        series: list[dict[str, Any]] = []
+        say = ""
+        low, high = float(values.min()), float(values.max())
+        if own is not None:
+            low, high = min(low, float(own.min())), max(high, float(own.max()))
+            below = float(np.mean(values < np.quantile(own, 0.01)))
+            say = f"{below:.1%} of the rows are less probable than 99 in 100 rows that the model would make; 1% would be expected."
+            if below > 0.05:
+                say += " The data have more strange rows than the model allows for: its shapes do not fit everywhere."
+        bins = int(np.clip(np.sqrt(len(values)) * 1.5, 10, 40))
+        for name, these, dash in (("rows given", values, False), ("rows the model would make", own, True)):
+            if these is not None:
+                height, edges = np.histogram(these, bins=bins, range=(low, high) if high > low else (low - 1, high + 1))
+                series.append(
+                    {
+                        "name": name,
+                        "x": np.append(edges[0], edges),
+                        "y": np.concatenate([[0], height, [0]]) / len(these),
+                        "key": 7 if dash else 0,
+                    }
+                    | {"step": True, "fill": not dash, "dash": dash}
+                )
+        rows = [[a, *(s["y"][i] for s in series)] for i, a in enumerate(series[0]["x"][:-1]) if i]
+        x, y = charts.axis("log p(x), nats (further left: stranger)"), charts.axis("share of rows", zero=True)
+        chart = charts.lines("How probable the rows are", x, y, series, ["log p(x) from", *(s["name"] for s in series)], rows)
+        return chart | {"caption": "The ten strangest are listed below.", "wide": True, "show": True}, say
+
+    def strangest(self, odd: Callable[[int, int], str], name: Callable[[int], str], most: int = 10) -> list[list[Any]]:
+        """The rows with least log p(x): label, log p(x), true class, class called with its probability, and what is odd.
+
+        odd(row, class) says in words which values of the row are unusual in the class.
+        """
+        out: list[list[Any]] = []
+        for i in np.argsort(self.log_p, kind="stable")[:most]:
+            k = int(self.best[i])
+            true = self.classes[self.y[i]] if self.y[i] >= 0 else "–"
+            out.append(
+                [
+                    name(int(i)),
+                    float(self.log_p[i]),
+                    true,
+                    f"{self.classes[k]} ({self.proba[i, k]:.0%})",
+                    odd(int(i), k),
+                ]
+            )
+        return out
+
+
+def error_of(values: Array) -> str:
+    """The standard error of a mean, in words.
+
+    >>> error_of(np.array([1.0, 2.0, 3.0])), error_of(np.ones(1))
+    ('± 0.577', 'one row')
+    """
+    return f"± {values.std(ddof=1) / np.sqrt(len(values)):.3f}" if len(values) > 1 else "one row"

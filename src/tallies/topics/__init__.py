@@ -1,0 +1,1 @@
+"""LDA: documents as mixtures of topics."""

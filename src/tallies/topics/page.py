@@ -1,0 +1,318 @@
+"""The report of a topic model: which topics, in which documents, how well they predict, and whether the sampler had settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tallies.errors import DataError
+from tallies.html import charts
+from tallies.html.common import About, fitted, plural, use
+from tallies.html.page import Page, Run, Tag, show
+from tallies.maths import Array
+from tallies.topics import views as topics
+from tallies.topics.scores import tokens_of
+from tallies.topics.views import Learned
+
+JUDGED = 2000  # documents that are scored: their error is far below any difference that matters, and a report takes seconds
+TYPICAL = 5  # documents shown for a topic
+PASSAGES = 700  # documents in the page
+LETTERS = 600  # of a document
+FEW = 0.1  # a topic with less than this part of an even share is hardly used
+TWINS = 0.3  # Hellinger distance under which two topics say the same
+
+
+def page(
+    model: Any, about: About, X: Any = None, *, texts: Sequence[str] | None = None, group: Any = None, names: Any = None
+) -> Page:
+    """The report of an LDA. `X`, documents, adds scores and typical documents; `texts`, their texts; `names`, their names;
+    `group`, a group, number or date for each, or "authors"."""
+    t = topics.learned(model)
+    total = float(model.params_.n_k.sum())
+    counts = None if X is None else model._counts(X, reset=False)
+    ours = counts is None or _same(counts, model)
+    theta = (model.document_topics_ if ours else model.transform(X))[:, t.order]
+    names = getattr(X, "documents", None) if names is None else names
+    score = _score(model, counts) if counts is not None else None
+    coherence = model.coherence(counts)[t.order] if counts is not None else None
+    D = topics.distances(t.phi)
+    out = Page(about.title or (f"Topics of {about.data_name}" if about.data_name else "LDA"), _lead(model, about, score, t))
+    out.note = about.note
+    _warn(out, model, about, t, D, counts)
+    out.pick("topic", "Topic", t.names)
+    if score is not None:
+        out.numbers = _numbers(score, coherence, model, t)
+    view, words = topics.map_of(t, D), topics.words_of(t, total)
+    out.hero(view, words)
+    out.face = view if len(t.names) > 1 else words
+    learned = out.section("learned", "What it learned")
+    heads = ["topic", "share of words", "documents with a tenth of it", "alpha"] + ["coherence (NPMI)"] * (coherence is not None)
+    tops = model.top_words(10)
+    wide = (theta > 0.1).sum(axis=0)
+    rows = [
+        [int(k), f"{t.share[i]:.1%}", int(wide[i]), float(model.alpha_[k])]
+        + ([float(np.round(coherence[i], 3))] if coherence is not None else [])
+        + [" ".join(tops[k])]
+        for i, k in enumerate(t.order)
+    ]
+    learned.table([*heads, "most probable words"], rows, "Topics, the largest first", "topic", list(range(len(rows))))
+    if group is not None:
+        if isinstance(group, str) and group == "authors":
+            group = [who[0] if who else None for who in X.authors]
+        learned.charts(topics.over_groups(theta, group, t))
+    learned.charts(topics.correlations(theta, t))
+    _documents(out, t, theta, counts, texts if texts is not None else _texts(X), names)
+    _settled(out, model)
+    facts = [
+        ("Documents", theta.shape[0] if ours else model.document_counts_.shape[0]),
+        ("Words", f"{model.n_features_in_:,} different, {int(total):,} tokens"),
+        ("Kept sweeps", int(model.params_.kept)),
+        ("Documents in this report", None if counts is None else counts.shape[0]),
+        ("Were these in the fit?", None if counts is None else "yes" if ours else _whose(about)),
+    ]
+    fitted(out, model, about, facts)
+    use(
+        out,
+        _CODE,
+        "tallies predict RUN texts.jsonl   # topics of new texts\ntallies score RUN texts.jsonl\ntallies report RUN texts.jsonl",
+    )
+    return out
+
+
+def _whose(about: About) -> str:
+    return about.whose("no, held out", "yes", "not said")
+
+
+def _same(counts: sp.csr_array, model: Any) -> bool:
+    """Whether these are the documents of the fit: as many, and of the same lengths."""
+    fit = model.document_counts_
+    if counts.shape[0] != fit.shape[0]:
+        return False
+    return bool(np.allclose(np.asarray(fit.sum(axis=1)).ravel(), np.asarray(counts.sum(axis=1)).ravel(), atol=0.5))
+
+
+def _score(model: Any, counts: sp.csr_array) -> tuple[Any, float, int] | None:
+    """The score by document completion, the perplexity of the word frequencies alone, and the number of documents scored."""
+    long = np.flatnonzero(np.asarray(counts.sum(axis=1)).ravel() > 1)
+    if not len(long):
+        return None
+    if len(long) > JUDGED:
+        long = np.sort(np.random.default_rng(0).choice(long, JUDGED, replace=False))
+    some = sp.csr_array(counts[long])
+    n_w = np.asarray(model.params_.n_wk.sum(axis=1), dtype=float).ravel() + model.n_topics * model.beta_
+    n = np.asarray(some.sum(axis=0)).ravel()
+    alone = float(np.exp(-(n @ np.log(n_w / n_w.sum())) / n.sum()))
+    return model._evaluate(some), alone, len(long)
+
+
+def _lead(model: Any, about: About, score: Any, t: Learned) -> str:
+    text = f"{plural(len(t.names), 'topic')} in {plural(model.document_counts_.shape[0], 'document')}."
+    if score is not None:
+        found, alone, _ = score
+        whose = about.whose("unseen", "the fitted", "the given")
+        text += (
+            f" On {whose} documents it predicts words as well as choosing among {np.exp(-found.value):,.0f}; "
+            f"word frequencies alone need {alone:,.0f}."
+        )
+    else:
+        text += f" The largest is {t.names[0]}, with {t.share[0]:.0%} of all words."
+    when = settled_after(model.history_, model.n_iter_)
+    if not model.converged_ or when is None:
+        return f"{text} The chain was still moving after {plural(model.n_iter_, 'sweep')}."
+    return f"{text} The chain had settled after {when:,} of {model.n_iter_:,} sweeps."
+
+
+def settled_after(history: Array, n_iter: int) -> int | None:
+    """The first sweep whose objective lies where those of the last quarter do; None where there are too few to tell.
+
+    The history ends at sweep `n_iter` and may begin late.
+
+    >>> settled_after(np.append(np.linspace(-9, 0, 10), np.zeros(30)), 40)
+    10
+    """
+    history = np.asarray(history, dtype=float)
+    if len(history) < 8:
+        return None
+    last = history[-(len(history) // 4) :]
+    inside = np.flatnonzero(history >= last.mean() - 2 * last.std() - 1e-9 * abs(last.mean()))
+    return n_iter - len(history) + int(inside[0]) + 1 if len(inside) else None
+
+
+def _rise(model: Any) -> str:
+    """How much it still gained over the last quarter of the sweeps, in the unit of the score: nats a word."""
+    history, words = np.asarray(model.history_), float(model.params_.n_k.sum())
+    if len(history) < 8 or not words:
+        return ""
+    late, before = history[-(len(history) // 8) :], history[-(len(history) // 4) : -(len(history) // 8)]
+    rise = float(late.mean() - before.mean()) / words
+    return f", by {rise:.2g} nats a word over the last quarter of them" if rise > 0 else ""
+
+
+def _warn(out: Page, model: Any, about: About, t: Learned, D: Array, counts: Any) -> None:
+    K = len(t.names)
+    few = [str(k) for k, share in zip(t.order, t.share, strict=True) if share < FEW / K]
+    if few:
+        which = ", ".join(few[:8]) + (" ..." if len(few) > 8 else "")
+        are = "is" if len(few) == 1 else "are"
+        out.warnings.append(f"{len(few)} of {plural(K, 'topic')} {are} hardly used ({which}): fewer topics may do.")
+    near = [(a, b) for a, b in np.argwhere(np.triu(D < TWINS, 1)).tolist() if t.share[b] >= FEW / K]
+    if near:
+        pairs = ", ".join(f"{t.order[a]} and {t.order[b]}" for a, b in near[:5]) + (" ..." if len(near) > 5 else "")
+        out.warnings.append(f"{plural(len(near), 'pair')} of topics use nearly the same words ({pairs}).")
+    if not model.converged_:
+        out.warnings.append(
+            f"The log likelihood was still rising when the chain was stopped after {plural(model.n_iter_, 'sweep')}"
+            f"{_rise(model)}: raise max_iter and burn_in."
+        )
+    if model.params_.kept < 2:
+        out.warnings.append("Everything here is of one sweep, not a mean over kept ones: raise max_iter above burn_in.")
+    r_hat = model.diagnostics()["r_hat"] if len(model.chains_) > 1 else float("nan")
+    if r_hat > 1.05:
+        out.warnings.append(
+            f"The chains have not reached the same level (R-hat {r_hat:.2f}, should be under 1.05): raise max_iter."
+        )
+    if counts is not None:
+        empty = int((np.asarray(counts.sum(axis=1)).ravel() == 0).sum())
+        if empty:
+            out.warnings.append(f"{plural(empty, 'document has', 'documents have')} no word that the model knows.")
+        if about.held_out is False:
+            out.warnings.append("The scores are of documents that the model was fitted to; expect less on new ones.")
+
+
+def _numbers(score: Any, coherence: Array | None, model: Any, t: Learned) -> list[tuple[str, str, str]]:
+    found, alone, n = score
+    perplexity = float(np.exp(-found.value))
+    error = "" if found.stderr is None else f" ± {perplexity * found.stderr:,.0f}"
+    out = [
+        ("Perplexity", f"{perplexity:,.0f}{error}", f"{found.kind} by document completion on {plural(n, 'document')}"),
+        ("Word frequencies alone", f"{alone:,.0f}", "perplexity without topics; smaller is better"),
+        ("Log likelihood", f"{found.value:.3f}", f"{found.unit}" + ("" if found.stderr is None else f" ± {found.stderr:.3f}")),
+    ]
+    if coherence is not None:
+        out.append(("Coherence", f"{float(np.mean(coherence)):.3f}", "mean NPMI of ten words a topic; 1 is the most, 0 is chance"))
+    return out
+
+
+def _texts(X: Any) -> list[str] | None:
+    """The texts of a corpus that kept its sentences."""
+    if getattr(X, "sentences", None) is None:
+        return None
+    parts: list[list[str]] = [[] for _ in range(len(X))]
+    for d, sentence in zip(X.sentence_document, X.sentences, strict=True):
+        parts[d].append(sentence)
+    return [" ".join(p) for p in parts]
+
+
+def _documents(out: Page, t: Learned, theta: Array, counts: Any, texts: Any, names: Any) -> None:
+    """Typical documents of every topic: with their words marked where they are known."""
+    if texts is not None and len(texts) != len(theta):
+        raise DataError(f"there are {len(texts)} texts, but {len(theta)} documents; give one text for each document")
+    section = out.section("documents", "Typical documents")
+    name = (lambda d: f"document {d}") if names is None else (lambda d: str(names[d]))
+    most = max(1, min(TYPICAL, PASSAGES // len(t.names)))
+    n = np.full(len(theta), 100) if counts is None else np.asarray(counts.sum(axis=1)).ravel()
+    fair = theta * (n / (n + 20.0))[:, None]  # ten words of one topic say less than a thousand
+    best = np.argsort(-fair, axis=0, kind="stable")[:most].T  # (K, most)
+    if counts is None:
+        rows = [[t.names[k], name(d), f"{theta[d, k]:.0%}"] for k in range(len(best)) for d in best[k]]
+        keys = [k for k in range(len(best)) for _ in best[k]]
+        section.table(["topic", "document", "share of its words"], rows, "The documents with most of each topic", "topic", keys)
+        section.text("Give the documents to the report to see their words.", soft=True)
+        return
+    section.text("Words are underlined by the topic that most probably wrote them.", soft=True)
+    lookup = {str(w): v for v, w in enumerate(t.words)} if texts is not None else {}
+    home: dict[int, list[int]] = {}
+    for rank in range(most):  # the most typical document of every topic first
+        for k in range(len(best)):
+            if t.share[k] > 0 and rank < best.shape[1]:
+                home.setdefault(int(best[k, rank]), []).append(k)
+    items = []
+    for d, keys in home.items():
+        first = np.argsort(-theta[d], kind="stable")[:4].tolist()
+        lead = [k for k in first if theta[d, k] >= 0.05 or k == first[0]]
+        tags: list[Tag] = [(f"{t.names[k]} {theta[d, k]:.0%}", "topic", k, f"m{i}") for i, k in enumerate(lead)]
+        text = texts[d] if texts is not None else None
+        runs = _marked(text, theta[d], t, lead, lookup) if text is not None else _bag(counts, d, theta[d], t, lead)
+        items.append((keys, f"{name(d)}, {int(n[d]):,} words", tags, runs))
+    section.passages(items, "topic", "Search in these documents", most=6)
+
+
+def _topic(v: int, theta: Array, t: Learned) -> int:
+    return int((theta * t.phi[:, v]).argmax())
+
+
+def _run(text: str, v: int, theta: Array, t: Learned, lead: list[int]) -> Run:
+    k = _topic(v, theta, t)
+    return (text, f"m{lead.index(k)}", f"topic {t.names[k]}") if k in lead else (text, "", "")
+
+
+def _marked(text: str, theta: Array, t: Learned, lead: list[int], lookup: dict[str, int]) -> list[Run]:
+    """A text with each known word marked by the topic that most probably wrote it."""
+    from tallies.data.text import WORD
+
+    text = text if len(text) <= LETTERS else text[: LETTERS - 1].rsplit(" ", 1)[0] + " …"
+    runs: list[Run] = []
+    end = 0
+    for match in WORD.finditer(text):
+        v = lookup.get(match[0].lower().replace("’", "'"))
+        if v is None:
+            continue
+        runs += [(text[end : match.start()], "", ""), _run(match[0], v, theta, t, lead)]
+        end = match.end()
+    return [*runs, (text[end:], "", "")]
+
+
+def _bag(counts: sp.csr_array, d: int, theta: Array, t: Learned, lead: list[int]) -> list[Run]:
+    """A document of which only counts are known: its most frequent words."""
+    words, n = np.unique(tokens_of(counts, d), return_counts=True)
+    runs: list[Run] = []
+    for i in np.argsort(-n, kind="stable")[:40]:
+        runs += [_run(str(t.words[words[i]]), int(words[i]), theta, t, lead), (f" ×{n[i]}  " if n[i] > 1 else "  ", "", "")]
+    return [*runs, ("…" if len(words) > 40 else "", "", "")]
+
+
+def _settled(out: Page, model: Any) -> None:
+    section = out.section("convergence", "Did the sampler settle?")
+    when = [settled_after(h, model.n_iter_) for h in model.histories_]
+    if model.converged_ and when[0] is not None:
+        section.text(
+            f"Yes: from sweep {when[0]:,} on the log likelihood stayed where it ended; {model.n_iter_:,} sweeps were made."
+        )
+    else:
+        section.text("No, or there were too few sweeps to tell: see the curve.")
+    many = len(model.histories_) > 1
+    if many:
+        r = model.diagnostics()
+        section.text(
+            f"{len(model.histories_)} chains: R-hat {r['r_hat']:.3f} (under 1.05 they agree), effective sample size of the log "
+            f"likelihood {r['effective_size']:.0f}. Predictions are averaged over them; the topics shown are of the first."
+        )
+    series, rows = [], []
+    for c, h in enumerate(model.histories_):
+        h = np.asarray(h, dtype=float)
+        some = np.unique(np.linspace(0, len(h) - 1, 600).astype(int)) if len(h) else np.empty(0, dtype=int)
+        sweeps = some + model.n_iter_ - len(h) + 1
+        series.append({"name": f"chain {c}" if many else "", "x": sweeps, "y": h[some]})
+        rows += [[c, int(s), v] for s, v in zip(sweeps, h[some], strict=True)]
+    last = np.asarray(model.history_, dtype=float)
+    seen = last[np.isfinite(last)]
+    if len(seen) > 1:
+        caption = f"From {show(seen[0])} to {show(seen[-1])}; samples are kept after sweep {model.burn_in}, every {model.thin}."
+        x, y = charts.axis("sweep"), charts.axis("log p(words, topics) (nats)")
+        section.charts(
+            charts.lines(
+                "Objective after each sweep", x, y, series, ["chain", "sweep", "objective"], rows, caption=caption, wide=True
+            )
+        )
+
+
+_CODE = """import tallies
+
+model = tallies.load("model.tallies")            # written by model.save("model.tallies")
+new = tallies.Corpus.from_texts(["a new text"])  # words are matched to the model's by name
+model.transform(new)                             # shares of the topics
+model.top_words(10)                              # the words of every topic
+model.similar(new, n=5)                          # the fitted documents nearest in topics"""

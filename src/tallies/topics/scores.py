@@ -1,0 +1,182 @@
+"""Held-out scores and coherence of topics: free functions on phi (words x topics), alpha and counts.
+
+A chain is a pair (phi, alpha); several chains are pooled on their predictive probabilities, never on phi, whose topics have no
+common order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import logsumexp
+
+from tallies.backends import over_rows
+from tallies.evaluation.score import Score
+from tallies.topics.kernels import lists as kernels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Chain = tuple[np.ndarray, np.ndarray]
+BLOCK = 64  # documents of one task: a few milliseconds of work
+EPSILON = 1e-12  # added to joint probabilities in NPMI and C_v, the value of Röder et al. (2015)
+
+
+def mixtures(X: sp.csr_array, phi: np.ndarray, alpha: np.ndarray, n_steps: int = 50, tol: float = 1e-3) -> np.ndarray:
+    """theta (documents x topics) of new documents by CVB0, which stops when the topics of a word move by less than `tol`."""
+    theta = np.empty((X.shape[0], len(alpha)))
+
+    def task(rows: slice) -> None:
+        indptr = X.indptr[rows.start : rows.stop + 1]
+        kernels.mixtures(indptr, X.indices, X.data, phi, alpha, n_steps, tol, theta[rows])
+
+    over_rows(task, X.shape[0], BLOCK)
+    return theta / theta.sum(axis=1, keepdims=True)
+
+
+def tokens_of(X: sp.csr_array, d: int) -> np.ndarray:
+    """The words of document d, one entry a token."""
+    row = slice(X.indptr[d], X.indptr[d + 1])
+    return np.repeat(X.indices[row], X.data[row]).astype(np.int64)
+
+
+def gibbs_mixtures(
+    X: sp.csr_array, phi: np.ndarray, alpha: np.ndarray, rng: np.random.Generator, burn_in: int = 20, n_samples: int = 30
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """theta by averaging Gibbs samples with phi frozen, and the last topic of every token."""
+    D = X.shape[0]
+    theta, z, seeds = np.zeros((D, len(alpha))), [np.empty(0, np.int64)] * D, rng.integers(2**63, size=D, dtype=np.uint64)
+
+    def task(rows: slice) -> None:
+        for d in range(rows.start, rows.stop):
+            words = tokens_of(X, d)
+            z[d] = np.empty(len(words), np.int64)
+            kernels.gibbs_mixture(words, phi, alpha, burn_in, n_samples, seeds[d], z[d], theta[d])
+
+    over_rows(task, D, BLOCK)
+    return theta / theta.sum(axis=1, keepdims=True), z
+
+
+def halves(X: sp.csr_array, rng: np.random.Generator) -> tuple[sp.csr_array, sp.csr_array]:
+    """Split the tokens of every document at random into two halves (the second has the odd token)."""
+    lengths = np.asarray(X.sum(axis=1)).ravel()
+    words = np.repeat(X.indices, X.data)
+    documents = np.repeat(np.arange(X.shape[0]), lengths)
+    order = np.lexsort((rng.random(len(words)), documents))
+    place = np.arange(len(words)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    given = place < lengths[documents] // 2
+    words = words[order]
+    parts = []
+    for mine in (given, ~given):
+        part = sp.csr_array((np.ones(mine.sum(), dtype=np.int64), (documents[mine], words[mine])), shape=X.shape)
+        part.sum_duplicates()
+        parts.append(part)
+    return parts[0], parts[1]
+
+
+def completion(X: sp.csr_array, chains: Sequence[Chain], rng: np.random.Generator) -> Score:
+    """Document completion: half of each document gives theta, the log likelihood of the other half is the score."""
+    given, asked = halves(X, rng)
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(asked.indptr))
+    p = np.zeros(asked.nnz)
+    for phi, alpha in chains:
+        theta = mixtures(given, phi, alpha)
+        for a in range(0, asked.nnz, 100_000):  # blocks keep the products of theta and phi out of memory
+            b = slice(a, a + 100_000)
+            p[b] += np.einsum("ik,ik->i", theta[rows[b]], phi[asked.indices[b]]) / len(chains)
+    values = np.bincount(rows, weights=asked.data * np.log(p), minlength=X.shape[0])
+    return per_token(values, np.asarray(asked.sum(axis=1)).ravel())
+
+
+def left_to_right(X: sp.csr_array, chains: Sequence[Chain], rng: np.random.Generator, n_passes: int = 20) -> Score:
+    """log p(document) by the left-to-right estimator (Wallach et al. 2009, in the sequential form of Buntine 2009).
+
+    Tokens come in random order; the work grows with the square of the length of a document.
+    """
+    D = X.shape[0]
+    values, seeds = np.zeros((len(chains), D)), rng.integers(2**63, size=D, dtype=np.uint64)
+
+    def task(rows: slice) -> None:
+        for d in range(rows.start, rows.stop):
+            words = np.random.default_rng(seeds[d]).permutation(tokens_of(X, d))
+            out = np.empty(len(words))
+            for c, (phi, alpha) in enumerate(chains):
+                kernels.left_to_right(words, phi, alpha, n_passes, seeds[d], out)
+                values[c, d] = np.log(out).sum()
+
+    over_rows(task, D, 8)
+    return per_token(logsumexp(values, axis=0) - np.log(len(chains)), np.asarray(X.sum(axis=1)).ravel())
+
+
+def per_token(values: np.ndarray, n: np.ndarray) -> Score:
+    """Sum of document log likelihoods over sum of tokens, with the standard error of that ratio over documents."""
+    mean, D = values.sum() / n.sum(), len(values)
+    stderr = float(np.sqrt(np.sum((values - mean * n) ** 2) * D / (D - 1)) / n.sum()) if D > 1 else None
+    return Score(float(mean), "estimate", stderr, "nats/token")
+
+
+def compare_topics(models: Mapping[Any, Any], X: Any, measure: Literal["umass", "npmi", "c_v"] = "npmi") -> pd.DataFrame:
+    """Topic models side by side on held-out documents, best score first: score, standard error, perplexity, mean coherence."""
+    from tallies.evaluation.score import compare
+
+    table = compare(models, X)
+    table["perplexity"] = np.exp(-table["value"])
+    table["coherence"] = [float(np.mean(models[name].coherence(X, measure))) for name in table.index]
+    return table
+
+
+def windows(texts: Iterable[Sequence[str]], place: dict[str, int], width: int | None) -> sp.csr_array:
+    """Which words occur in which window: windows of `width` tokens moved by one, or whole texts (None); (windows x words)."""
+    rows: list[set[int]] = []
+    for text in texts:
+        codes = [place.get(word, -1) for word in text]
+        for a in range(max(len(codes) - width + 1, 1) if width else 1):
+            rows.append({c for c in (codes[a : a + width] if width else codes) if c >= 0})
+    indptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
+    indices = np.fromiter((c for r in rows for c in sorted(r)), dtype=np.int64, count=int(indptr[-1]))
+    return sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(rows), len(place)))
+
+
+def coherence(occurs: Any, tops: np.ndarray, measure: Literal["umass", "npmi", "c_v"] = "npmi") -> np.ndarray:
+    """Coherence of each topic from the words that occur together; `occurs` is (windows x words), `tops` (K, n) word numbers.
+
+    >>> occurs = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1], [1, 1, 1]])
+    >>> coherence(occurs, np.array([[0, 1], [0, 2]]), "npmi").round(3).tolist()
+    [1.0, -0.292]
+    """
+    if measure not in ("umass", "npmi", "c_v"):
+        raise ValueError(f'measure must be "umass", "npmi" or "c_v", got {measure!r}')
+    used = np.unique(tops)
+    B = sp.csr_array(sp.csr_array(occurs)[:, used] > 0).astype(float)
+    joint, N = (B.T @ B).toarray(), B.shape[0]
+    place = np.searchsorted(used, tops)
+    return np.array([_CONFIRM[measure](joint[np.ix_(t, t)], N) for t in place])
+
+
+def _umass(joint: np.ndarray, N: int) -> float:
+    later, earlier = np.tril_indices(len(joint), -1)
+    return float(np.mean(np.log((joint[later, earlier] + 1.0) / np.maximum(np.diag(joint)[earlier], 1.0))))
+
+
+def _npmi_table(joint: np.ndarray, N: int) -> np.ndarray:
+    p, single = joint / N + EPSILON, np.maximum(np.diag(joint) / N, EPSILON)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table = np.log(p / np.outer(single, single)) / -np.log(p)
+    return np.where(np.isfinite(table), table, 1.0)  # two words in every window: 0/0, and as coherent as can be
+
+
+def _npmi(joint: np.ndarray, N: int) -> float:
+    later, earlier = np.tril_indices(len(joint), -1)
+    return float(np.mean(_npmi_table(joint, N)[later, earlier]))
+
+
+def _c_v(joint: np.ndarray, N: int) -> float:
+    table = _npmi_table(joint, N)
+    whole = table.sum(axis=0)
+    return float(np.mean(table @ whole / (np.linalg.norm(table, axis=1) * np.linalg.norm(whole))))
+
+
+_CONFIRM = {"umass": _umass, "npmi": _npmi, "c_v": _c_v}

@@ -1,0 +1,281 @@
+"""FEM: exact small cases, other implementations, gauge, kernel, recovery, tic-tac-toe."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+import tallies
+from tallies import FEM, engine
+from tallies.backends import place
+from tallies.categories import solvers
+from tallies.categories.basis import make_basis
+from tallies.categories.screen import grow, pair_scores
+from tallies.categories.terms import closure, features, groups_of, make_terms, zero_sum
+from tallies.datasets import TIC_TAC_TOE_LINES, tic_tac_toe
+
+
+def table(l=300, sizes=(3, 2, 4), classes=3, seed=0, degree=2, scale=1.0):
+    """Rows of random states and an output drawn from a random model of the given degree."""
+    rng = np.random.default_rng(seed)
+    codes = np.column_stack([rng.integers(0, m, l) for m in sizes])
+    terms = make_terms(np.array(sizes), groups_of(len(sizes), range(1, degree + 1)))
+    H = scale * rng.normal(size=(terms.p, classes))[features(terms, codes)].sum(axis=1)
+    return codes, (H + rng.gumbel(size=H.shape)).argmax(axis=1), rng
+
+
+def one_hot(codes, degree=1):
+    sizes = codes.max(axis=0) + 1
+    terms = make_terms(sizes, groups_of(len(sizes), range(1, degree + 1)))
+    X = np.zeros((len(codes), terms.p))
+    np.put_along_axis(X, features(terms, codes), 1.0, axis=1)
+    return X
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_fem_solver_is_the_seeds_iteration(degree):
+    codes, y, _ = table()
+    X, Y = one_hot(codes, degree), np.eye(3)[y]
+    inverse, W = np.linalg.pinv(X.T), np.zeros((3, X.shape[1]))
+    model = FEM(degree, ridge=0.0, solver="fem", max_iter=12, tol=0.0)
+    with pytest.warns(tallies.errors.ConvergenceWarning):
+        model.fit(codes, y)
+    for _ in range(13):  # the first step needs no sweep, as P is known at W = 0
+        P = np.exp(W @ X.T)
+        W = W + (Y.T - P / P.sum(axis=0)) @ inverse
+    np.testing.assert_allclose(model.params_.W.T, W, atol=1e-10)
+
+
+def test_fixed_point_is_the_maximum_likelihood_estimate():
+    codes, y, _ = table(l=2000)
+    seed = FEM(1, ridge=0.0, solver="fem", tol=1e-14).fit(codes, y)
+    quick = FEM(1, ridge=0.0, solver="lbfgs", tol=1e-14).fit(codes, y)
+    other = LogisticRegression(C=1e10, fit_intercept=False, tol=1e-10, max_iter=10000).fit(one_hot(codes), y)
+    P = seed.predict_proba(codes)
+    R = one_hot(codes).T @ (np.eye(3)[y] - P)  # (Sigma_y - P) Sigma_x' = 0
+    assert np.abs(R).max() < 1e-3
+    np.testing.assert_allclose(quick.predict_proba(codes), P, atol=1e-6)
+    np.testing.assert_allclose(other.predict_proba(one_hot(codes)), P, atol=1e-5)
+    assert quick.n_iter_ < seed.n_iter_
+    assert np.diff(seed.history_).min() > -1e-9
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("solver", ["fem", "lbfgs", "kernel"])
+def test_ridge_agrees_with_scikit_learn(solver, classes):
+    codes, y, _ = table(l=400, classes=classes)
+    model = FEM(2, ridge=2.0, solver=solver, tol=1e-13).fit(codes, y)
+    # two classes: scikit-learn penalises the difference of our two columns, W = (-w/2, w/2)
+    other = LogisticRegression(C=(1 if classes > 2 else 2) / 2.0, fit_intercept=False, tol=1e-9, max_iter=10000).fit(
+        one_hot(codes, 2), y
+    )
+    np.testing.assert_allclose(model.predict_proba(codes), other.predict_proba(one_hot(codes, 2)), atol=1e-5)
+    assert model.solver_ == solver
+
+
+def test_gradient_by_finite_differences():
+    codes, y, rng = table(l=60)
+    model = FEM(2, ridge=0.7, solver="lbfgs")
+    (shard,) = model._shards(codes, y)
+    params = model.init(model.survey(shard), rng)
+    W = rng.normal(size=params.W.shape)
+
+    def objective(W):
+        search = solvers.begin(W, model._setup.starts)
+        tally, _ = model.sweep(shard, None, params._replace(trial=W), rng)
+        return model.update(params._replace(search=search), tally, rng).search
+
+    at = objective(W)
+    for f, k in [(0, 0), (5, 1), (11, 2), (20, 0)]:
+        step = np.zeros_like(W)
+        step[f, k] = 1e-5
+        slope = (objective(W + step).value - objective(W - step).value).sum() / 2e-5
+        assert at.g[f, k] == pytest.approx(slope, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, (1, 3), (2,)])
+def test_kernel_equals_explicit_features(degree):
+    codes, y, _ = table(l=300, sizes=(3, 2, 4, 2))
+    explicit = FEM(degree, ridge=0.5, solver="lbfgs", tol=1e-14).fit(codes, y)
+    kernel = FEM(degree, ridge=0.5, solver="kernel", tol=1e-14).fit(codes, y)
+    np.testing.assert_allclose(kernel.predict_proba(codes), explicit.predict_proba(codes), atol=1e-6)
+    pd.testing.assert_frame_equal(kernel.weights_, explicit.weights_, atol=1e-4)
+    unseen = codes[:50].copy()
+    unseen[::2, 0], unseen[::3, 2] = 99, 99
+    np.testing.assert_allclose(kernel.predict_proba(unseen), explicit.predict_proba(unseen), atol=1e-6)
+    effect = kernel.effect(x0=1, x2=3)
+    np.testing.assert_allclose(effect, explicit.effect(x0=1, x2=3), atol=1e-4)
+
+
+def test_zero_sum_gauge_changes_no_score_and_sums_to_zero():
+    rng = np.random.default_rng(0)
+    sizes = np.array([3, 2, 4])
+    terms = make_terms(sizes, groups_of(3, [2, 3]))
+    W = rng.normal(size=(terms.p, 3))
+    b, closed, V = zero_sum(terms, W, np.array([0, 3]))
+    codes = np.array(np.meshgrid(*map(range, sizes), indexing="ij")).reshape(3, -1).T
+    H, G = W[features(terms, codes)].sum(axis=1), b + V[features(closed, codes)].sum(axis=1)
+    np.testing.assert_allclose(H - H.mean(axis=1, keepdims=True), G, atol=1e-12)
+    for t in range(len(closed.variables)):
+        block = V[closed.offset[t] : closed.offset[t + 1]].reshape(*closed.shape(t), 3)
+        for axis in range(block.ndim):
+            assert np.abs(block.sum(axis=axis)).max() < 1e-12
+    assert closure([(0, 1), (1, 2)]) == [(0,), (1,), (2,), (0, 1), (1, 2)]
+
+
+def test_tic_tac_toe_finds_the_eight_lines():
+    boards, won = tic_tac_toe()
+    assert len(boards) == 958
+    model = FEM(3, ridge=0.1).fit(boards, won)
+    assert model.score(boards, won) == 1.0
+    top = model.interactions(8)
+    assert set(top["degree"]) == {3}
+    cells = list(boards.columns)
+    found = {tuple(sorted(cells.index(c) for c in term.split(" & "))) for term in top["term"]}
+    assert found == set(TIC_TAC_TOE_LINES)
+    effect = model.effect(top_left="x", top_centre="x", top_right="x")
+    assert effect["x wins"] > 0.5
+
+
+def test_equal_rows_are_fitted_once_with_their_weight():
+    codes, y, _ = table(l=500, sizes=(2, 2, 3))
+    model = FEM(2, ridge=1.0, tol=1e-13)
+    assert sum(len(shard.ids) for shard in model._shards(codes, y)) == 12
+    weight = 1.0 + (np.arange(500) % 3 == 0)
+    a = FEM(2, ridge=1.0, tol=1e-13).fit(codes, y, sample_weight=weight)
+    twice = np.repeat(np.arange(500), weight.astype(int))
+    b = FEM(2, ridge=1.0, tol=1e-13).fit(codes[twice], y[twice])
+    np.testing.assert_allclose(a.params_.W, b.params_.W, atol=1e-9)
+
+
+def test_auto_finds_the_degree_of_exclusive_or():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (400, 5))
+    y = X[:, 0] ^ X[:, 1]
+    model = FEM("auto").fit(X, y)
+    assert max(model.degree_) == 2
+    assert model.score(X, y) == 1.0
+    assert model.interactions(1)["term"][0] == "x0 & x1"
+    assert model.solver_ in ("lbfgs", "kernel")
+    assert set(model.path_["degree"]) >= {1.0, 2.0, 3.0}
+
+
+def test_auto_ridge_is_the_best_of_separate_fits():
+    codes, y, _ = table(l=250, sizes=(3, 3, 3, 2), classes=2)
+    model = FEM(2, ridge="auto", cv=4, tol=1e-10).fit(codes, y)
+    tried = dict(zip(model.path_["ridge"], model.path_["log_loss"], strict=True))
+    rows = FEM(2, ridge="auto", cv=4)._read(codes, y, None)
+    losses = {}
+    for ridge in (model.ridge_, model.ridge_ * 10, model.ridge_ / 10):
+        total = 0.0
+        for held in rows.folds:
+            i, k = np.nonzero(rows.Y - held)
+            fold = FEM(2, ridge=ridge, tol=1e-10).fit(rows.codes[i], k, sample_weight=(rows.Y - held)[i, k])
+            total -= np.sum(held * fold.predict_log_proba(rows.codes))
+        losses[ridge] = total / rows.Y.sum()
+    assert min(losses, key=losses.get) == model.ridge_
+    assert tried[model.ridge_] == pytest.approx(losses[model.ridge_], rel=5e-3)  # a path stops at fewer digits
+
+
+def test_screening_finds_a_planted_pair_among_many():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (1500, 120))
+    y = ((X[:, 17] == 0) ^ (X[:, 88] == 0) ^ (rng.random(1500) < 0.1)).astype(int)
+    model = FEM(2, ridge=1.0, screen=5).fit(X, y)
+    assert model.pairs_[0].tolist() == [17, 88]
+    assert model.score(X, y) > 0.8
+    assert grow(5, [(0, 1), (1, 2), (3, 4)], (1, 2, 3))[5:] == [(0, 1), (1, 2), (3, 4), (0, 1, 2)]
+
+
+def test_pair_scores_are_score_tests():
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, 2, (3000, 25)).astype(np.int32)
+    Y = np.eye(2)[rng.integers(0, 2, 3000)]
+    scores = pair_scores(codes, Y, np.full(25, 2))[np.triu_indices(25, 1)]
+    # without any effect (chi - 1)/sqrt 2 has mean 0 and variance 1; 300 pairs: both within 5 standard errors
+    assert abs(scores.mean()) < 5 / np.sqrt(300)
+    assert abs(scores.var() - 1) < 5 * np.sqrt(14 / 300)
+
+
+def test_standard_errors_cover():
+    codes, y, _ = table(l=400, sizes=(2, 3), classes=2, degree=1)
+    model = FEM(1, ridge=1e-3).fit(codes, y)
+    errors = model.standard_errors(codes, y, n_boot=60)
+    assert errors.shape == model.weights_.shape
+    # Wald's errors, from the inverse Hessian in the zero-sum parametrisation of two classes
+    free = np.column_stack([np.ones(400), 1 - 2 * codes[:, 0], codes[:, 1] == 0, codes[:, 1] == 1]).astype(float)
+    free[codes[:, 1] == 2, 2:] = -1
+    p = model.predict_proba(codes)[:, 1]
+    wald = np.sqrt(np.diag(np.linalg.inv((free.T * (p * (1 - p))) @ free))) / 2  # half: +w and -w
+    np.testing.assert_allclose(errors.iloc[[0, 1, 3, 4], 0], wald, rtol=0.35)
+    # a row of weight 2 counts twice in a draw, and is drawn once: twice the counts under twice the ridge is the same fit
+    heavy = FEM(1, ridge=2e-3).fit(codes, y, sample_weight=np.full(400, 2.0))
+    again = heavy.standard_errors(codes, y, n_boot=60, sample_weight=np.full(400, 2.0))
+    np.testing.assert_allclose(again, errors, rtol=1e-3)
+    with pytest.raises(ValueError, match="n_boot"):
+        model.standard_errors(codes, y, n_boot=1)
+
+
+def test_samples_follow_the_probabilities():
+    codes, y, _ = table(l=200)
+    model = FEM(1, ridge=1.0).fit(codes, y)
+    drawn = model.sample(np.repeat(codes[:1], 20000, axis=0), random_state=0)
+    p = model.predict_proba(codes[:1])[0]
+    share = np.bincount(drawn, minlength=3) / 20000
+    assert np.abs((share - p) / np.sqrt(p * (1 - p) / 20000)).max() < 5.5
+
+
+def test_refused_steps_do_not_end_the_fit():
+    codes, y, _ = table(l=80, scale=6.0)
+    model = FEM(2, ridge=1e-4, solver="lbfgs", tol=1e-10)
+    backend = place(model._shards(codes, y))
+    states = engine.steps(model, backend)
+    values = []
+    for state in states:
+        values.append(state.objective[-1])
+        if model.done(state.params) or len(values) > 3000:
+            break
+    assert np.diff(values).min() >= -1e-9
+    assert model.done(state.params)
+    assert log_loss(y, FEM(2, ridge=1e-4, tol=1e-10).fit(codes, y).predict_proba(codes)) < 0.2
+
+
+def test_a_saved_kernel_predicts_the_same(tmp_path):
+    codes, y, _ = table(l=100)
+    model = FEM(3, ridge=1.0, solver="kernel").fit(codes, y)
+    model.save(tmp_path / "m.tallies")
+    again = tallies.load(tmp_path / "m.tallies")
+    np.testing.assert_array_equal(again.predict_proba(codes), model.predict_proba(codes))
+    assert again.summary() == model.summary()
+
+
+def test_the_basis_spans_the_features_and_gives_the_same_metric():
+    sizes = np.array([3, 2, 4, 1])
+    terms = make_terms(sizes, groups_of(4, [1, 2, 3]))
+    basis = make_basis(terms)
+    codes = np.indices(tuple(sizes)).reshape(4, -1).T.astype(np.int32)
+    X = np.zeros((len(codes), terms.p))
+    np.put_along_axis(X, features(terms, codes).astype(np.int64), 1.0, axis=1)
+    psi = np.zeros((len(codes), len(basis.R)))
+    psi[:, 0], kept = 1.0, basis.kept >= 0
+    psi[:, basis.kept[kept]] = X[:, kept]
+    np.testing.assert_array_equal(psi @ basis.T, X)
+    assert np.linalg.matrix_rank(X) == len(basis.R)
+    v = X.T @ np.random.default_rng(0).normal(size=(len(X), 2))
+    metric = solvers.full_metric(basis.R.T @ (psi.T @ psi) @ basis.R, 0.3, 2.0, "reduced", basis)
+    want = np.linalg.solve(X.T @ X / 2 + 0.3 * np.eye(terms.p), v)
+    np.testing.assert_allclose(solvers.apply(metric, v, None)[0], want, atol=1e-12)
+    assert make_basis(make_terms(sizes, [(0, 1)])) is None
+
+
+def test_a_class_of_one_row_is_never_held_out():
+    codes, y, _ = table(l=100, classes=2)
+    y[0] = 2
+    model = FEM(1, cv=4).fit(codes, y)
+    assert len(model.path_["ridge"]) > 2
+    rows = FEM(1, cv=4)._read(codes, y, None)
+    assert rows.folds.sum() == 99
+    assert rows.folds[:, :, 2].sum() == 0

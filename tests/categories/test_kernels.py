@@ -1,0 +1,156 @@
+"""Each kernel against the same sums in plain NumPy."""
+
+import numpy as np
+import pytest
+
+from tallies.categories.kernels import fem as kernels
+from tallies.categories.terms import features, groups_of, make_terms
+
+
+@pytest.fixture
+def case():
+    rng = np.random.default_rng(0)
+    sizes = np.array([3, 2, 4])
+    codes = np.column_stack([rng.integers(0, m, 40) for m in sizes]).astype(np.int32)
+    codes[3, 1] = codes[7, 0] = -1
+    terms = make_terms(sizes, groups_of(3, [1, 2]))
+    return rng, codes, terms, features(terms, codes)
+
+
+def one_hot(ids, p):
+    X = np.zeros((len(ids), p))
+    for i, row in enumerate(ids):
+        X[i, row[row >= 0]] = 1.0
+    return X
+
+
+def softmax(H, starts):
+    return np.hstack([np.exp(h - np.logaddexp.reduce(h, axis=1, keepdims=True)) for h in np.split(H, starts[1:-1], axis=1)])
+
+
+def lse(H, starts):
+    return np.column_stack([np.logaddexp.reduce(h, axis=1) for h in np.split(H, starts[1:-1], axis=1)])
+
+
+def test_active_ids(case):
+    _, codes, terms, ids = case
+    for i, row in enumerate(codes):
+        for t, group in enumerate(terms.all()):
+            states = [row[v] for v in group]
+            expected = -1 if min(states) < 0 else terms.offset[t] + np.ravel_multi_index(states, terms.shape(t))
+            assert ids[i, t] == expected
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_softmax_rows_and_expected(case, columns):
+    rng, _, terms, ids = case
+    starts, weight = np.array([0, 2, 5]), rng.random((40, columns))
+    W = rng.normal(0, 3, (terms.p, 5))
+    H = one_hot(ids, terms.p) @ W
+    each = np.broadcast_to(weight, (40, 2))
+    P, total = H.copy(), np.zeros(2)
+    kernels.softmax_rows(P, weight, starts, total)
+    want = softmax(H, starts) * np.repeat(each, [2, 3], axis=1)
+    np.testing.assert_allclose(P, want, rtol=1e-13)
+    np.testing.assert_allclose(total, (each * lse(H, starts)).sum(axis=0), rtol=1e-13)
+    G, total = np.zeros_like(W), np.zeros(2)
+    kernels.expected(ids, weight, W, starts, G, total)
+    np.testing.assert_allclose(G, one_hot(ids, terms.p).T @ want, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(total, (each * lse(H, starts)).sum(axis=0), rtol=1e-13)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3])
+@pytest.mark.parametrize("widths", [(2, 2, 2), (1, 3, 4)])
+def test_softmax_corner_is_softmax_rows_with_a_last_score_of_zero(columns, widths):
+    rng = np.random.default_rng(2)
+    starts = np.concatenate([[0], np.cumsum(widths)])
+    weight = rng.random((300, columns)) if columns else np.ones((300, 1))
+    H = rng.normal(0, 8, (300, starts[-1]))
+    H[::50] *= 40  # beyond what is exponentiated as it is
+    last = starts[1:] - 1
+    H[:, last] = 0.0
+    each = np.broadcast_to(weight, (300, 3))
+    P, total = np.delete(H, last, axis=1), np.zeros(3)
+    kernels.softmax_corner(P, weight, starts - np.arange(4), total)
+    np.testing.assert_allclose(
+        P, np.delete(softmax(H, starts) * np.repeat(each, widths, axis=1), last, axis=1), rtol=1e-12, atol=1e-290
+    )
+    np.testing.assert_allclose(total, (each * lse(H, starts)).sum(axis=0), rtol=1e-12)
+
+
+def test_softmax_of_huge_scores_stays_finite():
+    H = np.array([[1e4, -1e4, 0.0], [-1e9, -1e9, -1e9]])
+    total = np.zeros(1)
+    kernels.softmax_rows(H, np.ones((2, 1)), np.array([0, 3]), total)
+    np.testing.assert_allclose(H, [[1, 0, 0], [1 / 3] * 3], atol=1e-300)
+    assert total[0] == pytest.approx(1e4 - 1e9 + np.log(3))
+
+
+def test_counting(case):
+    rng, _, terms, ids = case
+    X, weight = one_hot(ids, terms.p), rng.random((40, 2))
+    dense = np.full_like(X, 7.0)
+    kernels.one_hot(ids, dense)
+    np.testing.assert_array_equal(dense, X)
+    counts, G = np.zeros((terms.p, 2)), np.zeros((terms.p, terms.p))
+    kernels.feature_counts(ids, weight, counts)
+    np.testing.assert_allclose(counts, X.T @ weight)
+    w = np.ascontiguousarray(weight[:, 0])
+    kernels.gram(ids, w, G)
+    np.testing.assert_allclose(np.tril(G), np.tril((X.T * w) @ X))
+    kept, R = np.where(np.arange(terms.p) % 3 == 0, 1 + np.arange(terms.p) // 3, -1), np.zeros((1 + terms.p, 1 + terms.p))
+    full = ids[(ids >= 0).all(axis=1)]
+    kernels.gram_kept(full, kept, w[: len(full)], R)
+    Z = np.zeros((len(full), 1 + terms.p))
+    Z[:, 0] = 1.0
+    Z[:, kept[kept >= 0]] = one_hot(full, terms.p)[:, kept >= 0]
+    np.testing.assert_allclose(np.tril(R), np.tril((Z.T * w[: len(full)]) @ Z))
+    states, starts = rng.integers(-1, 2, (40, 3)).astype(np.int32), np.array([0, 2, 4, 6])
+    table = np.zeros((terms.p, 6))
+    kernels.scatter_states(ids, states, w, starts, table)
+    Y = np.hstack([states[:, [o]] == np.arange(2) for o in range(3)])
+    np.testing.assert_allclose(table, X.T @ (Y * w[:, None]))
+
+
+def test_matches_and_kernel_rows(case):
+    rng, codes, _, _ = case
+    other = codes[:11]
+    equal = ((codes[:, None] == other) & (codes[:, None] >= 0)).sum(axis=2)
+    out = np.empty((40, 11), dtype=np.int32)
+    kernels.matches(codes, other, out)
+    np.testing.assert_array_equal(out, equal)
+    table, a, H = rng.random((40, 4)), rng.normal(size=(11, 2)), np.empty((40, 2))
+    kernels.kernel_rows(codes, other, table, a, H)
+    np.testing.assert_allclose(H, np.take_along_axis(table, equal, axis=1) @ a)
+    near = np.empty(40)
+    kernels.neighbours(codes, np.arange(40), 2, near)
+    np.testing.assert_array_equal(near, ((codes[:, None] == codes).sum(axis=2) >= 2).sum(axis=1))
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+def test_advance(synchronous):
+    rng = np.random.default_rng(1)
+    sizes = np.array([2, 3, 2])
+    terms, starts = make_terms(sizes, groups_of(3, [1, 2])), np.array([0, 2, 5, 7])
+    W, bias, uniform = rng.normal(size=(terms.p, 7)), rng.normal(size=7), rng.random((50, 3))
+    state = np.array([1, 2, 0], dtype=np.int32)
+    out = np.empty((50, 3), dtype=np.int32)
+    kernels.advance(state, W, bias, terms.variables, terms.strides, terms.offset, starts, uniform, synchronous, out)
+    now = state.copy()
+    for t in range(50):
+        new = now.copy()
+        for o in range(3):
+            seen = now if synchronous else new
+            h = bias + W[features(terms, seen[None])[0]].sum(axis=0)
+            p = np.exp(h[starts[o] : starts[o + 1]])
+            new[o] = np.searchsorted(np.cumsum(p / p.sum()), uniform[t, o], side="right")
+        np.testing.assert_array_equal(out[t], new)
+        now = new
+
+
+def test_direct_information_of_a_known_table():
+    P = np.array([[0.3, 0.1], [0.15, 0.45]])
+    fi, fj = P.sum(axis=1), P.sum(axis=0)
+    want = np.sum(P * np.log(P / np.outer(fi, fj)))
+    assert kernels.direct_information(np.log(P) + 3.0, fi, fj, 1e-13, 10000) == pytest.approx(want, rel=1e-10)
+    assert kernels.direct_information(np.zeros((2, 2)), fi, fj, 1e-13, 100) == pytest.approx(0, abs=1e-14)

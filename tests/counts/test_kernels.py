@@ -1,0 +1,150 @@
+"""The compiled loops of PLN against NumPy."""
+
+import numpy as np
+import pytest
+
+from tallies.counts.kernels import double as pln
+from tallies.counts.kernels import plain as pln_plain
+from tallies.counts.kernels import sequential as pln_sequential
+from tallies.counts.kernels import single as pln_single
+from tallies.counts.kernels import steps as pln_steps
+
+
+@pytest.fixture
+def cells():
+    rng = np.random.default_rng(0)
+    n, p = 23, 150  # two full chunks and a rest
+    M, O = rng.normal(0, 2, (n, p)), rng.normal(0, 1, (n, p))
+    O[0, :5] = -1e4  # missing cells
+    Y = rng.poisson(np.exp(np.minimum(M, 5))).astype(float)
+    return M, O, Y, rng.uniform(0.5, 2, n), rng.uniform(0.05, 30, p)
+
+
+def test_exp_and_log_are_exact_to_rounding():
+    x = np.concatenate([np.linspace(-700, 60, 4001), [0.0, 1e-9, -1e-9]])
+    power, out = np.empty_like(x), np.empty_like(x)
+    pln.row_exp(x, power, power.view(np.int64), out)
+    np.testing.assert_allclose(out, np.exp(x), rtol=4e-16)
+    z = np.exp(np.linspace(-690, 60, 3001))
+    z = np.concatenate([z, np.array([1.0, np.sqrt(2), np.sqrt(0.5), 1 - 1e-12, 1 + 1e-12])])
+    power, out = np.empty_like(z), np.empty_like(z)
+    pln.row_log(z, power, power.view(np.int64), out)
+    np.testing.assert_allclose(out, np.log(z), rtol=4e-16, atol=1e-16)
+
+
+def test_trial_solves_its_equation_and_equals_numpy(cells):
+    M, O, Y, v, w = cells
+    ours, twin = [np.full_like(M, 0.1), np.empty_like(M)], [np.full_like(M, 0.1), np.empty_like(M)]
+    a = pln.trial(M, O, Y, v, w, *ours, 1e-6)
+    b = pln_plain.trial(M, O, Y, v, w, *twin, 1e-6)
+    S2, A = ours
+    np.testing.assert_allclose(S2 * (w + A), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(A, np.exp(O + M + S2 / 2), rtol=1e-13, atol=1e-300)  # exp(-1e4) is bounded at exp(-700)
+    np.testing.assert_allclose(S2, twin[0], rtol=1e-12)
+    np.testing.assert_allclose(a[0], b[0], rtol=1e-13)
+    np.testing.assert_allclose(a[1], b[1], rtol=1e-12)
+    direct = (v[:, None] * (Y * (O + M) - A + 0.5 * np.log(S2))).sum()
+    np.testing.assert_allclose(a[0], direct, rtol=1e-12)
+
+
+def test_trial_in_single_precision_is_near(cells):
+    M, O, Y, v, w = cells
+    O = np.maximum(O, -200.0)
+    single = [a.astype(np.float32) for a in (M, O, Y)]
+    ours, twin = [np.full_like(single[0], 0.1), np.empty_like(single[0])], [np.full_like(M, 0.1), np.empty_like(M)]
+    a = pln_single.trial(*single, v, w, *ours, 1e-4)
+    b = pln_plain.trial(M, O, Y, v, w, *twin, 1e-6)
+    np.testing.assert_allclose(ours[0], twin[0], rtol=2e-5)
+    np.testing.assert_allclose(ours[1], twin[1], rtol=2e-5, atol=1e-30)
+    np.testing.assert_allclose(a[0], b[0], rtol=1e-6)
+    np.testing.assert_allclose(a[1], b[1], rtol=1e-5)
+
+
+@pytest.fixture
+def pairs(cells):
+    """A point with three of four slots of L-BFGS in use: gradient, preconditioner, moves of the means, moves of the gradient."""
+    rng = np.random.default_rng(2)
+    shape = cells[0].shape
+    return rng.normal(size=shape), rng.uniform(0.1, 3, shape), rng.normal(size=(4, *shape)), rng.normal(size=(4, *shape))
+
+
+@pytest.mark.parametrize(("kind", "close"), [(np.float64, 1e-12), (np.float32, 3e-5)])
+def test_aim_and_move_equal_numpy(cells, pairs, kind, close):
+    M, v = cells[0], cells[3]
+    g, D, S, Y = pairs
+    rng = np.random.default_rng(3)
+    toward, slots = (0.7, rng.normal(size=4), rng.normal(size=4)), np.array([0, 2, 3])
+    X, B = rng.normal(size=(len(M), 2)), rng.normal(size=(2, M.shape[1]))
+    out = []
+    for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
+        M_, B_, g_, D_, S_, Y_ = (a.astype(dtype) for a in (M, B, g, D, S, Y))
+        d, M_trial, R = (np.empty_like(M_) for _ in range(3))
+        slope = steps.aim(*toward, slots, g_, D_, S_, Y_, 3.0, d)
+        steps.move(M_, 0.3, d, X, B_, np.sqrt(v), M_trial, R)
+        out.append((slope, d, M_trial, R))
+    for x, y in zip(*out, strict=True):
+        np.testing.assert_allclose(x, y, rtol=close, atol=100 * close)
+    used = list(slots)
+    direct = -(D * (toward[0] * g + np.tensordot(toward[1][used], Y[used], 1)) + np.tensordot(toward[2][used], S[used], 1))
+    np.testing.assert_allclose(out[1][1], np.clip(direct, -3, 3), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(out[1][3], np.sqrt(v)[:, None] * (M + 0.3 * out[1][1] - X @ B), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "close"), [(np.float64, 1e-11), (np.float32, 3e-4)])
+@pytest.mark.parametrize("slot", [2, -1])
+def test_slopes_equal_numpy(cells, pairs, slot, kind, close):
+    M, O, Y, v, w = cells
+    S2, A = np.full_like(M, 0.1), np.empty_like(M)
+    pln_plain.trial(M, O, Y, v, w, S2, A, 1e-6)
+    rng = np.random.default_rng(1)
+    pull, X, shift = rng.normal(size=M.shape), rng.normal(size=(len(M), 2)), rng.normal(size=(2, M.shape[1]))
+    slots = np.array([0, 2, 3]) if slot >= 0 else np.zeros(0, dtype=np.int64)
+    out = []
+    for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
+        pull_, A_, Y_, S2_, M_, g, D, pS, pY = (a.astype(dtype) for a in (pull, A, Y, S2, M, *pairs))
+        sums = steps.slopes(pull_, X, shift, np.sqrt(v), A_, Y_, S2_, w, 1.3 * w, (1.5 * M_, M_), slot, slots, g, D, pS, pY)
+        out.append((*sums, g, D, pS, pY))
+    for x, y in zip(*out, strict=True):
+        np.testing.assert_allclose(x, y, rtol=close, atol=close * max(1.0, np.abs(y).max()))
+    _, sy, sg, yDy, yDg, g, D, pS, pY = out[1]
+    if slot >= 0:  # the twin itself against the definition
+        used = list(slots)
+        np.testing.assert_allclose(pS[slot], 0.5 * M, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(sy[used], (pS[used] * pY[slot]).sum(axis=(1, 2)), rtol=1e-10)
+        np.testing.assert_allclose(sg[used], (pS[used] * g).sum(axis=(1, 2)), rtol=1e-10)
+        np.testing.assert_allclose(yDg[used], (pY[used] * D * g).sum(axis=(1, 2)), rtol=1e-10)
+        np.testing.assert_allclose(yDy[np.ix_(used, used)], np.einsum("aij,ij,bij->ab", pY[used], D, pY[used]), rtol=1e-10)
+
+
+def draw_twin(y, rate, a, b, L, uniforms):
+    """The sequential proposal, one draw at a time, in NumPy."""
+    grid = np.linspace(-6, 6, 41)
+    out = np.zeros(len(uniforms))
+    for s, row in enumerate(uniforms):
+        u = np.zeros(len(y))
+
+        def log_target(x, j, u=u):
+            d = L[j, :j] @ u[:j] + L[j, j] * x
+            return -0.5 * x**2 + (y[j] - b[j]) * d - rate[j] * np.exp(d) + 0.5 * a[j] * d**2
+
+        for j in range(len(y)):
+            f = log_target(grid, j)
+            top = f.max()
+            f = np.exp(f - top)
+            mass = np.concatenate([[0], np.cumsum((f[1:] + f[:-1]) / 2 * 0.3)])
+            k = np.searchsorted(mass[1:-1], row[j] * mass[-1]) + 1
+            low, slope, rest = f[k - 1], (f[k] - f[k - 1]) / 0.3, row[j] * mass[-1] - mass[k - 1]
+            t = rest / low if abs(slope) < 1e-14 else (-low + np.sqrt(low**2 + 2 * slope * rest)) / slope
+            u[j] = grid[k - 1] + t
+            out[s] += log_target(u[j], j) - np.log((low + slope * t) / mass[-1]) - 0.5 * np.log(2 * np.pi)
+    return out
+
+
+def test_sequential_draws_equal_numpy():
+    rng = np.random.default_rng(0)
+    p = 4
+    L = np.tril(rng.normal(size=(p, p)) * 0.3) + 0.4 * np.eye(p)
+    L *= np.sign(np.diagonal(L))
+    y, a = np.array([0.0, 3, 10, 1]), np.array([0.5, 3, 9, 1])
+    arguments = y, np.array([0.4, 2.5, 9, 1.2]), a, y - a, L, rng.random((50, p))
+    np.testing.assert_allclose(pln_sequential.draw(*arguments), draw_twin(*arguments), rtol=1e-8, atol=1e-8)

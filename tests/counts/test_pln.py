@@ -1,0 +1,428 @@
+"""PLN by the variational solver with p by p covariances: exact values, gradients, invariances, doors."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import gammaln
+
+import tallies
+from tallies.counts import full as pln_full
+from tallies.counts.door import Rows, current, moments, solve
+from tallies.counts.estimator import PLN
+from tallies.errors import DataError, DataWarning
+
+# (y, mu, Sigma, log p(y) by quadrature, best mean-field bound)
+EXACT = [
+    ([0], [0.0], [[1.0]], -0.9629724005003, -0.9704494179),
+    ([3], [1.0], [[0.5]], -1.9482944647628, -1.9540690976),
+    ([20], [2.0], [[1.5]], -4.4382263493487, -4.4421059736),
+    ([2, 5], [0.5, 1.2], [[1, 0.6], [0.6, 0.8]], -4.3143738473726, -4.3640421094),
+    ([0, 3, 10], [-0.5, 1, 2], [[1, 0.5, -0.3], [0.5, 0.7, 0.1], [-0.3, 0.1, 0.9]], -5.9115019899643, -6.0411574760),
+]
+
+
+def simulate(n=120, p=8, d=1, seed=0, mean=1.0):
+    rng = np.random.default_rng(seed)
+    L = np.tril(rng.normal(size=(p, p))) * 0.35 + 0.5 * np.eye(p)
+    X = np.hstack([np.ones((n, 1)), rng.normal(size=(n, d - 1))])
+    B = np.vstack([rng.normal(mean, 0.5, (1, p)), rng.normal(0, 0.5, (d - 1, p))])
+    O = rng.normal(0, 0.3, (n, 1)) * np.ones(p)
+    Y = rng.poisson(np.exp(O + X @ B + rng.normal(size=(n, p)) @ L.T)).astype(float)
+    return Y, X, O, B, L @ L.T
+
+
+def bound(Y, X, O, M, S2, B, Sigma, v=None):
+    """The ELBO term by term, as a definition."""
+    v = np.ones(len(Y)) if v is None else v
+    Omega, R = np.linalg.inv(Sigma), M - X @ B
+    poisson = (Y * (O + M) - np.exp(O + M + S2 / 2) - gammaln(Y + 1)).sum(1)
+    gauss = -0.5 * (Y.shape[1] * np.log(2 * np.pi) + np.linalg.slogdet(Sigma)[1] + ((R @ Omega) * R).sum(1) + S2 @ np.diag(Omega))
+    entropy = 0.5 * (np.log(2 * np.pi * S2) + 1).sum(1)
+    return v @ (poisson + gauss + entropy)
+
+
+@pytest.mark.parametrize(("y", "mu", "Sigma", "loglik", "best"), EXACT)
+def test_bound_of_one_row_is_the_known_optimum(y, mu, Sigma, loglik, best):
+    plan = pln_full.Covariance("given", np.array(Sigma, float), np.array([mu], float), tol=1e-14)
+    shard = pln_full.Shard(
+        np.array([y], float), np.zeros((1, len(y))), np.ones((1, 1)), np.ones(1), True, 0, 1, float(gammaln(np.array(y) + 1).sum())
+    )
+    state = solve(plan, [shard], 2000, 0)
+    assert pytest.approx(best, abs=1e-9) == -state.params.F
+    M, S2 = current(state)
+    assert bound(shard.Y, shard.X, shard.O, M, S2, np.array([mu]), np.array(Sigma)) == pytest.approx(best, abs=1e-9)
+    assert best < loglik
+
+
+@pytest.mark.parametrize("kind", ["full", "diagonal", "spherical", "given"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_gradient_is_that_of_the_bound(kind, wide):
+    """dF/dM and dF/dlog w of eq. 3 against central differences of F itself."""
+    Y, X, O, _, Sigma = simulate(6 if wide else 15, 9 if wide else 5, d=2, seed=3)
+    v = np.random.default_rng(1).uniform(0.5, 2, len(Y))
+    plan = pln_full.Covariance(kind, Sigma if kind == "given" else None)
+    shard = pln_full.Shard(Y, O, X, v, False, 0, len(Y), 0.0)
+    rng = np.random.default_rng(0)
+    params = plan.init(plan.survey(shard), rng)
+    z = plan.settle(shard, params, rng)
+    for _ in range(3):
+        tally, z = plan.sweep(shard, z, params, rng)
+        params = plan.update(params, tally, rng)
+    params = params._replace(w=params.w * 1.3, w_trial=params.w * 1.3)  # away from w = omega
+
+    def free_energy(M, w):
+        np.copyto(z.M, M)
+        z.S2[...] = 0.1
+        p = params._replace(phase=pln_full.TRIAL, w_trial=w, F=np.inf, step=0.0, fresh=False)
+        for _ in range(3):  # S2 to all digits
+            tally, _ = plan.sweep(shard, z, p, rng)
+            np.copyto(z.S2, z.S2_trial)
+        return plan._judge(p, tally)
+
+    M0 = z.M.copy()
+    at = free_energy(M0, params.w)
+    tally, after = plan.sweep(shard, z, at, rng)
+    g, g_w = after.g, plan.update(at, tally, rng).g_w
+    M, h = M0.copy(), 1e-5
+    z = plan.settle(shard, params, rng)
+    for i, j in [(0, 0), (2, 3), (5, 1), (4, 4)]:
+        values = []
+        for sign in (1, -1):
+            M[i, j] = M0[i, j] + sign * h
+            values.append(free_energy(M, params.w).F)
+        M[i, j] = M0[i, j]
+        assert g[i, j] == pytest.approx((values[0] - values[1]) / (2 * h), rel=2e-5, abs=1e-6)
+    if kind != "given":
+        for j in (0, 3):
+            e = np.exp(h * (np.arange(len(params.w)) == j))
+            slope = (free_energy(M0, params.w * e).F - free_energy(M0, params.w / e).F) / (2 * h)
+            assert g_w[j] == pytest.approx(slope, rel=2e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal", "spherical"])
+@pytest.mark.parametrize(("n", "p"), [(80, 6), (12, 20)])
+def test_fit_is_a_maximum_of_the_bound(covariance, n, p):
+    Y, X, O, _, _ = simulate(n, p, d=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # 12 rows leave some columns without variance
+        model = PLN(covariance=covariance, tol=1e-10).fit(Y, X, O)
+    assert model.converged_
+    M, S2, B, Sigma = model.latent_mean_, model.latent_variance_, model.coefficients_, model.covariance_
+    value = bound(Y, X, O, M, S2, B, Sigma)
+    assert model.elbo_ == pytest.approx(value, rel=1e-9)
+    assert np.diff(model.history_).min() >= -1e-12 * abs(model.elbo_)
+    rng = np.random.default_rng(0)
+    for size in (1e-3, 1e-2):
+        for _ in range(5):
+            moved = (
+                M + size * rng.normal(size=M.shape),
+                S2 * np.exp(size * rng.normal(size=S2.shape)),
+                B + size * rng.normal(size=B.shape),
+            )
+            assert bound(Y, X, O, *moved, Sigma) < value
+            scale = np.exp(size * rng.normal(size=p if covariance != "spherical" else 1))
+            assert bound(
+                Y, X, O, M, S2, B, Sigma * np.sqrt(np.outer(scale, scale) if covariance != "spherical" else scale**2)
+            ) < value + 1e-9 * abs(value)
+
+
+def test_compiled_and_plain_loops_give_one_answer(monkeypatch):
+    Y, X, O, _, _ = simulate(60, 7)
+    plain = PLN(tol=1e-12).fit(Y, X, O)
+    monkeypatch.setattr(pln_full, "SMALL", 0)
+    compiled = PLN(tol=1e-12).fit(Y, X, O)
+    assert compiled.elbo_ == pytest.approx(plain.elbo_, rel=1e-10)
+    np.testing.assert_allclose(compiled.covariance_, plain.covariance_, atol=1e-5)
+
+
+def test_single_precision_start_gives_the_same_answer(monkeypatch):
+    Y, X, O, _, _ = simulate(100, 10)
+    double = PLN(tol=1e-11).fit(Y, X, O)
+    monkeypatch.setattr("tallies.counts.door.SINGLE", 0)
+    single = PLN(tol=1e-11).fit(Y, X, O)
+    assert single.converged_
+    assert single.elbo_ == pytest.approx(double.elbo_, rel=1e-9)
+
+
+@pytest.mark.parametrize(("n", "p"), [(90, 6), (14, 20)])
+def test_shards_do_not_change_the_answer(n, p):
+    Y, X, O, _, _ = simulate(n, p, d=2)
+    v = np.random.default_rng(0).uniform(0.5, 2, n)
+    fits = []
+    for size in (None, 5):
+        model = PLN(tol=1e-12)
+        model.shard_rows = size
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            fits.append(model.fit(Y, X, O, v))
+    assert fits[0].elbo_ == pytest.approx(fits[1].elbo_, rel=1e-8)
+    np.testing.assert_allclose(fits[0].coefficients_, fits[1].coefficients_, atol=2e-4)
+
+
+def test_weights_are_repetitions():
+    Y, X, O, _, _ = simulate(40, 5)
+    v = np.random.default_rng(0).integers(0, 4, 40)
+    weighted = PLN(tol=1e-12).fit(Y, X, O, sample_weight=v)
+    k = np.repeat(np.arange(40), v)
+    repeated = PLN(tol=1e-12).fit(Y[k], X[k], O[k])
+    assert weighted.elbo_ == pytest.approx(repeated.elbo_, rel=1e-9)
+    np.testing.assert_allclose(weighted.covariance_, repeated.covariance_, atol=1e-4)
+    assert np.isfinite(weighted.latent_mean_).all()  # rows of weight 0 have a place too
+
+
+def test_missing_cells_drop_out_exactly():
+    """A row whose hidden cells are integrated out has the bound of the model without these columns."""
+    y, mu, Sigma = (
+        np.array([[2.0, np.nan, 5.0]]),
+        np.array([[0.5, 0.3, 1.2]]),
+        np.array([[1, 0.2, 0.6], [0.2, 1, 0.1], [0.6, 0.1, 0.8]]),
+    )
+    both = PLN(covariance=Sigma)
+    both.coefficients_, both.covariance_, both.covariance, both.n_features_in_ = mu, Sigma, Sigma, 3
+    both.offsets_rule_, both.covariate_names_, both.tol = None, np.array(["intercept"], dtype=object), 1e-14
+    both.params_ = None
+    whole = both.evidence(y, n_draws=20000, proposal="sequential")
+    part = PLN(covariance=Sigma[::2, ::2])
+    part.coefficients_, part.covariance_, part.n_features_in_ = mu[:, ::2], Sigma[::2, ::2], 2
+    part.offsets_rule_, part.covariate_names_, part.params_ = None, np.array(["intercept"], dtype=object), None
+    seen = part.evidence(y[:, ::2], n_draws=20000, proposal="sequential")
+    assert whole.value == pytest.approx(-4.3143738473726, abs=4 * whole.stderr + 1e-5)
+    assert seen.value == pytest.approx(-4.3143738473726, abs=4 * seen.stderr + 1e-5)
+
+
+def test_hidden_counts_are_predicted():
+    Y, X, O, _, _ = simulate(400, 8, mean=2.0)
+    rng = np.random.default_rng(0)
+    hidden = rng.random(Y.shape) < 0.2
+    model = PLN().fit(np.where(hidden, np.nan, Y), X, O)
+    assert model.converged_
+    guess = model.predict(np.where(hidden, np.nan, Y), X, O)
+    plain = np.exp(O) * (Y.sum(0) / np.exp(O).sum(0))
+    error = [np.abs(np.log1p(g[hidden]) - np.log1p(Y[hidden])).mean() for g in (guess, plain)]
+    assert error[0] < 0.9 * error[1]
+
+
+def test_conditional_prediction_uses_the_given_columns():
+    Y, X, O, _, _ = simulate(300, 6, mean=3.0)
+    model = PLN().fit(pd.DataFrame(Y, columns=list("abcdef")), X, O)
+    out = model.predict_conditional(Y[:50], given=["a", "b", 2], covariates=X[:50], offsets=O[:50])
+    assert out.columns.tolist() == ["d", "e", "f"]
+    away = model.predict(covariates=X[:50], offsets=O[:50])[:, 3:]
+    loss = [np.abs(np.log1p(g) - np.log1p(Y[:50, 3:])).mean() for g in (out.to_numpy(), away)]
+    assert loss[0] < loss[1]
+    with pytest.raises(DataError, match="given must name"):
+        model.predict_conditional(Y[:5], given=["zebra"], covariates=X[:5], offsets=O[:5])
+
+
+def test_transform_of_the_training_rows_is_where_the_fit_left_them():
+    Y, X, O, _, _ = simulate(60, 5, d=2)
+    model = PLN(tol=1e-12).fit(Y, X, O)
+    np.testing.assert_allclose(model.transform(Y, X, O), model.latent_mean_, atol=1e-4)
+    assert model.score(Y, X, O) * 60 == pytest.approx(model.elbo_, rel=1e-8)
+    one = model.transform(Y[:1], X[:1], O[:1])  # a row alone is placed as among others
+    np.testing.assert_allclose(one, model.latent_mean_[:1], atol=1e-4)
+
+
+def test_recovers_covariance_and_coefficients():
+    """As the artificial data of the original package: 200 by 50, offsets, two covariates."""
+    rng = np.random.default_rng(0)
+    n, p = 400, 20
+    Sigma = np.kron(np.eye(p // 5), 0.7 ** np.abs(np.subtract.outer(np.arange(5), np.arange(5))))
+    X, B, O = rng.normal(1.0, 1.0, size=(n, 2)), rng.normal(0.5, 0.5, (2, p)), rng.integers(0, 2, (n, p)).astype(float)
+    Y = rng.poisson(np.exp(O + X @ B + rng.multivariate_normal(np.zeros(p), Sigma, n)))
+    model = PLN().fit(Y, X, O)
+    assert np.abs(model.coefficients_ - B).mean() < 0.05
+    assert np.sqrt(((model.covariance_ - Sigma) ** 2).mean()) < 0.08
+    assert np.corrcoef(model.covariance_.ravel(), Sigma.ravel())[0, 1] > 0.95
+
+
+def test_sandwich_intervals_cover():
+    """60 data sets with 12 intercepts and slopes each: the share of 95% intervals that cover stays near nominal."""
+    rng = np.random.default_rng(0)
+    B, Sigma = np.array([[1.0, 2.0, 0.5], [0.3, -0.4, 0.0]]), np.array([[0.8, 0.3, 0.0], [0.3, 0.6, -0.2], [0.0, -0.2, 0.5]])
+    covered = []
+    for _ in range(100):
+        X = np.hstack([np.ones((150, 1)), rng.normal(size=(150, 1))])
+        Y = rng.poisson(np.exp(X @ B + rng.multivariate_normal(np.zeros(3), Sigma, 150)))
+        table = PLN().fit(Y, X).coefficient_table()
+        covered.append((table["lower"] <= B.ravel()) & (B.ravel() <= table["upper"]))
+    share = np.mean(covered)
+    assert 0.90 < share < 0.985, share  # 600 intervals, correlated in threes: standard deviation about 0.013
+
+
+def test_warm_start_goes_on():
+    Y, X, O, _, _ = simulate(100, 8)
+    model = PLN(max_iter=20, warm_start=True)
+    with pytest.warns(Warning, match="max_iter"):
+        model.fit(Y, X, O)
+    first = model.elbo_
+    model.max_iter = 2000
+    model.fit(Y, X, O)
+    assert model.converged_
+    assert model.elbo_ > first
+    assert model.elbo_ == pytest.approx(PLN().fit(Y, X, O).elbo_, rel=1e-6)
+    n = model.n_iter_
+    model.fit(Y, X, O)
+    assert model.n_iter_ < n
+
+
+def test_interrupted_and_resumed_equals_uninterrupted(tmp_path):
+    Y, X, O, _, _ = simulate(50, 5)
+    whole = PLN(random_state=0).fit(Y, X, O)
+    with pytest.warns(Warning, match="max_iter"):
+        PLN(random_state=0, max_iter=15).fit(Y, X, O, checkpoint=tmp_path / "c")
+    resumed = PLN(random_state=0).fit(Y, X, O, resume=tmp_path / "c")
+    assert resumed.elbo_ == whole.elbo_
+    np.testing.assert_array_equal(resumed.latent_mean_, whole.latent_mean_)
+
+
+def test_saved_and_loaded_predicts_alike(tmp_path):
+    Y, X, O, _, _ = simulate(50, 5)
+    model = PLN(random_state=0).fit(pd.DataFrame(Y, columns=list("abcde")), X, O)
+    model.save(tmp_path / "m")
+    again = tallies.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.transform(Y, X, O), model.transform(Y, X, O))
+    np.testing.assert_array_equal(again.sample(5, random_state=0), model.sample(5, random_state=0))
+    assert again.bic_ == model.bic_
+    with pytest.raises(DataError, match="pass counts"):
+        again.coefficient_table()
+    pd.testing.assert_frame_equal(again.coefficient_table(Y), model.coefficient_table())
+
+
+def test_formula_names_and_new_rows(tmp_path):
+    Y, _, O, _, _ = simulate(60, 4)
+    data = pd.DataFrame(
+        {"tree": np.array(["ash", "elm", "oak"])[np.arange(60) % 3], "height": np.linspace(0, 1, 60)},
+        index=[f"s{i}" for i in range(60)],
+    )
+    counts = pd.DataFrame(Y, columns=list("wxyz"), index=data.index)
+    model = PLN.from_formula("~ 1 + tree + height", counts, data.iloc[::-1], offsets=O)
+    assert len(model.covariate_names_) == 4
+    table = model.coefficient_table()
+    assert table.index.get_level_values("column").unique().tolist() == list("wxyz")
+    some = model.transform(counts[:4], data[:4], O[:4])
+    model.save(tmp_path / "m")
+    np.testing.assert_allclose(tallies.load(tmp_path / "m").transform(counts[:4], data[:4], O[:4]), some)
+    with pytest.raises(DataError, match="did not see"):
+        model.transform(counts[:1], data[:1].assign(tree="yew"), O[:1])
+
+
+def test_samples_have_the_moments_of_the_model():
+    Y, _X, _O, _, _ = simulate(200, 3)
+    model = PLN().fit(Y)
+    draws = model.sample(200_000, random_state=0)
+    mean = np.exp(model.coefficients_[0] + model.covariance_.diagonal() / 2)
+    variance = mean + mean**2 * np.expm1(model.covariance_.diagonal())
+    assert (np.abs(draws.mean(0) - mean) < 5 * np.sqrt(variance / 200_000)).all()
+
+
+def test_criteria_are_on_the_usual_scale():
+    Y, X, O, _, _ = simulate(60, 4)
+    model = PLN().fit(Y, X, O)
+    assert model.n_parameters_ == 4 + 10
+    assert model.aic_ == -2 * model.elbo_ + 28
+    assert model.bic_ == pytest.approx(-2 * model.elbo_ + 14 * np.log(60))
+    assert model.icl_ == pytest.approx(model.bic_ + (np.log(2 * np.pi * model.latent_variance_) + 1).sum())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda Y, X, O: (Y - 5, X, O), "negative"),
+        (lambda Y, X, O: (Y + 0.5, X, O), "whole numbers"),
+        (lambda Y, X, O: (Y * [1, 1, 1, 0, 1], X, O), "have no counts: their mean"),
+        (lambda Y, X, O: (Y, np.hstack([X, X]), O), "collinear"),
+        (lambda Y, X, O: (Y, X[:-1], O), "one row a sample"),
+        (lambda Y, X, O: (Y, X, np.where(np.arange(len(Y)) == 3, -np.inf, 0.0)), "-inf"),
+        (lambda Y, X, O: (Y[:1], X[:1], O[:1]), "more rows than covariates"),
+        (lambda Y, X, O: (Y, X, "loudness"), "must be None, an array, or one of"),
+        (lambda Y, X, O: (np.vstack([Y[:-1], 0 * Y[:1]]), X, "logsum"), "have no counts"),
+        (lambda Y, X, O: (Y[0], X, O), "table with rows and columns"),
+        (lambda Y, X, O: (np.where(Y > 3, np.inf, Y), X, O), "infinity"),
+    ],
+)
+def test_bad_input_is_told(change, message):
+    Y, X, O, _, _ = simulate(30, 5)
+    with pytest.raises(DataError, match=message):
+        PLN().fit(*change(Y, X, O))
+
+
+def test_bad_hyperparameters_are_told():
+    Y, _X, _O, _, _ = simulate(30, 5)
+    for wrong in (
+        {"method": "magic"},
+        {"covariance": "round"},
+        {"rank": 0},
+        {"rank": 1.5},
+        {"n_starts": 0},
+        {"max_iter": 0},
+        {"batch_size": "many"},
+        {"rank": 2, "covariance": "diagonal"},
+        {"accuracy": 2.0},
+    ):
+        with pytest.raises(ValueError, match="must be"):
+            PLN(**wrong).fit(Y)
+    with pytest.raises(DataError, match="at most min"):
+        PLN(rank=6).fit(Y)
+    with pytest.raises(DataError, match="positive definite"):
+        PLN(covariance=-np.eye(5)).fit(Y)
+
+
+@pytest.mark.parametrize("case", ["huge", "one column", "zero rows", "equal counts", "two rows", "separated"])
+def test_hard_data_end_finite(case):
+    Y, X, O, _, _ = simulate(40, 5)
+    if case == "huge":
+        Y = np.round(Y * 1e9)
+    elif case == "one column":
+        Y = Y[:, :1]
+        O = O[:, :1]
+    elif case == "zero rows":
+        Y[:5] = 0
+    elif case == "equal counts":
+        Y[...] = 7
+    elif case == "two rows":
+        Y, X, O = Y[:2] + 1, X[:2], O[:2]
+    else:
+        X = np.hstack([X, (np.arange(40) % 2)[:, None]])
+        Y[np.arange(40) % 2 == 0, 0] = 0
+        Y[1, 0] = 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = PLN().fit(Y, X, O)
+    for value in (model.coefficients_, model.covariance_, model.latent_mean_, model.latent_variance_, model.history_):
+        assert np.isfinite(value).all()
+    assert model.converged_
+
+
+def test_names_and_frames():
+    pl = pytest.importorskip("polars")
+    Y, _X, _O, _, _ = simulate(30, 3)
+    frame = pd.DataFrame(Y, columns=list("abc"))
+    model = PLN().fit(pl.from_pandas(frame))
+    assert model.feature_names_in_.tolist() == list("abc")
+    with pytest.raises(DataError, match="same in the same order"):
+        model.transform(frame[["b", "a", "c"]])
+    with pytest.raises(DataError, match="2 columns"):
+        model.transform(Y[:, :2])
+
+
+def test_anndata_in_and_out():
+    anndata = pytest.importorskip("anndata")
+    Y, _X, _O, _, _ = simulate(30, 3)
+    data = anndata.AnnData(Y, var=pd.DataFrame(index=list("abc")))
+    model = PLN(rank=2, random_state=0).fit(data, offsets="logsum")
+    out = model.to_anndata(data)
+    assert out.obsm["X_pln"].shape == (30, 2)
+    assert out.varm["pln_components"].shape == (3, 2)
+    assert out.uns["pln"]["converged"]
+
+
+def test_exact_bound_function_agrees_with_moments():
+    Y, X, O, _, _ = simulate(50, 4)
+    model = PLN().fit(Y, X, O)
+    B, Sigma = moments(model.latent_mean_, model.latent_variance_, X, np.ones(50))
+    np.testing.assert_allclose(B, model.coefficients_)
+    np.testing.assert_allclose(Sigma, model.covariance_)
+    assert isinstance(model._data[0], Rows)

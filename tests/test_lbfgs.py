@@ -1,0 +1,42 @@
+"""Vector-free L-BFGS against the usual two loops over vectors."""
+
+import numpy as np
+
+from tallies import lbfgs
+
+
+def two_loops(S, Y, g, D, order):
+    q, alpha = g.copy(), {}
+    for k in reversed(order):
+        alpha[k] = S[k] @ q / (S[k] @ Y[k])
+        q -= alpha[k] * Y[k]
+    last = order[-1]
+    r = np.clip(S[last] @ Y[last] / (Y[last] @ (D * Y[last])), 0.2, 5) * D * q
+    for k in order:
+        r += S[k] * (alpha[k] - Y[k] @ r / (S[k] @ Y[k]))
+    return -r
+
+
+def test_direction_equals_the_two_loops_over_vectors():
+    rng = np.random.default_rng(0)
+    H = np.diag(rng.uniform(0.5, 3, 12)) + 0.1
+    S = rng.normal(size=(5, 12))
+    Y, g, D = S @ H, rng.normal(size=12), 1 / np.diag(H)
+    order = [3, 4, 0, 2]  # slot 1 is not in use
+    parts = [lbfgs.dots(S[:, b], Y[:, b], g[b], D[b]) for b in (slice(0, 5), slice(5, 12))]
+    table = lbfgs.Dots(*(x + y for x, y in zip(*parts, strict=True)))
+    to = lbfgs.direction(table, order)
+    d = -(D * (to.scale_g * g + to.of_y @ Y) + to.of_s @ S)
+    np.testing.assert_allclose(d, two_loops(S, Y, g, D, order), rtol=1e-12)
+
+
+def test_without_pairs_the_direction_is_preconditioned_descent():
+    to = lbfgs.direction(lbfgs.Dots(np.eye(2), np.ones(2), np.eye(2), np.ones(2)), [])
+    assert to.scale_g == 1
+    assert not to.of_s.any()
+    assert not to.of_y.any()
+
+
+def test_backtrack_stays_inside_and_survives_infinity():
+    assert lbfgs.backtrack(1.0, -1.0, np.inf) == 0.1
+    assert 0.1 <= lbfgs.backtrack(1.0, -1.0, 1e-9) <= 0.5
