@@ -1,7 +1,7 @@
 """AuthorConcept beside other ways to rank concepts, what authors add, and the speed of the E-step.
 
     python benchmarks/author_concept.py rank DATA [--split dev] [--labels] [--ablation]
-    python benchmarks/author_concept.py choose DATA '{}' '{"beside": 0}' ... [--labels]
+    python benchmarks/author_concept.py choose DATA '{}' '{"context": 0}' ... [--labels]
     python benchmarks/author_concept.py authors peps.jsonl.gz
     python benchmarks/author_concept.py speed [--go go.obo.gz] [--sentences 100000]
 
@@ -24,14 +24,15 @@ import scipy.sparse as sp
 from concept_authors import experiment
 from concept_ranking import choose, lines, rank
 
-from tallies.concepts.estimator import AuthorConcept, Shard
+from tallies.concepts.estimator import AuthorConcept
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 
 
 def speed(args):
-    from tallies.concepts.author_prior import rows_of
-    from tallies.concepts.door import SEED, Sentences
+    from tallies.concepts.door import Sentences
+    from tallies.concepts.scores import scores
+    from tallies.concepts.settings import SEED_WORDS
 
     rng = np.random.default_rng(0)
     G, S, V = 2000, args.dense_sentences, 20_000
@@ -44,31 +45,27 @@ def speed(args):
     document = np.repeat(np.arange(S // 20 + 1), 20)[:S]
     authors = [(f"a{d % 97}",) for d in range(document[-1] + 1)]
     corpus = Corpus(sp.csr_array((document[-1] + 1, V)), names, None, authors, X, document, [""] * S)
-    model = AuthorConcept(**{**SEED, "single": True, "max_iter": 1})  # the note's algorithm, scores in single precision
+    # the note's algorithm, scores in single precision
+    model = AuthorConcept(preset="seed", words=SEED_WORDS._replace(single=True), max_iter=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one sweep is meant
         model.fit(corpus, ontology)
-    params, rows = (
-        model.params_,
-        rows_of([[list(model.authors_).index(a[0])] for a in authors], np.ones(len(authors)), None, None, 0),
-    )
+    psi, w, rows = model.fitted_.psi, model.fitted_.words, model.fitted_.papers.rows
     x = Sentences(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, document)
-    latents = model.settle(Shard(x, rows, None, None, 0), params, None)
-    model._scores(x, rows, params, 1, latents)
+    scores(x, rows, psi, w, 1, evidence=False)
     start = time.thread_time()
-    index, *_ = model._scores(x, rows, params, 1, latents)
+    index, *_ = scores(x, rows, psi, w, 1, evidence=False)
     fused = time.thread_time() - start
     phi = np.zeros((G, V))
-    w = params.words
     phi[w.concept, np.repeat(np.arange(V), np.diff(w.ptr))] = w.gain
     lp = phi + np.log(w.smooth) + w.slope[:, None]
-    psi = params.psi.own.toarray() + params.psi.constant[:, None] * params.psi.base
+    table = psi.own.toarray() + psi.constant[:, None] * psi.base
     from threadpoolctl import threadpool_limits
 
     wrong = 0
     with threadpool_limits(1):
         start = time.thread_time()
-        prior = np.log(np.maximum(psi[[rows.row[d] for d in range(len(authors))]], 1e-300))
+        prior = np.log(np.maximum(table[[rows.row[d] for d in range(len(authors))]], 1e-300))
         for a in range(0, S, 2000):
             LPSG = lp @ X[a : a + 2000].toarray().T
             best = (prior[document[a : a + 2000]].T + LPSG).argmax(axis=0)
@@ -92,8 +89,8 @@ def speed(args):
         start, wall = time.process_time(), time.perf_counter()
         marks = []
         model = AuthorConcept(words=words, tol=None, max_iter=2)
-        model.fit(corpus, go, callback=lambda state, marks=marks: marks.append((time.perf_counter(), time.process_time())))
-        a, b = marks[0], marks[1]
+        model.fit(corpus, go, callback=lambda stage, state, marks=marks: marks.append((time.perf_counter(), time.process_time())))
+        a, b = marks[-2], marks[-1]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         per = (b[1] - a[1]) / len(many)
         print(

@@ -179,12 +179,19 @@ def main() -> None:
     X, y = numbers(n, rng)
     cases = [
         Case("GDA shared, LDA(lsqr)", tallies.GDA(), LinearDiscriminantAnalysis(solver="lsqr"), X, y, {"fit": 4, "predict": 4}),
-        Case("GDA class, QDA", tallies.GDA("class"), QuadraticDiscriminantAnalysis(), X, y, {"fit": 10}),
+        Case("GDA class, QDA", tallies.GDA(covariance="class"), QuadraticDiscriminantAnalysis(), X, y, {"fit": 10}),
         Case("NaiveBayes, GaussianNB", tallies.NaiveBayes(), GaussianNB(), X, y, {"fit": 4, "predict": 15}),
     ]
     C, z = categories(n, rng)
     cases.append(
-        Case("NaiveBayes, CategoricalNB", tallies.NaiveBayes("categorical"), CategoricalNB(), C, z, {"fit": 10, "predict": 5})
+        Case(
+            "NaiveBayes, CategoricalNB",
+            tallies.NaiveBayes(families="categorical"),
+            CategoricalNB(),
+            C,
+            z,
+            {"fit": 10, "predict": 5},
+        )
     )
     M, w = words(max(n // 10, 1000), rng)
     cases.append(Case("NaiveBayes, MultinomialNB", tallies.NaiveBayes(), MultinomialNB(), M, w, {"fit": 1.5, "predict": 1.2}))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tallies.concepts.estimator import AuthorConcept
+from tallies.concepts.settings import Multinomial
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 
@@ -94,10 +95,7 @@ class Part:
         else:
             corpus = self.corpus
         model = AuthorConcept(
-            words="multinomial",
-            anchor=1.0,
-            smoothing=smoothing,
-            definition_weight=1.0,
+            words=Multinomial(anchor=1.0, smoothing=smoothing, definition_weight=1.0),
             author_backoff=strength,
             tol=1e-3,
             keep=len(TOPICS) + 1,

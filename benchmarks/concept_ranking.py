@@ -8,23 +8,34 @@ import json
 import sys
 import time
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 from concept_rivals import DEEP, Dictionary, Retrieval, ranked, stems, surfaces
 
+from tallies.concepts import estimator
 from tallies.concepts.estimator import AuthorConcept
+from tallies.concepts.model import EM, Background
 from tallies.concepts.ranking import ranking_score
+from tallies.concepts.settings import Mention, Multinomial
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 
 FOLDS = 5
-RANKING = ("ontology_smoothing", "several", "beside")  # settings that change ranks alone: no new fit
+RANKING = ("ontology_smoothing", "several", "context")  # settings that change ranks alone: no new fit
 TINY = 1e-300  # a prior of zero whose log is finite
 
 
-class NoNull(AuthorConcept):
-    """Every sentence must speak of a concept."""
+def spread(options):
+    """Options of the words, told by their names, as the object that holds them."""
+    for kind in (Mention, Multinomial):
+        mine = {k: v for k, v in options.items() if k in kind._fields}
+        if mine:
+            options = {**{k: v for k, v in options.items() if k not in mine}, "words": kind(**mine)}
+    return options
 
+
+class WithoutNull(EM):
     def _without(self, params):
         psi = params.psi
         base, everybody, own = psi.base.copy(), psi.everybody.copy(), psi.own.copy()
@@ -32,18 +43,32 @@ class NoNull(AuthorConcept):
         base[-1] = everybody[-1] = TINY
         return params._replace(psi=psi._replace(base=base / base.sum(), everybody=everybody / everybody.sum(), own=own))
 
-    def init(self, survey, rng):
-        return self._without(super().init(survey, rng))
+    def begin(self, *given):
+        return self._without(super().begin(*given))
 
     def update(self, params, tally, rng):
         return self._without(super().update(params, tally, rng))
 
 
+class FlatBackground(Background):
+    def update(self, params, tally, rng):
+        return tally._replace(counts=np.full(len(tally.counts), tally.counts.mean()))
+
+
+class NoNull(AuthorConcept):
+    """Every sentence must speak of a concept."""
+
+    def _plan(self, data, seed):
+        with patch.object(estimator, "EM", WithoutNull):
+            return (yield from super()._plan(data, seed))
+
+
 class NoBackground(AuthorConcept):
     """All words are equally frequent in sentences in general."""
 
-    def init(self, survey, rng):
-        return super().init(survey._replace(counts=np.full(len(survey.counts), survey.counts.mean())), rng)
+    def _plan(self, data, seed):
+        with patch.object(estimator, "Background", FlatBackground):
+            return (yield from super()._plan(data, seed))
 
 
 OFF = {
@@ -56,14 +81,14 @@ OFF = {
     "hard EM": {"assign": "hard"},
     "no smoothing along the ontology": {"ontology_smoothing": 0.0},
     "one concept a sentence (several=False)": {"several": False},
-    "words beside a mention do not count": {"beside": 0.0},
+    "words around a mention do not count": {"context": 0.0},
     "no background: all words equally rare": {"make": NoBackground},
-    "no stems, no prefixes": {"noise": {"stem": 1e-12, "prefix": 1e-12}},
-    "no prefixes": {"noise": {"prefix": 1e-12}},
-    "missing words cost the same": {"noise": {"missing_rare": 0.0, "missing": 6.0}},
-    "synonyms like names": {"noise": {"synonym": 0.0}},
-    "no pairs": {"noise": {"pair": 0.0}},
-    "no bonus for whole strings": {"noise": {"whole": 0.0}},
+    "no stems, no prefixes": {"stem": 1e-12, "prefix": 1e-12},
+    "no prefixes": {"prefix": 1e-12},
+    "missing words cost the same": {"missing_rare": 0.0, "missing": 6.0},
+    "synonyms like names": {"synonym": 0.0},
+    "no pairs": {"pair": 0.0},
+    "no bonus for whole strings": {"whole": 0.0},
 }
 OFF_MULTINOMIAL = {
     "no null concept": {"null": False},
@@ -108,7 +133,7 @@ class Craft:
     def fit(self, some, labels=False, make=AuthorConcept, **options):
         given = [sorted(s["gold"]) for s in some] if labels else None  # all were read: no gold term means none
         with np.errstate(all="ignore"):
-            return make(**options).fit(self.corpus(some), self.ontology, labels=given)
+            return make(**spread(options)).fit(self.corpus(some), self.ontology, labels=given)
 
     def rank(self, model, some):
         found = model.rank([s["text"] for s in some], authors=[self.authors.get(s["doc"], []) for s in some], k=DEEP)[0]
@@ -196,7 +221,7 @@ def rank(args):
     if args.ablation in ("all", "multinomial"):
         ours("**multinomial**", reference=True, words="multinomial")
         for name, options in OFF_MULTINOMIAL.items():
-            ours(name, words="multinomial", **options)
+            ours(name, **{"words": "multinomial", **spread(options)})
 
 
 def choose(args):
@@ -216,7 +241,7 @@ def choose(args):
             if fitted not in models:
                 models[fitted] = craft.fit([s for s in train if fold[s["doc"]] != f], labels=args.labels, **json.loads(fitted))
             model = models[fitted]
-            model.set_params(**{**{k: getattr(AuthorConcept, k) for k in RANKING}, **options})
+            model.set_params(**{"ontology_smoothing": None, "words": None, **spread(options)})
             found[text].append(reciprocal(craft.rank(model, held), held))
     whole = {text: np.concatenate(parts) for text, parts in found.items()}
     first = args.settings[0]

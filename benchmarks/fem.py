@@ -155,10 +155,10 @@ def speed(args):
             return objective(A, W, Y, m, ridge)
 
         FEMNetwork(ridge=ridge, lag=1).fit(X[:100])  # compile
-        best = value(FEMNetwork(ridge=ridge, lag=1, tol=1e-13).fit(X).params_.W)
-        bare = value(FEMNetwork(ridge=0.0, lag=1, tol=1e-13).fit(X).params_.W, ridge=0.0)
+        best = value(FEMNetwork(ridge=ridge, lag=1, tol=1e-13).fit(X).fitted_.W)
+        bare = value(FEMNetwork(ridge=0.0, lag=1, tol=1e-13).fit(X).fitted_.W, ridge=0.0)
         model, ours = cpu(lambda X=X: FEMNetwork(ridge=ridge, lag=1, tol=1e-6).fit(X))
-        assert best - value(model.params_.W) <= GAP * abs(best)
+        assert best - value(model.fitted_.W) <= GAP * abs(best)
         tol, theirs, gap = loosest(
             lambda tol, A=A, Y=Y, m=m: scikit_learn(A, Y, m, ridge, tol), value, best, (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6)
         )
@@ -184,12 +184,12 @@ def single(args):
     A = one_hot(features(terms, X.astype(np.int32)), terms.p)
     y = (rng.normal(0, 1, terms.p)[features(terms, X.astype(np.int32))].sum(axis=1) / 6 + rng.logistic(size=3200) > 0).astype(int)
     for ridge in (10.0, 1.0, 0.1):
-        FEM(2, ridge=ridge).fit(X[:200], y[:200])
-        best = FEM(2, ridge=ridge, tol=1e-12).fit(X, y).history_[-1]
+        FEM(degree=2, ridge=ridge).fit(X[:200], y[:200])
+        best = FEM(degree=2, ridge=ridge, tol=1e-12).fit(X, y).history_[-1]
         models = {}
 
         def mine(tol, ridge=ridge, models=models):
-            models[tol] = FEM(2, ridge=ridge, tol=tol).fit(X, y)
+            models[tol] = FEM(degree=2, ridge=ridge, tol=tol).fit(X, y)
             return models[tol]
 
         our_tol, ours, our_gap = loosest(mine, lambda model: model.history_[-1], best, (1e-6, 1e-7, 1e-8))
@@ -265,10 +265,10 @@ def load(folder, name):
 
 def splice(args):
     X, y = load(args.folder, "splice")
-    FEM(2, ridge=10.0).fit(X[::32], y[::32])
-    FEM(3, ridge=10.0, solver="kernel").fit(X[::32], y[::32])
+    FEM(degree=2, ridge=10.0).fit(X[::32], y[::32])
+    FEM(degree=3, ridge=10.0, solver="kernel").fit(X[::32], y[::32])
     for degree, ridge in ((2, 10.0), (2, 1.0), (3, 100.0), (3, 10.0)):
-        model, seconds = cpu(lambda degree=degree, ridge=ridge: FEM(degree, ridge=ridge).fit(X, y))
+        model, seconds = cpu(lambda degree=degree, ridge=ridge: FEM(degree=degree, ridge=ridge).fit(X, y))
         print(
             f"splice degree {degree} ridge {ridge:g}: {seconds:.2f} CPU s, {model.solver_}, {model.n_iter_} sweeps, settled {model.converged_}"
         )

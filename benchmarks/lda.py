@@ -25,7 +25,7 @@ import tallies
 from tallies.data.corpus import Corpus
 from tallies.topics import sampler
 from tallies.topics.estimator import LDA
-from tallies.topics.scores import completion
+from tallies.topics.scores import Topics, completion
 
 Curve = list[tuple[float, float, int]]  # seconds, perplexity, sweeps
 
@@ -69,22 +69,20 @@ def ours(X: Any, score: Callable, K: int, seed: int, marks: list[int], threads: 
     """Tallies through its public `fit`; at every mark the clock stands still while phi is scored."""
     clock, curve = Clock(threads), []
 
-    class Marked(LDA):
-        def sweep(self, shard: Any, latents: Any, params: Any, rng: Any) -> Any:
-            out = super().sweep(shard, latents, params, rng)
-            if params.t + 1 in marks:
-                clock.__exit__()
-                n_wk = sampler.word_counts(shard, out[1], K).toarray() + params.beta
-                curve.append((clock.spent, score(n_wk / n_wk.sum(axis=0), params.alpha), params.t + 1))
-                clock.__enter__()
-            return out
+    def look(stage: Any, state: Any) -> None:
+        t = len(state.objective)
+        if t in marks:
+            clock.__exit__()
+            n_wk = sampler.word_counts(stage.sources[0].load(), state.latents[0].counts).toarray() + state.params.beta
+            curve.append((clock.spent, score(n_wk / n_wk.sum(axis=0), state.params.alpha), t))
+            clock.__enter__()
 
     with warnings.catch_warnings(), tallies.backend("threads", workers=threads):
         warnings.simplefilter("ignore")
-        LDA(K, max_iter=2, random_state=0).fit(X[:50])  # compiled before the clock starts
-        model = Marked(K, alpha=alpha, beta=beta, max_iter=max(marks), burn_in=max(marks), random_state=seed)
+        LDA(n_topics=K, max_iter=2, random_state=0).fit(X[:50])  # compiled before the clock starts
+        model = LDA(n_topics=K, alpha=alpha, beta=beta, max_iter=max(marks), burn_in=max(marks), random_state=seed)
         with clock:
-            model.fit(X)
+            model.fit(X, callback=look)
     return curve
 
 
@@ -199,8 +197,8 @@ def speed_up(X: Any, K: int, threads: int, alpha: Any, beta: float, repeats: int
             times: list[float] = []
             with warnings.catch_warnings(), tallies.backend("threads", workers=workers):
                 warnings.simplefilter("ignore")
-                model = LDA(K, alpha=alpha, beta=beta, max_iter=41, burn_in=41, start="random", random_state=1)
-                model.fit(X, callback=lambda state, times=times: times.append(time.perf_counter()))
+                model = LDA(n_topics=K, alpha=alpha, beta=beta, max_iter=41, burn_in=41, start="random", random_state=1)
+                model.fit(X, callback=lambda stage, state, times=times: times.append(time.perf_counter()))
             best[workers] = min(best[workers], (times[-1] - times[15]) / (len(times) - 16))
     return best
 
@@ -255,7 +253,7 @@ def main() -> None:
 
     def score(phi: np.ndarray, alpha: np.ndarray) -> float:
         phi = np.ascontiguousarray(phi, dtype=np.float32)
-        return float(np.exp(-completion(T, [(phi, np.asarray(alpha, dtype=float))], np.random.default_rng(0)).value))
+        return float(np.exp(-completion(T, [Topics(phi, np.asarray(alpha, dtype=float))], np.random.default_rng(0)).value))
 
     for K in options.topics:
         curves: dict[str, list[Curve]] = {}

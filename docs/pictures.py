@@ -46,7 +46,7 @@ def species_pictures() -> None:
 
     data = species()
     assert data.truth is not None
-    model = PLN().fit(data.X, data.truth["covariates"])
+    model = PLN().fit(data.X, covariates=data.truth["covariates"])
     save("species-biplot", plots.plot_biplot(model, colours=data.y))
     save("species-forest", plots.plot_coefficients(model, "forest"))
 

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from tallies import GDA, NaiveBayes
 from tallies.errors import DataError, TalliesError
 
-MODELS = [GDA(), GDA("class"), GDA("diagonal"), NaiveBayes("gaussian")]
+MODELS = [GDA(), GDA(covariance="class"), GDA(covariance="diagonal"), NaiveBayes(families="gaussian")]
 X = np.random.default_rng(0).normal(size=(20, 3))
 Y = np.arange(20) % 2
 

@@ -18,8 +18,10 @@ import scipy.sparse as sp
 import tallies
 from tallies import engine, storage, watch
 from tallies.backends import Threads, _aligned, place, thread_count
+from tallies.engine import Model, Runner, Stage
 from tallies.errors import ConvergenceWarning, FileError
-from tallies.estimator import Estimator
+from tallies.estimator import Estimator, Run
+from tallies.sources import Held, cuts, held
 
 
 class Params(NamedTuple):
@@ -41,22 +43,20 @@ class Shard(NamedTuple):
     X: np.ndarray
 
 
-@dataclass(eq=False, repr=False)
-class Creep(Estimator):
-    """Goes half of the way to the mean of the data at every sweep, with a little noise: has latents and randomness."""
+class Fitted(NamedTuple):
+    run: Run
+    mean: np.ndarray
+    visits: np.ndarray
+    tried: tuple[float, ...]  # distances of the attempts of a search
 
-    max_iter: int = 30
+
+@dataclass(frozen=True)
+class Halving(Model):
+    """Goes a part of the way to the mean of the data at every sweep, with a little noise: has latents and randomness."""
+
+    step: float = 0.5
     tol: float | None = None
-    random_state: Any = 0
     pause: float = 0.0
-
-    def _shards(self, X):
-        return [Shard(X[cut]) for cut in self._cuts(len(X), X.nbytes)]
-
-    def fit(self, X, **run):
-        state = self._run(self._shards(np.asarray(X, dtype=float)), **run)
-        self.visits_ = np.concatenate([latents.visits for latents in state.latents])
-        return self
 
     def survey(self, shard):
         return Tally(0.0, len(shard.X), shard.X.sum(axis=0))
@@ -74,7 +74,71 @@ class Creep(Estimator):
         return Tally(-float((error**2).sum()), len(shard.X), error.sum(axis=0) + 1e-3 * rng.normal()), latents
 
     def update(self, params, tally, rng):
-        return Params(params.mean + 0.5 * tally.total / tally.n, float(rng.normal()))
+        return Params(params.mean + self.step * tally.total / tally.n, float(rng.normal()))
+
+
+class Found(NamedTuple):
+    mean: np.ndarray
+    visits: np.ndarray
+
+
+def found(end):
+    return Found(end.params.mean, np.concatenate([latents.visits for latents in end.rows]))
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Creep(Estimator):
+    """One stage; with `steps`, first a search among them, and then two chains that go on from the best."""
+
+    max_iter: int = 30
+    tol: float | None = None
+    steps: tuple[float, ...] = ()
+    random_state: Any = 0
+    pause: float = 0.0
+
+    records = (Params, Latents, Found, Fitted)
+
+    @property
+    def fixed_length(self):
+        return self.tol is None
+
+    def fit(self, X, **run):
+        return self._fit(self._prepare(X), **run)
+
+    def _prepare(self, X):
+        X = np.asarray(X, dtype=float)
+        return held(lambda cut: Shard(X[cut]), len(X), X.nbytes, self.shard_rows)
+
+    def _plan(self, data, seed):
+        if not self.steps:
+            model = Halving(tol=self.tol, pause=self.pause)
+            kept = yield Stage("", model, data, found, self.max_iter, rows=True)
+            return Fitted(Run.of(kept, seed), *kept.value, ())
+        tried, best = [], 0.5
+        for step in self.steps:
+            kept = yield Stage(f"step {step:g}", Halving(step), data, lambda end: end.params, 4)
+            if kept.cut:
+                break
+            tried.append(kept.objective[-1])
+            best = self.steps[int(np.argmax(tried))]
+        latents = kept.latents if self.random_state == 7 else None
+        start = kept.value if self.random_state == 7 else None
+        ended = kept.params if self.random_state == 9 else None
+        chains = yield [
+            Stage(
+                f"chain {c}",
+                Halving(best, self.tol),
+                data,
+                found,
+                self.max_iter,
+                rows=True,
+                start=ended if c == 0 and ended else start,
+                latents=latents if c == 0 else None,
+            )
+            for c in range(2)
+        ]
+        mean = np.mean([chain.value.mean for chain in chains], axis=0)
+        return Fitted(Run.of(chains[0], seed), mean, chains[1].value.visits, tuple(tried))
 
 
 X = np.random.default_rng(0).normal(size=(40, 3)) + 5
@@ -98,18 +162,19 @@ def test_add_keeps_order_and_structure():
 
 
 def test_streams_belong_to_their_place():
-    draws = {(t, i): engine.stream(1, t, i).random() for t in range(3) for i in range(3)}
-    assert len(set(draws.values())) == 9
-    assert engine.stream(1, 2, 0).random() == draws[2, 0]
+    draws = {(s, t, i): engine.stream(1, s, t, i).random() for s in range(3) for t in range(3) for i in range(3)}
+    assert len(set(draws.values())) == 27
+    assert engine.stream(1, 1, 2, 0).random() == draws[1, 2, 0]
 
 
-def test_steps_is_endless_and_fit_is_its_consumer():
+def test_steps_is_endless_and_the_runner_is_its_consumer():
     model = creep()
-    states = list(islice(engine.steps(model, Threads(model._shards(X)), seed=0), 30))
+    stage = next(model._plan(model._prepare(X), 0))
+    states = list(islice(engine.steps(stage, Threads(stage.sources), seed=0), 30))
     fitted = creep().fit(X)
     assert fitted.n_iter_ == 30
     assert states[-1].objective == tuple(fitted.history_)
-    np.testing.assert_array_equal(states[-1].params.mean, fitted.params_.mean)
+    np.testing.assert_array_equal(states[-1].params.mean, fitted.fitted_.mean)
 
 
 def test_stops_on_relative_change_and_says_so():
@@ -142,7 +207,7 @@ def test_a_plateau_is_told_where_neighbours_are_alike():
 
 def test_callback_can_stop_and_sees_every_state():
     seen: list[int] = []
-    model = creep().fit(X, callback=lambda state: seen.append(len(state.objective)) or len(seen) == 4)
+    model = creep().fit(X, callback=lambda stage, state: seen.append(len(state.objective)) or len(seen) == 4)
     assert seen == [1, 2, 3, 4]
     assert model.n_iter_ == 4
 
@@ -154,8 +219,8 @@ def test_resume_with_latents_and_noise_is_bit_for_bit(tmp_path, workers):
         creep(random_state=5, max_iter=11).fit(X, checkpoint=tmp_path / "c")
         rest = creep(random_state=99).fit(X, resume=tmp_path / "c")  # the seed of the first part goes on
     np.testing.assert_array_equal(rest.history_, whole.history_)
-    np.testing.assert_array_equal(rest.params_.mean, whole.params_.mean)
-    np.testing.assert_array_equal(rest.visits_, whole.visits_)
+    np.testing.assert_array_equal(rest.fitted_.mean, whole.fitted_.mean)
+    np.testing.assert_array_equal(rest.fitted_.visits, whole.fitted_.visits)
     assert rest.seed_ == 5
 
 
@@ -183,15 +248,15 @@ def test_a_fit_without_seed_differs_and_can_be_repeated():
 
 
 def test_where_shards_are_cut_depends_on_the_data_alone():
-    model, cuts = Creep(), []
+    found = []
     for workers in (1, 4):
         with tallies.backend("threads", workers=workers):
             assert thread_count() == workers
-            cuts.append(list(model._cuts(1_000_000, 400_000_000)))
-            assert len(place([1, 2]).shards) == 2
-    assert cuts[0] == cuts[1]
-    assert [c.start for c in cuts[0]][1:] == [c.stop for c in cuts[0]][:-1]
-    assert cuts[0][-1].stop == 1_000_000
+            found.append(list(cuts(1_000_000, 400_000_000)))
+            assert len(place([Held(1), Held(2)]).shards) == 2
+    assert found[0] == found[1]
+    assert [c.start for c in found[0]][1:] == [c.stop for c in found[0]][:-1]
+    assert found[0][-1].stop == 1_000_000
 
 
 def test_backend_refuses_nonsense():
@@ -235,13 +300,17 @@ print(model.n_iter_, model.converged_, any("interrupted" in str(w.message) for w
     np.testing.assert_array_equal(rest.history_, whole.fit(X).history_)
 
 
+def states_at(path):
+    return storage.read(path, "checkpoint", lambda owner: [*Creep._records(), engine.State])["states"]
+
+
 def test_checkpoints_come_every_few_sweeps(tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "PAUSE", 0.0)
     path, found = tmp_path / "c", []
 
-    def look(state):
+    def look(stage, state):
         if path.exists():
-            found.append(len(storage.read(path, "checkpoint", lambda owner: [*Creep._records(), engine.State])["state"].objective))
+            found.append(len(states_at(path)[0].objective))
 
     creep(max_iter=60).fit(X, checkpoint=path, callback=look)
     assert sorted(set(found)) == [25, 50]
@@ -272,5 +341,132 @@ def test_arrays_off_the_wire_are_put_where_they_fit():
 def test_quick_sweeps_do_not_wait_for_checkpoints(tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "PAUSE", 3600.0)
     path = tmp_path / "c"
-    creep(max_iter=60).fit(X, checkpoint=path, callback=lambda state: path.exists())  # ends the fit where it comes too early
-    assert len(storage.read(path, "checkpoint", lambda owner: [*Creep._records(), engine.State])["state"].objective) == 60
+    creep(max_iter=60).fit(X, checkpoint=path, callback=lambda stage, state: path.exists())  # ends the fit where it comes too early
+    assert len(states_at(path)[0].objective) == 60
+
+
+# searches and chains: plans of several stages
+
+
+SEARCH = {"steps": (0.9, 0.2, 0.5), "max_iter": 6}
+
+
+def view(model):
+    fitted = model.fitted_
+    return [fitted.mean.tolist(), fitted.visits.tolist(), fitted.tried, model.history_.tolist(), model.n_iter_, model.stopped_]
+
+
+@pytest.mark.parametrize("seed", [5, 7, 9])  # 7: chains begin with params and latents of the search, 9: the first where it ended
+def test_a_search_resumes_with_the_same_bits_from_every_sweep_of_every_stage(tmp_path, seed):
+    whole = creep(**SEARCH, random_state=seed).fit(X)
+    seen: list[str] = []
+    creep(**SEARCH, random_state=seed).fit(X, callback=lambda stage, state: seen.append(stage.name))
+    assert seen == [*["step 0.9"] * 4, *["step 0.2"] * 4, *["step 0.5"] * 4, *["chain 0", "chain 1"] * 6]
+    for cut in range(1, len(seen) + 1):
+        calls = iter(range(100))
+        path = tmp_path / f"c{cut}"
+        part = creep(**SEARCH, random_state=seed).fit(X, checkpoint=path, callback=lambda *a, c=calls, n=cut: next(c) + 1 == n)
+        assert part.stopped_ == ("callback" if cut < len(seen) - 1 else part.stopped_)
+        assert np.isfinite(part.fitted_.mean).all()
+        assert view(creep(**SEARCH, random_state=seed).fit(X, resume=path)) == view(whole), cut
+
+
+def test_a_finished_fit_goes_on_with_more_sweeps(tmp_path):
+    whole = creep(**SEARCH | {"max_iter": 9}).fit(X)
+    creep(**SEARCH).fit(X, checkpoint=tmp_path / "c")
+    assert view(creep(**SEARCH | {"max_iter": 9}).fit(X, resume=tmp_path / "c")) == view(whole)
+    again = creep(**SEARCH).fit(X, resume=tmp_path / "c", checkpoint=tmp_path / "d")  # at its end already
+    assert view(again) == view(creep(**SEARCH).fit(X))
+    assert view(creep(**SEARCH).fit(X, resume=tmp_path / "d")) == view(again)
+
+
+def test_ended_stages_are_written_once_and_belong_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "PAUSE", 0.0)
+    written: list[str] = []
+    write = storage.write
+    monkeypatch.setattr(storage, "write", lambda path, *rest: written.append(path.name) or write(path, *rest))
+    creep(**SEARCH | {"max_iter": 60}).fit(X, checkpoint=tmp_path / "c")
+    assert [name for name in written if name != "c"] == ["c.1", "c.2", "c.3"]
+    assert written.count("c") > 2
+    creep(**SEARCH).fit(X, checkpoint=tmp_path / "d")
+    (tmp_path / "d.2").replace(tmp_path / "c.2")
+    with pytest.raises(FileError, match="belongs to another fit"):
+        creep(**SEARCH).fit(X, resume=tmp_path / "c")
+
+
+def test_stages_of_the_same_sources_share_one_backend_and_one_survey():
+    placed: list[Any] = []
+    surveys: list[Any] = []
+
+    class Counting(Halving):
+        def survey(self, shard):
+            surveys.append(shard)
+            return super().survey(shard)
+
+    data = creep()._prepare(X)
+
+    def plan():
+        for step in (0.1, 0.2, 0.3):
+            yield Stage("", Counting(step), data, lambda end: end.params, 2)
+
+    Runner(lambda sources, shared: placed.append(sources) or Threads(sources)).run(plan())
+    assert len(placed) == 1
+    assert len(surveys) == len(data)
+
+
+def test_a_stage_may_start_from_a_function_of_the_survey_that_is_shared():
+    surveys: list[Any] = []
+
+    class Counting(Halving):
+        def survey(self, shard):
+            surveys.append(shard)
+            return super().survey(shard)
+
+    data = creep()._prepare(X)
+
+    def plan():
+        kept = yield Stage("", Counting(0.5), data, lambda end: end.params, 2)
+        start = kept.value.mean
+
+        def midway(survey):
+            return Params((start + survey.total / survey.n) / 2, 0.0)
+
+        kept = yield Stage("", Counting(0.0), data, lambda end: end.params, 1, start=midway)
+        return start, kept.value.mean
+
+    before, after = Runner(lambda sources, shared: Threads(sources)).run(plan())
+    np.testing.assert_array_equal(after, (before + add_up(data)) / 2)
+    assert len(surveys) == len(data)
+
+
+def add_up(data):
+    total = engine.add([Halving().survey(source.load()) for source in data])
+    return total.total / total.n
+
+
+def test_a_fit_that_fails_leaves_the_earlier_one():
+    model = creep().fit(X)
+    before = model.fitted_
+    with pytest.raises(ValueError, match="could not convert"):
+        model.fit([["a"]])
+    with pytest.raises(TypeError, match="no argument 'checkpiont'; did you mean 'checkpoint'"):
+        model.fit(X, checkpiont="here")
+    assert model.fitted_ is before
+    fresh = creep()
+    with pytest.raises(AttributeError, match="not fitted"):
+        _ = fresh.history_
+
+
+def test_progress_names_the_stage(capsys):
+    creep(**SEARCH).fit(X, progress=True)
+    told = capsys.readouterr().err
+    assert "Creep, step 0.2" in told
+    assert "Creep, chain 1" in told
+
+
+def test_old_files_are_refused_with_a_remedy(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "FORMAT", 1)
+    storage.write(tmp_path / "old.tallies", "model", "GDA", {"hyperparameters": {}, "fitted": {}})
+    monkeypatch.undo()
+    with pytest.raises(FileError, match="refit with this version"):
+        tallies.load(tmp_path / "old.tallies")

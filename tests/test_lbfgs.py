@@ -23,11 +23,12 @@ def test_direction_equals_the_two_loops_over_vectors():
     S = rng.normal(size=(5, 12))
     Y, g, D = S @ H, rng.normal(size=12), 1 / np.diag(H)
     order = [3, 4, 0, 2]  # slot 1 is not in use
-    parts = [lbfgs.dots(S[:, b], Y[:, b], g[b], D[b]) for b in (slice(0, 5), slice(5, 12))]
+    parts = [lbfgs.dots(S[:, b], Y[:, b], D[b] * Y[:, b], g[b]) for b in (slice(0, 5), slice(5, 12))]
     table = lbfgs.Dots(*(x + y for x, y in zip(*parts, strict=True)))
     to = lbfgs.direction(table, order)
     d = -(D * (to.scale_g * g + to.of_y @ Y) + to.of_s @ S)
     np.testing.assert_allclose(d, two_loops(S, Y, g, D, order), rtol=1e-12)
+    np.testing.assert_allclose(lbfgs.along(to, D * g, S, D * Y), d, rtol=1e-12)
 
 
 def test_without_pairs_the_direction_is_preconditioned_descent():

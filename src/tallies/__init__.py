@@ -3,30 +3,34 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tallies._version import __version__
+from tallies._version import __version__ as __version__
 from tallies.registry import homes
 
-if TYPE_CHECKING:
-    from tallies.backends import backend
-    from tallies.bayes.gda import GDA
-    from tallies.bayes.naive_bayes import NaiveBayes
-    from tallies.categories.fem import FEM
-    from tallies.categories.network import FEMNetwork
-    from tallies.concepts.estimator import AuthorConcept
-    from tallies.counts.estimator import PLN
-    from tallies.counts.tables import read_counts
-    from tallies.data.corpus import Corpus
-    from tallies.data.ontology import Ontology
-    from tallies.estimator import load
-    from tallies.evaluation.score import Score, compare, evaluate
-    from tallies.topics.estimator import LDA
+if TYPE_CHECKING:  # "as" says that a name is public, where __all__ is not a list of words
+    from tallies.backends import backend as backend
+    from tallies.bayes.gda import GDA as GDA
+    from tallies.bayes.naive_bayes import NaiveBayes as NaiveBayes
+    from tallies.categories.fem import FEM as FEM
+    from tallies.categories.network import FEMNetwork as FEMNetwork
+    from tallies.concepts.estimator import AuthorConcept as AuthorConcept
+    from tallies.concepts.settings import Mention as Mention
+    from tallies.concepts.settings import Multinomial as Multinomial
+    from tallies.counts.estimator import PLN as PLN
+    from tallies.counts.importance import Importance as Importance
+    from tallies.counts.tables import read_counts as read_counts
+    from tallies.data.corpus import Corpus as Corpus
+    from tallies.data.ontology import Ontology as Ontology
+    from tallies.estimator import load as load
+    from tallies.evaluation.score import Score as Score
+    from tallies.evaluation.score import compare as compare
+    from tallies.evaluation.score import evaluate as evaluate
+    from tallies.topics.estimator import LDA as LDA
 
 # names are imported when first used: scikit-learn and numba take a second that `tallies --help` should not
 _HOMES = {
     **homes(),
     "Corpus": "tallies.data.corpus",
     "Ontology": "tallies.data.ontology",
-    "read_counts": "tallies.counts.tables",
     "backend": "tallies.backends",
     "load": "tallies.estimator",
     "Score": "tallies.evaluation.score",
@@ -34,24 +38,7 @@ _HOMES = {
     "compare": "tallies.evaluation.score",
 }
 
-__all__ = [
-    "FEM",
-    "GDA",
-    "LDA",
-    "PLN",
-    "AuthorConcept",
-    "Corpus",
-    "FEMNetwork",
-    "NaiveBayes",
-    "Ontology",
-    "Score",
-    "__version__",
-    "backend",
-    "compare",
-    "evaluate",
-    "load",
-    "read_counts",
-]
+__all__ = sorted([*_HOMES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

@@ -7,12 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import deepcopy
 from functools import cache
+from pickle import loads
 from typing import Any
 
 import numpy as np
 
+from tallies.engine import Source
 from tallies.errors import MissingExtra
+
+TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
 
 
 class Threads:
@@ -21,43 +26,51 @@ class Threads:
     One-thread BLAS is for the bits as much as for speed: a threaded product may sum in another order.
     """
 
-    def __init__(self, shards: Sequence[Any], workers: int = 1):
-        self.shards, self.latents, self.workers = list(shards), [None] * len(shards), workers
-        self.pool = _pool(workers) if workers > 1 and len(shards) > 1 else None
+    def __init__(self, sources: Sequence[Source], workers: int = 1, shared: Source | None = None):
+        common = () if shared is None else (shared.load(),)
+        self.shards = [source.load(*common) for source in sources]
+        self.pool = _pool(workers) if workers > 1 and len(sources) > 1 else None
 
-    def run(self, task: Callable[..., tuple[Any, Any]], *broadcast: Any) -> list[Any]:
+    def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
         def call(i: int) -> tuple[Any, Any]:
-            return task(i, self.shards[i], self.latents[i], *broadcast)
+            return task(i, self.shards[i], latents[i], *broadcast)
 
         with one_blas_thread():
             pairs = list((self.pool.map if self.pool else map)(call, range(len(self.shards))))
-        self.latents = [latents for _, latents in pairs]
-        return [result for result, _ in pairs]
+        return [result for result, _ in pairs], [after for _, after in pairs]
 
-    def collect(self) -> list[Any]:
-        return self.latents
+    def collect(self, latents: list[Any]) -> list[Any]:
+        return latents
 
 
 class Dask:
-    """Shards on a Dask cluster: they are sent once and stay with their latents; only tallies come home."""
+    """Shards on a Dask cluster: they are made once and stay with their latents; only tallies come home."""
 
-    def __init__(self, shards: Sequence[Any], client: Any):
-        self.client, self.latents = client, [None] * len(shards)
+    def __init__(self, sources: Sequence[Source], client: Any, shared: Source | None = None):
+        self.client = client
+        common = [] if shared is None else [client.submit(_load, client.scatter(shared, broadcast=True, hash=False), pure=False)]
         # round robin over the workers, so that every one has its part of each sweep
-        sent = [(client.scatter(shard, hash=False, workers=[w]), w) for shard, w in zip(shards, _cycle(client), strict=False)]
-        self.shards = [client.submit(_aligned, shard, workers=[w], pure=False) for shard, w in sent]
+        sent = [(client.scatter(source, hash=False, workers=[w]), w) for source, w in zip(sources, _cycle(client), strict=False)]
+        self.shards = [client.submit(_load, source, *common, workers=[w], pure=False) for source, w in sent]
 
-    def run(self, task: Callable[..., tuple[Any, Any]], *broadcast: Any) -> list[Any]:
-        sent = self.client.scatter(list(broadcast), broadcast=True, hash=False)
-        pairs = [
-            self.client.submit(_one_blas_thread, task, i, shard, latents, *sent, pure=False)
-            for i, (shard, latents) in enumerate(zip(self.shards, self.latents, strict=True))
-        ]
-        self.latents = [self.client.submit(_second, pair, pure=False) for pair in pairs]
-        return self.client.gather([self.client.submit(_first, pair, pure=False) for pair in pairs])
+    def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
+        from distributed.protocol.pickle import dumps  # also of classes that a notebook defines
 
-    def collect(self) -> list[Any]:
-        return self.client.gather(self.latents)
+        # packed once: small ones travel in the tasks, which costs no message of its own; large ones go to each worker once
+        packed: Any = dumps(broadcast)
+        if len(packed) > TRAVELS:
+            packed = self.client.scatter(packed, broadcast=True, hash=False)
+        n = len(self.shards)
+        pairs = self.client.map(_carry_out, [task] * n, range(n), self.shards, latents, [packed] * n, pure=False)
+        after = self.client.map(_second, pairs, pure=False)
+        return self.client.gather(self.client.map(_first, pairs, pure=False)), after
+
+    def collect(self, latents: list[Any]) -> list[Any]:
+        return self.client.gather(latents)
+
+
+def _load(source: Source, *shared: Any) -> Any:
+    return _aligned(source.load(*shared))
 
 
 def _cycle(client: Any) -> Iterator[str]:
@@ -66,9 +79,10 @@ def _cycle(client: Any) -> Iterator[str]:
         yield from workers
 
 
-def _one_blas_thread(task: Callable[..., tuple[Any, Any]], *arguments: Any) -> tuple[Any, Any]:
+def _carry_out(task: Callable[..., tuple[Any, Any]], i: int, shard: Any, latents: Any, packed: bytes) -> tuple[Any, Any]:
     with one_blas_thread():
-        return task(*map(_aligned, arguments))
+        # a sweep may write into its latents, and a cluster may run a task twice: it is handed a copy
+        return task(i, shard, deepcopy(latents), *_aligned(loads(packed)))
 
 
 def _aligned(value: Any) -> Any:
@@ -162,10 +176,24 @@ def _connect(address: str) -> Any:
     return Client(address)
 
 
-def place(shards: Sequence[Any]) -> Threads | Dask:
-    """Hand the shards to the backend chosen by the surrounding `with tallies.backend(...)`."""
+def place(sources: Sequence[Source], shared: Source | None = None) -> Threads | Dask:
+    """Hand the sources to the backend chosen by the surrounding `with tallies.backend(...)`."""
     where, _ = _chosen.get()
-    return Threads(shards, thread_count()) if where == "threads" else Dask(shards, where)
+    return Threads(sources, thread_count(), shared) if where == "threads" else Dask(sources, where, shared)
+
+
+def each(task: Callable[..., Any], sources: Sequence[Source], *broadcast: Any) -> list[Any]:
+    """task(shard, *broadcast) for every source, on the chosen backend; results in order. `task` is a function of a module."""
+    return place(sources).run(_alone, [None] * len(sources), task, *broadcast)[0]
+
+
+def _alone(i: int, shard: Any, latents: Any, task: Callable[..., Any], *broadcast: Any) -> tuple[Any, Any]:
+    return task(shard, *broadcast), None
+
+
+def on_cluster() -> bool:
+    """Whether the chosen backend is a cluster: work on rows that are here then goes there by `each`."""
+    return _chosen.get()[0] != "threads"
 
 
 def over_rows(task: Callable[[slice], None], n: int, block: int) -> None:

@@ -48,6 +48,19 @@ def names() -> list[str]:
     return sorted(_SETS)
 
 
+def halves(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit and rows to judge by, two to one, with the same share of every class.
+
+    >>> fit, judge = halves(np.arange(12) % 2)
+    >>> len(fit), len(judge)
+    (8, 4)
+    """
+    from sklearn.model_selection import train_test_split
+
+    fit, judge = train_test_split(np.arange(len(y)), test_size=1 / 3, random_state=0, stratify=y)
+    return np.sort(fit), np.sort(judge)
+
+
 def birds(n: int = 1200, gaps: float = 0.08, random_state: int = 0) -> Dataset:
     """Birds made up from a known truth, in columns of four kinds, with a share `gaps` of the cells missing.
 
@@ -116,6 +129,11 @@ class Texts(NamedTuple):
     authors: list[str]
     ids: list[str]
     about: str  # one sentence
+
+    def take(self, mine: np.ndarray) -> Texts:
+        """Those of the texts for which `mine` is True."""
+        texts, authors, ids = ([part[i] for i in np.flatnonzero(mine)] for part in self[:3])
+        return Texts(texts, authors, ids, self.about)
 
     def corpus(self, **options: Any) -> Any:
         """A `Corpus` of them; the options are those of `Corpus.from_texts`."""
@@ -249,4 +267,4 @@ _SETS: dict[str, Callable[[], Dataset]] = {
     "digits": _bundled("digits", "load_digits", "1,797 handwritten digits on a grid of 8 x 8 pixels", counts=True),
 }
 
-__all__ = ["Dataset", "Texts", "birds", "docstrings", "load", "names", "ontology", "species", "tic_tac_toe"]
+__all__ = ["Dataset", "Texts", "birds", "docstrings", "halves", "load", "names", "ontology", "species", "tic_tac_toe"]

@@ -1,55 +1,149 @@
-"""The one loop by which every model is fitted: sweep over the shards, add the tallies, update. Knows no model.
+"""The one loop by which every model is fitted, and the one runner of fits. Knows no model.
 
-model     hyperparameters and the verbs below
+model     the verbs below and only what they need: a frozen dataclass of settings and small constants, no data
 params    the small global state, sent everywhere
+source    how to make a shard: `load()` gives the same one anywhere, any time
 shard     a piece of the data; where it is cut belongs to the data, never to the number of workers
 latents   what the rows of a shard keep between sweeps; they stay beside the shard and never travel
 tally     sums over a shard; two tallies add leaf by leaf
+stage     a model, its sources, and what to keep of its end
+plan      a generator: yields stages, is sent what was kept of each, returns the fitted record
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import reduce
 from operator import add as plus
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 
-class Model(Protocol):
-    """What a model says about itself. All verbs are pure: they change neither self, nor the shard, nor the params."""
+class Model:
+    """Base of models, which are frozen dataclasses. All verbs are pure: they change neither self, nor the shard, nor the params.
 
-    def survey(self, shard: Any) -> Any: ...  # tally of the raw data that `init` needs, one pass
-    def init(self, survey: Any, rng: np.random.Generator) -> Any: ...  # params, from the added surveys
-    def settle(self, shard: Any, params: Any, rng: np.random.Generator) -> Any: ...  # first latents of a shard
-    def sweep(self, shard: Any, latents: Any, params: Any, rng: np.random.Generator) -> tuple[Any, Any]: ...  # tally, latents
-    def update(self, params: Any, tally: Any, rng: np.random.Generator) -> Any: ...  # params, from the total
-    def objective(self, tally: Any, before: Any, after: Any) -> float: ...  # of one iteration, for the history
-    def done(self, params: Any) -> bool: ...  # True when another sweep would change nothing
+    A model gives survey, init, sweep and update; what follows them has a default that suits most.
+    """
+
+    tol: float | None = None  # stop when the objective changes by less than this part of it; None: never
+    monotone: ClassVar[bool] = False  # whether the objective can never fall (tested where it is declared)
+
+    def survey(self, shard: Any) -> Any:
+        """Tally of the raw data that `init` needs, one pass."""
+        raise NotImplementedError
+
+    def init(self, survey: Any, rng: np.random.Generator) -> Any:
+        """Params, from the added surveys."""
+        raise NotImplementedError
+
+    def sweep(self, shard: Any, latents: Any, params: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+        """Tally and new latents of a shard: E-step, sampling sweep, or gradient. It may write into the latents it is handed."""
+        raise NotImplementedError
+
+    def update(self, params: Any, tally: Any, rng: np.random.Generator) -> Any:
+        """Params, from the total."""
+        raise NotImplementedError
+
+    def settle(self, shard: Any, params: Any, rng: np.random.Generator) -> Any:
+        """First latents of a shard."""
+        return None
+
+    def objective(self, tally: Any, before: Any, after: Any) -> float:
+        """Of one iteration, for the history."""
+        return tally.objective
+
+    def done(self, state: State) -> bool:
+        """True when another sweep would change nothing."""
+        return settled(state.objective, self.tol)
+
+    def outgoing(self, params: Any) -> Any:
+        """What a sweep reads of the params, where that is less than all of them: the rest need not travel with every sweep."""
+        return params
+
+    def rows(self, shard: Any, latents: Any, params: Any) -> Any:
+        """What users want of the rows of a shard, made at the end of a stage that asks for it."""
+        return latents
+
+    def surveys_like(self, other: Model) -> bool:
+        """Whether the survey of a stage just before, of the same sources, is this model's too."""
+        return type(self) is type(other)
+
+
+class Source(Protocol):
+    """How to make a shard. Where the stage has something shared, `load` is given it."""
+
+    def load(self, *shared: Any) -> Any: ...
 
 
 class Backend(Protocol):
-    """Holds the shards with their latents and brings a task to each of them."""
+    """Holds the shards and brings a task to each of them."""
 
-    latents: list[Any]
-
-    def run(self, task: Callable[..., tuple[Any, Any]], *broadcast: Any) -> list[Any]:
-        """Call task(i, shard, latents, *broadcast) -> (result, latents) for every shard; results in shard order."""
+    def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
+        """Call task(i, shard, latents[i], *broadcast) -> (result, latents) for every shard; results and latents in shard order."""
         ...
 
-    def collect(self) -> list[Any]:
-        """The latents of all shards, brought home for a checkpoint or at the end of a fit."""
+    def collect(self, latents: list[Any]) -> list[Any]:
+        """The latents of all shards, brought home for a checkpoint."""
         ...
 
 
 class State(NamedTuple):
-    """All that is needed to go on: writing it is a checkpoint, passing it back resumes."""
+    """All that is needed to go on with a stage."""
 
     params: Any
     latents: list[Any]  # one entry a shard; on a cluster they are handles until collected
     objective: tuple[float, ...]  # one value an iteration
+
+
+class End(NamedTuple):
+    """The end of a stage, from which it chooses what to keep."""
+
+    params: Any
+    objective: tuple[float, ...]
+    rows: list[Any]  # what `Model.rows` gave for each shard, where the stage asked for it
+
+
+class Stage(NamedTuple):
+    """A part of a fit."""
+
+    name: str  # what the progress bar says, such as "ridge 0.1, fold 2"
+    model: Model
+    sources: Sequence[Source]
+    keep: Callable[[End], Any]  # named tuple of arrays, numbers and names; small, for it is written to the checkpoint
+    most: int | None = None  # sweeps
+    start: Any = None  # params in place of survey and init, or a function that makes them of the survey, in place of init alone
+    latents: list[Any] | None = None  # those of the stage just before (`Kept.latents`), in place of settle
+    rows: bool = False  # whether `keep` wants the rows
+    shared: Source | None = None  # a large constant that each worker loads once, and hands to the sources
+
+
+class Kept(NamedTuple):
+    """What a plan is told of a stage that ended."""
+
+    value: Any  # what the stage kept
+    stopped: str  # "converged", "limit", "interrupted" or "callback"
+    objective: tuple[float, ...]
+    latents: list[Any] | None = None  # where they are, for the very next stage; not in a checkpoint
+    params: Any = None  # with which it ended, likewise (of stages side by side, for the first alone)
+
+    @property
+    def cut(self) -> bool:
+        """Whether the fit was told to stop: a plan then ends with the best of what is complete."""
+        return self.stopped in ("interrupted", "callback")
+
+
+class Record(NamedTuple):
+    """How far a fit has come: the ends of the stages that are over, and the states of those that run."""
+
+    ended: tuple[Kept, ...] = ()
+    states: tuple[State | None, ...] = ()
+
+
+# a plan may yield several stages at once (chains): they run side by side, and it is sent a list
+Plan = Generator[Stage | list[Stage], Any, Any]
+Watch = Callable[[Stage, State], str]  # sees every state; a reason ("interrupted", "callback") ends the fit, "" goes on
 
 
 def add(parts: Sequence[Any]) -> Any:
@@ -71,46 +165,148 @@ def add(parts: Sequence[Any]) -> Any:
     return reduce(plus, parts)
 
 
-def stream(seed: int, iteration: int, place: int) -> np.random.Generator:
+def stream(seed: int, stage: int, iteration: int, place: int) -> np.random.Generator:
     """Random numbers fixed by where they are used (place 0: the update, place i+1: shard i), never by who computes them."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, iteration, place])))
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, stage, iteration, place])))
 
 
 def _survey(i: int, shard: Any, latents: Any, model: Model) -> tuple[Any, Any]:
     return model.survey(shard), None
 
 
-def _settle(i: int, shard: Any, latents: Any, model: Model, params: Any, seed: int) -> tuple[Any, Any]:
-    return None, model.settle(shard, params, stream(seed, 0, i + 1))
+def _settle(i: int, shard: Any, latents: Any, model: Model, params: Any, seed: int, stage: int) -> tuple[Any, Any]:
+    return None, model.settle(shard, params, stream(seed, stage, 0, i + 1))
 
 
-def _sweep(i: int, shard: Any, latents: Any, model: Model, params: Any, seed: int, t: int) -> tuple[Any, Any]:
-    return model.sweep(shard, latents, params, stream(seed, t, i + 1))
+def _sweep(i: int, shard: Any, latents: Any, model: Model, params: Any, seed: int, stage: int, t: int) -> tuple[Any, Any]:
+    return model.sweep(shard, latents, params, stream(seed, stage, t, i + 1))
 
 
-def survey(model: Model, backend: Backend) -> Any:
-    """The added surveys of all shards: what `init` needs, and a fingerprint of the data."""
-    return add(backend.run(_survey, model))
+def _rows(i: int, shard: Any, latents: Any, model: Model, params: Any) -> tuple[Any, Any]:
+    return model.rows(shard, latents, params), None
 
 
-def steps(model: Model, backend: Backend, *, seed: int = 0, surveyed: Any = None, state: State | None = None) -> Iterator[State]:
-    """Yield the state after every iteration, without end; when to stop is the caller's business.
+def survey(model: Model, backend: Backend, shards: int) -> Any:
+    """The added surveys of all shards."""
+    return add(backend.run(_survey, [None] * shards, model)[0])
 
-    `state` resumes a fit from where it stood; `surveyed` saves the survey pass where the caller has made it.
+
+def steps(
+    stage: Stage, backend: Backend, *, seed: int = 0, number: int = 0, surveyed: Any = None, state: State | None = None
+) -> Iterator[State]:
+    """Yield the state of a stage after every iteration, without end; when to stop is the runner's business.
+
+    `number` tells the stage's random numbers from those of others; `surveyed` saves the survey pass where there has been one;
+    `state` goes on from where it stood.
     """
+    model, shards = stage.model, len(stage.sources)
     if state is None:
-        params = model.init(survey(model, backend) if surveyed is None else surveyed, stream(seed, 0, 0))
-        backend.run(_settle, model, params, seed)
-        state = State(params, backend.latents, ())
-    else:
-        backend.latents = state.latents
+        params = stage.start
+        if params is None or callable(params):
+            surveyed = survey(model, backend, shards) if surveyed is None else surveyed
+            params = params(surveyed) if params else model.init(surveyed, stream(seed, number, 0, 0))
+        latents = stage.latents
+        if latents is None:
+            latents = backend.run(_settle, [None] * shards, model, params, seed, number)[1]
+        state = State(params, latents, ())
     while True:
         t = len(state.objective) + 1
-        total = add(backend.run(_sweep, model, state.params, seed, t))
-        params = model.update(state.params, total, stream(seed, t, 0))
+        tallies, latents = backend.run(_sweep, state.latents, model, model.outgoing(state.params), seed, number, t)
+        total = add(tallies)
+        params = model.update(state.params, total, stream(seed, number, t, 0))
         objective = float(model.objective(total, state.params, params))
-        state = State(params, backend.latents, (*state.objective, objective))
+        state = State(params, latents, (*state.objective, objective))
         yield state
+
+
+class Runner:
+    """Drives a plan to its end. With a `record` it replays what is known of the fit and goes on from there, with the same bits."""
+
+    def __init__(
+        self,
+        place: Callable[[Sequence[Source], Source | None], Backend],
+        *,
+        seed: int = 0,
+        record: Record | None = None,
+        watch: Watch = lambda stage, state: "",
+    ):
+        self.place, self.seed, self.watch = place, seed, watch
+        self.known = Record() if record is None else record
+        self.cut = ""  # why the fit was told to stop
+        self.ended: list[Kept] = []
+        self.running: tuple[tuple[Kept, ...], list[Any], list[Backend]] | None = None  # see `record`
+        self.placed: tuple[Stage, Backend] | None = None  # consecutive stages of the same sources share one backend ...
+        self.surveyed: tuple[Model, Any] | None = None  # ... and one survey
+
+    def run(self, plan: Plan) -> Any:
+        """The fitted record that the plan returns."""
+        answer: Any = None
+        while True:
+            try:
+                asked = plan.send(answer)
+            except StopIteration as end:
+                return end.value
+            group = [asked] if isinstance(asked, Stage) else list(asked)
+            first = len(self.ended)
+            kept = list(self.known.ended[first : first + len(group)])
+            if len(kept) < len(group):
+                kept = self._carry_out(group)
+            self.ended += [k._replace(latents=None, params=None) for k in kept]
+            answer = kept[0] if isinstance(asked, Stage) else kept
+
+    def record(self) -> Record:
+        """How far the fit has come. Of a fit that is over: its last stages just before their end, so that it can go on."""
+        if self.running is None:
+            return self.known
+        ended, states, backends = self.running
+        home = [s and s._replace(latents=b.collect(s.latents)) for s, b in zip(states, backends, strict=True)]
+        return Record(ended, tuple(home))
+
+    def _carry_out(self, group: list[Stage]) -> list[Kept]:
+        """Run the stages of a group side by side, a sweep of each in turn."""
+        number = len(self.ended)
+        resumed = number == len(self.known.ended) and bool(self.known.states)
+        states: list[Any] = list(self.known.states) if resumed else [None] * len(group)
+        backends = [self._place(stage) for stage in group]
+        loops = [self._loop(*what) for what in zip(group, backends, range(number, number + len(group)), states, strict=True)]
+        stopped = [""] * len(group)
+        while not all(stopped):
+            for i, stage in enumerate(group):
+                stopped[i] = stopped[i] or self._stop(stage, states[i])
+                if not stopped[i]:
+                    states[i] = state = next(loops[i])
+                    self.running = tuple(self.ended), states, backends
+                    if not self.cut:
+                        self.cut = self.watch(stage, state)
+        return [self._kept(*what) for what in zip(group, backends, states, stopped, strict=True)]
+
+    def _place(self, stage: Stage) -> Backend:
+        if self.placed is None or self.placed[0].sources is not stage.sources or self.placed[0].shared is not stage.shared:
+            self.placed = self.surveyed = None  # let go first: two placed tables may be more than the memory holds
+            self.placed = stage, self.place(stage.sources, stage.shared)
+        return self.placed[1]
+
+    def _loop(self, stage: Stage, backend: Backend, number: int, state: State | None) -> Iterator[State]:
+        surveyed = None
+        if state is None and (stage.start is None or callable(stage.start)):
+            if self.surveyed is None or not stage.model.surveys_like(self.surveyed[0]):
+                self.surveyed = stage.model, survey(stage.model, backend, len(stage.sources))
+            surveyed = self.surveyed[1]
+        return steps(stage, backend, seed=self.seed, number=number, surveyed=surveyed, state=state)
+
+    def _stop(self, stage: Stage, state: State | None) -> str:
+        """Why the stage ends here; "" where it goes on. Every stage has one sweep at least, also after Ctrl-C."""
+        if state is None:
+            return ""
+        if stage.model.done(state):
+            return "converged"
+        return "limit" if stage.most is not None and len(state.objective) >= stage.most else self.cut
+
+    @staticmethod
+    def _kept(stage: Stage, backend: Backend, state: State, stopped: str) -> Kept:
+        rows = backend.run(_rows, state.latents, stage.model, state.params)[0] if stage.rows else []
+        value = stage.keep(End(state.params, state.objective, rows))
+        return Kept(value, stopped, state.objective, state.latents, state.params)
 
 
 def settled(objective: Sequence[float], tol: float | None) -> bool:

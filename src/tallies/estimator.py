@@ -1,134 +1,224 @@
-"""From verbs to a scikit-learn estimator: fitting, resuming, saving and summarising, written once for every model.
+"""From a plan of stages to a scikit-learn estimator: fitting, resuming, saving and summarising, written once for every family.
 
-A model is a dataclass over `Estimator` whose fields are its hyperparameters; see CONTRIBUTING for a skeleton.
+An estimator is a dataclass over `Estimator` whose fields are its hyperparameters. It has a door (`_prepare`: validate and cut), a
+plan (`_plan`: the stages of a fit), and answers, which are functions of the fitted record; see CONTRIBUTING for a skeleton.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Self, TypedDict, Unpack
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
-from tallies import engine, registry, storage, watch
+from tallies import registry, storage, watch
 from tallies.backends import one_blas_thread, place
-from tallies.engine import State
-from tallies.errors import ConvergenceWarning, DataWarning, FileError
+from tallies.engine import Kept, Plan, Record, Runner, Stage, State
+from tallies.errors import ConvergenceWarning, DataWarning, FileError, nearest
 
-SHARD_BYTES = 16 << 20  # a shard of this size is many times the cost of scheduling it
-MAX_SHARDS = 32  # bounds the memory of tallies waiting to be added
+
+class RunOptions(TypedDict, total=False):
+    """Options of the run, not of the model: the same in every `fit`."""
+
+    progress: bool | None  # a bar on stderr; None: in terminals and notebooks
+    checkpoint: str | Path | None  # file to which the state of the fit is written now and then
+    resume: str | Path | None  # such a file, to go on from there with the same bits
+    callback: Callable[[Stage, State], Any] | None  # called after every sweep; True ends the fit
+
+
+class Run(NamedTuple):
+    """How a fit went."""
+
+    history: np.ndarray  # objective after each sweep of the main stage
+    n_iter: int  # its sweeps
+    converged: bool
+    stopped: str  # "converged", "limit", "interrupted" or "callback"
+    seed: int
+
+    @classmethod
+    def of(cls, kept: Kept, seed: int) -> Run:
+        """That of a fit whose main stage ended so; sweeps that had no objective yet are left out of the history."""
+        history = np.array([value for value in kept.objective if not np.isnan(value)])
+        return cls(history, len(kept.objective), kept.stopped == "converged", kept.stopped, seed)
+
+
+class Inputs(NamedTuple):
+    """The columns that an estimator was fitted on."""
+
+    n: int
+    names: np.ndarray | None  # (n,) where the data had names
+
+    @classmethod
+    def of(cls, X: Any, n: int) -> Inputs:
+        """The n columns of X, named as scikit-learn names them."""
+        return cls(n, _get_feature_names(X))
+
+
+def option(default: Any, help: str = "", *, flag: str = "", parse: Callable[[str], Any] | None = None) -> Any:
+    """A hyperparameter: a field whose help, and name on the command line, are told once, here.
+
+    `flag` is its name there where it differs, such as "topics,k" for --topics and -k; `parse` reads text where the usual rules
+    (numbers, words, lists with commas) do not. Without `help` it is no option of its own: `--set name=value` sets it.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, "flag": flag, "parse": parse})
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed from an int, a NumPy Generator or RandomState, or None (a new one each time).
+
+    >>> seed_of(5), seed_of(np.random.default_rng(0)) == seed_of(np.random.default_rng(0))
+    (5, True)
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return int(random_state)
+    raise ValueError(f"random_state must be a whole number from 0 on, a NumPy Generator or None; got {random_state!r}")
 
 
 class Estimator(BaseEstimator):
-    """Base of all models: the verbs come from the subclass, everything else is derived from them here."""
+    """Base of all estimators: the door, the plan and the answers come from the subclass, everything else is derived here."""
 
+    records: ClassVar[tuple[type, ...]] = ()  # the named tuples that a file of this estimator may hold, besides those of the floor
     shard_rows: ClassVar[int | None] = None  # rows of a shard; None: from the size of the data alone
-    monotone: ClassVar[bool] = False  # whether the objective can never fall (tested where it is declared)
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol", "random_state"})  # may differ when a fit is resumed
     next_steps: ClassVar[tuple[str, ...]] = ("model.summary()",)  # what a user may ask of a fitted `model`, as code
 
-    # what the engine asks of a model beyond its five verbs; most models need neither
+    # the subclass's part
 
-    def objective(self, tally: Any, before: Any, after: Any) -> float:
-        return tally.objective
+    def _prepare(self, *data: Any, **more: Any) -> Any:
+        """The door: what `fit` was given, validated, encoded and cut. Reads no earlier fit and sets no attribute."""
+        raise NotImplementedError
 
-    def done(self, params: Any) -> bool:
-        return False
-
-    def settle(self, shard: Any, params: Any, rng: np.random.Generator) -> Any:
-        return None
+    def _plan(self, data: Any, seed: int) -> Plan:
+        """The stages of a fit to what the door let in; returns the fitted record, a named tuple with a field `run`."""
+        raise NotImplementedError
 
     # fitting
 
-    def _cuts(self, rows: int, nbytes: int) -> Iterator[slice]:
-        """Where the data are cut into shards: decided by their size alone, so that no worker count changes a result."""
-        parts = min(max(1, nbytes // SHARD_BYTES), MAX_SHARDS, max(rows, 1))
-        size = self.shard_rows or -(-rows // parts)
-        return (slice(a, min(a + size, rows)) for a in range(0, rows, size))
-
-    def _run(
-        self,
-        shards: Sequence[Any],
-        *,
-        progress: bool | None = None,
-        checkpoint: str | Path | None = None,
-        resume: str | Path | None = None,
-        callback: Callable[[State], Any] | None = None,
-    ) -> State:
-        """Fit to the shards and return the last state; sets params_, history_, n_iter_, converged_, stopped_ and seed_."""
-        backend = place(shards)
-        surveyed = engine.survey(self, backend)
-        name, seed = type(self).__name__, self._seed()
-        about = {"model": self._identity(), "data": _fingerprint(surveyed), "seed": seed}
-        state: State | None = None
+    def _fit(self, data: Any, **run: Unpack[RunOptions]) -> Self:
+        """Carry out the plan and set `fitted_` whole: nothing of an earlier fit is left; one that fails changes nothing."""
+        name, checkpoint, resume, callback = type(self).__name__, run.get("checkpoint"), run.get("resume"), run.get("callback")
+        wrong = sorted(set(run) - set(RunOptions.__annotations__))
+        if wrong:
+            raise TypeError(f"{name}.fit has no argument {wrong[0]!r}; {nearest(wrong[0], RunOptions.__annotations__)}")
+        about: dict[str, Any] = {}
+        if checkpoint is not None or resume is not None:
+            about = {"model": self._identity(), "data": fingerprint(data)}
+        record, seed = Record(), self._seed()
         if resume is not None:
-            state, seed = watch.read_checkpoint(resume, name, about, self._records())
-            about["seed"] = seed
-        limit: int | None = getattr(self, "max_iter", None)
-        bar = watch.Progress(progress, limit, name)
-        saver = watch.Checkpoint(checkpoint, name, about, backend.collect) if checkpoint is not None else None
-        watchers: list[Callable[[State], Any]] = [w for w in (bar, saver, callback) if w is not None]
-        iterator = engine.steps(self, backend, seed=seed, surveyed=surveyed, state=state)
-        stopped = ""
+            record, seed = watch.read_checkpoint(resume, name, about, self._records())
+        about["seed"] = seed
+        runner = Runner(place, seed=seed, record=record)
+        saver = None if checkpoint is None else watch.Checkpoint(checkpoint, name, about, runner.record)
+        bar = watch.Progress(run.get("progress"), name)
         with one_blas_thread(), watch.interruptible() as interrupted:
-            while not stopped:
-                if state is not None and self._converged(state):
-                    stopped = "converged"
-                elif state is not None and limit is not None and len(state.objective) >= limit:
-                    stopped = "limit"
-                elif interrupted():
-                    stopped = "interrupted"
-                else:
-                    state = next(iterator)
-                    # a callback that returns True ends the fit; the other watchers return None
-                    answers = [w(state) for w in watchers]
-                    if any(answers):
-                        stopped = "callback"
-        assert state is not None
-        bar.close()
-        if saver is not None:
-            saver.write(state)
-        state = state._replace(latents=backend.collect())
-        self.params_, self.n_iter_, self.seed_ = state.params, len(state.objective), seed
-        self.history_ = np.array([value for value in state.objective if not np.isnan(value)])
-        self.converged_, self.stopped_ = stopped == "converged", stopped
-        if stopped == "interrupted":
+
+            def look(stage: Stage, state: State) -> str:
+                bar(stage, state)
+                stop = "callback" if callback is not None and callback(stage, state) else ""
+                stop = stop or ("interrupted" if interrupted() else "")
+                if saver is not None:
+                    saver.write() if stop else saver()
+                return stop
+
+            runner.watch = look
+            try:
+                fitted = runner.run(self._plan(data, seed))
+            finally:
+                bar.close()
+        if saver is not None and not runner.cut:  # where the fit was cut, that is what to go on from
+            saver.write()
+        if any(kept.cut for kept in runner.ended):  # also where a search was cut and what followed it settled
+            fitted = fitted._replace(run=fitted.run._replace(converged=False, stopped=runner.cut))
+        self.fitted_ = fitted
+        self._warn(checkpoint)
+        return self
+
+    def _warn(self, checkpoint: str | Path | None) -> None:
+        """Say what a user should know of the fit that was just made."""
+        name, run = type(self).__name__, self.fitted_.run
+        if run.stopped == "interrupted":
             at = f" and resume with fit(..., resume={str(checkpoint)!r})" if checkpoint is not None else ""
-            warnings.warn(
-                f"{name} was interrupted after {self.n_iter_} sweeps; use it as it is{at}", ConvergenceWarning, stacklevel=3
-            )
-        elif stopped == "limit" and not self._fixed_length():
-            warnings.warn(
-                f"{name} stopped at max_iter={limit} before its objective settled; raise max_iter, or loosen tol",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            told = f"{name} was interrupted after {run.n_iter} sweeps; use it as it is{at}"
+            warnings.warn(told, ConvergenceWarning, stacklevel=4)
+        elif run.stopped == "limit" and not self.fixed_length:
+            warnings.warn(self._at_limit(), ConvergenceWarning, stacklevel=4)
         for caveat in self._caveats():
-            warnings.warn(caveat, DataWarning, stacklevel=3)
-        return state
+            warnings.warn(caveat, DataWarning, stacklevel=4)
 
-    def _converged(self, state: State) -> bool:
-        return self.done(state.params) or engine.settled(state.objective, getattr(self, "tol", None))
-
-    def _fixed_length(self) -> bool:
-        """Whether reaching max_iter is the plan (samplers) rather than a failure to converge."""
-        return getattr(self, "tol", None) is None
+    @property
+    def fixed_length(self) -> bool:
+        """Whether reaching max_iter is the plan (samplers, or no tol) rather than a failure to converge."""
+        return getattr(self, "tol", 0.0) is None
 
     def _seed(self) -> int:
-        state = getattr(self, "random_state", 0)
-        if state is None:
-            return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
-        return int(state) if isinstance(state, int | np.integer) else int(check_random_state(state).randint(2**31 - 1))
+        return seed_of(getattr(self, "random_state", 0))
+
+    # what a fit gives
+
+    @property
+    def fitted_(self) -> Any:
+        """All that a fit gave, in one record."""
+        check_is_fitted(self)
+        return self.__dict__["fitted_"]
+
+    @fitted_.setter
+    def fitted_(self, record: Any) -> None:
+        self.__dict__["fitted_"] = record
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "fitted_" in self.__dict__
+
+    @property
+    def history_(self) -> np.ndarray:
+        """The objective after each sweep."""
+        return self.fitted_.run.history
+
+    @property
+    def n_iter_(self) -> int:
+        """Sweeps over the data."""
+        return self.fitted_.run.n_iter
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the fit met its stopping rule."""
+        return self.fitted_.run.converged
+
+    @property
+    def stopped_(self) -> str:
+        """Why it stopped: "converged", "limit" (max_iter), "interrupted" (Ctrl-C) or "callback"."""
+        return self.fitted_.run.stopped
+
+    @property
+    def seed_(self) -> int:
+        """The seed of its random numbers: with it as random_state the fit repeats."""
+        return self.fitted_.run.seed
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the data it was fitted on."""
+        return self.fitted_.inputs.n
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Their names, where they had any."""
+        names = self.fitted_.inputs.names
+        if names is None:
+            raise AttributeError(f"this {type(self).__name__} was fitted on columns without names")
+        return names
 
     # what a stored fit is made of
 
@@ -138,8 +228,7 @@ class Estimator(BaseEstimator):
 
     @classmethod
     def _records(cls) -> list[type]:
-        """The named tuples of the model's module: the only records that a file of this model may hold."""
-        return [v for v in vars(sys.modules[cls.__module__]).values() if isinstance(v, type) and issubclass(v, tuple)]
+        return [*cls.records, Run, Inputs]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file, atomically and without pickle; `tallies.load` reads it.
@@ -151,10 +240,10 @@ class Estimator(BaseEstimator):
         >>> tallies.load(path).predict([[5.5]]).tolist()
         [1]
         """
-        check_is_fitted(self)
-        fitted = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
-        tree = {"hyperparameters": self.get_params(deep=False), "fitted": fitted}
-        storage.write(path, "model", type(self).__name__, tree)
+        fitted, given = self.fitted_, self.get_params(deep=False)
+        if isinstance(given.get("random_state"), np.random.Generator | np.random.RandomState):
+            given["random_state"] = fitted.run.seed
+        storage.write(path, "model", type(self).__name__, {"hyperparameters": given, "fitted": fitted})
 
     def report(self, path: str | Path, *data: Any, **options: Any) -> Path:
         """Write one self-contained HTML page about the fit; `data`, as in `fit` but unseen, adds how good it is.
@@ -170,7 +259,6 @@ class Estimator(BaseEstimator):
 
     def summary(self) -> str:
         """A few lines of text: what was fitted, on what, how it ended."""
-        check_is_fitted(self)
         ended = "settled" if self.converged_ else "stopped"
         value = f", objective {self.history_[-1]:,.6g}" if len(self.history_) else ""
         lines = [
@@ -181,6 +269,11 @@ class Estimator(BaseEstimator):
             *(f"caution: {text}" for text in self._caveats()),
         ]
         return "\n".join(lines)
+
+    def _at_limit(self) -> str:
+        """What to say of a fit that came to its limit before it settled."""
+        name, sweeps = type(self).__name__, self.fitted_.run.n_iter
+        return f"{name} stopped at max_iter={sweeps} before its objective settled; raise max_iter, or loosen tol"
 
     def _caveats(self) -> list[str]:
         """What a user should know before trusting the fit, in plain words; warned of after fitting."""
@@ -219,10 +312,8 @@ def load(path: str | Path) -> Any:
 
     def types(name: str) -> list[type]:
         if name not in registry.ENTRIES:
-            raise FileError(
-                f"{path} holds a {name!r}, which this version of Tallies does not have; known: "
-                + ", ".join(sorted(registry.ENTRIES))
-            )
+            known = ", ".join(sorted(registry.ENTRIES))
+            raise FileError(f"{path} holds a {name!r}, which this version of Tallies does not have; known: {known}")
         found.append(registry.estimator(name))
         return found[0]._records()
 
@@ -230,28 +321,40 @@ def load(path: str | Path) -> Any:
     cls = found[0]
     fields = {field.name for field in dataclasses.fields(cls)}
     wrong = [k for k in tree["hyperparameters"] if k not in fields]
-    wrong += [k for k in tree["fitted"] if not k.isidentifier() or not k.endswith("_") or k.startswith("_")]
-    if wrong:
-        raise FileError(f"{path} sets {wrong}, which a {cls.__name__} does not have; it was not written by this version of Tallies")
+    if wrong or not hasattr(tree["fitted"], "run"):
+        raise FileError(f"{path} is not what a {cls.__name__} of this version of Tallies saves ({wrong or 'no fit'}); refit")
     model = cls(**tree["hyperparameters"])
-    for key, value in tree["fitted"].items():
-        setattr(model, key, value)
+    model.fitted_ = tree["fitted"]
     return model
 
 
-def _fingerprint(surveyed: Any) -> int:
-    """A check sum of the surveyed data, to tell whether a checkpoint belongs to them."""
+def fingerprint(data: Any) -> int:
+    """A check sum over all data in order, names included, to tell whether a checkpoint belongs to them.
+
+    >>> fingerprint((np.arange(3), ["a"])) == fingerprint((np.arange(3), ["a"])) != fingerprint((np.arange(3), ["b"]))
+    True
+    """
 
     def leaves(value: Any) -> Iterator[bytes]:
-        if isinstance(value, tuple):
+        if isinstance(value, tuple | list):
+            yield b"("
             for item in value:
                 yield from leaves(item)
+            yield b")"
         elif sp.issparse(value):
-            yield from leaves((value.data, value.indices, value.indptr))
-        elif value is not None:
+            m = sp.csr_array(value)
+            yield from leaves((m.shape, m.data, m.indices, m.indptr))
+        elif isinstance(value, np.ndarray) and value.dtype != object:
+            yield f"{value.dtype}{value.shape}".encode()
             yield np.ascontiguousarray(value).tobytes()
+        elif isinstance(value, np.ndarray):
+            yield from leaves(value.tolist())
+        elif isinstance(value, dict):
+            yield from leaves(list(value.items()))
+        else:
+            yield repr(value).encode()
 
     check = 0
-    for leaf in leaves(surveyed):
+    for leaf in leaves(data):
         check = zlib.crc32(leaf, check)
     return check

@@ -5,7 +5,8 @@ With pairs s_k = x_{k+1} - x_k and y_k = g_{k+1} - g_k, and a diagonal (or block
     d = -gamma D (g - sum_k alpha_k y_k) - sum_k (alpha_k - beta_k) s_k                                        (eq. 1)
 
 and alpha, beta, gamma follow from s_k'y_l, s_k'g, y_k'D y_l, y_k'D g alone (Chen, Wang and Zhou, 2014). So the tally of a
-sweep is that table, and the update sends back 2m + 1 numbers.
+sweep is that table, and the update sends back 2m + 1 numbers. A model keeps a `Search` in its params and asks it, after every
+sweep, what to try next: `falls` and `accept`, or `retreat`; then `admit` and `aim`.
 """
 
 from __future__ import annotations
@@ -32,23 +33,65 @@ class Direction(NamedTuple):
     of_s: np.ndarray  # (m,)
 
 
-def dots(S: np.ndarray, Y: np.ndarray, g: np.ndarray, D: np.ndarray) -> Dots:
-    """The table for vectors held as rows: S, Y (m, ...), g and D (...), summed in float64.
+class Search(NamedTuple):
+    """Where a search stands: the value at its point, the step to try, and the pairs in memory."""
 
-    >>> table = dots(np.eye(2), 2 * np.eye(2), np.ones(2), np.ones(2))
+    toward: Direction
+    F: float = np.inf  # value at the current point
+    path: tuple[float, ...] = ()  # values after the last accepted steps
+    step: float = 0.0  # length of the step to try
+    slope: float = 0.0  # g'd of the direction
+    fresh: bool = False  # the direction is new
+    tries: int = 0  # steps tried in this direction
+    order: tuple[int, ...] = ()  # slots in use, oldest first
+    slot: int = -1  # slot of the pair that the step makes; -1: none
+    ended: str = ""  # "met": the stopping rule is met; "stuck": no step lowers F any more
+
+
+class Pairs(NamedTuple):
+    """The part of the vectors that is no shard's but global, with its own shape."""
+
+    g: np.ndarray  # gradient
+    d: np.ndarray  # direction
+    D: np.ndarray  # guess of the inverse Hessian: a diagonal, or blocks
+    S: np.ndarray  # moves                                         (m, ...)
+    Y: np.ndarray  # moves of the gradient                         (m, ...)
+    DY: np.ndarray  # D times them                                 (m, ...)
+
+    def remember(self, slot: int, s: np.ndarray, y: np.ndarray) -> Pairs:
+        """With the pair (s, y) in its slot."""
+        S, Y = self.S.copy(), self.Y.copy()
+        S[slot], Y[slot] = s, y
+        return self._replace(S=S, Y=Y)
+
+
+def begin(memory: int) -> Search:
+    """A search that stands still, with room for `memory` pairs."""
+    return Search(Direction(0.0, np.zeros(memory), np.zeros(memory)))
+
+
+def no_pairs(x: np.ndarray, D: np.ndarray, memory: int) -> Pairs:
+    """Room for the global part of vectors like x."""
+    empty = np.zeros((memory, *x.shape))
+    return Pairs(np.zeros_like(x), np.zeros_like(x), D, empty, empty, empty)
+
+
+def dots(S: np.ndarray, Y: np.ndarray, DY: np.ndarray, g: np.ndarray) -> Dots:
+    """The table for vectors held as rows: S, Y and DY (m, ...), g (...), summed in float64.
+
+    >>> table = dots(np.eye(2), 2 * np.eye(2), 2 * np.eye(2), np.ones(2))
     >>> table.sy.diagonal(), table.yDg
     (array([2., 2.]), array([2., 2.]))
     """
     m = len(S)
-    S, Y, g, D = S.reshape(m, -1), Y.reshape(m, -1), g.reshape(-1), D.reshape(-1)
-    DY = Y * D
+    S, Y, DY, g = S.reshape(m, -1), Y.reshape(m, -1), DY.reshape(m, -1), g.reshape(-1)
     return Dots(*(np.asarray(a, dtype=np.float64) for a in (S @ Y.T, S @ g, DY @ Y.T, DY @ g)))
 
 
-def direction(table: Dots, order: list[int], bounds: tuple[float, float] = (0.2, 5.0)) -> Direction:
+def direction(table: Dots, order: list[int] | tuple[int, ...], bounds: tuple[float, float] = (0.2, 5.0)) -> Direction:
     """Eq. 1 from the table; `order` lists the slots in use from oldest to newest. An empty order gives -D g.
 
-    >>> direction(dots(np.eye(1), 2 * np.eye(1), np.ones(1), np.ones(1)), [0])
+    >>> direction(dots(np.eye(1), 2 * np.eye(1), 2 * np.eye(1), np.ones(1)), [0])
     Direction(scale_g=0.5, of_y=array([-0.25]), of_s=array([0.5]))
     """
     m = len(table.sg)
@@ -63,6 +106,56 @@ def direction(table: Dots, order: list[int], bounds: tuple[float, float] = (0.2,
         beta = (gamma * (table.yDg[k] - table.yDy[k] @ alpha) + shift @ table.sy[:, k]) / table.sy[k, k]
         shift[k] = alpha[k] - beta
     return Direction(gamma, -gamma * alpha, shift)
+
+
+def along(toward: Direction, Dg: np.ndarray, S: np.ndarray, DY: np.ndarray) -> np.ndarray:
+    """The direction itself, from D g and the pairs (m, ...)."""
+    m = len(S)
+    mixed = toward.of_y @ DY.reshape(m, -1) + toward.of_s @ S.reshape(m, -1)
+    return -(toward.scale_g * Dg + mixed.reshape(Dg.shape))
+
+
+def falls(search: Search, F: float) -> bool:
+    """Whether the value F of the trial point is low enough (Armijo), within the rounding of sums."""
+    noise = 1e-13 * abs(search.F)
+    return bool(search.slope < 0 and np.isfinite(F) and search.F + 1e-4 * search.step * search.slope + noise >= F)
+
+
+def accept(search: Search, F: float, length: int) -> Search:
+    """The trial point is the current one; the path remembers its value and those of `length` steps before."""
+    return search._replace(F=F, path=(*search.path[-length:], F), tries=0)
+
+
+def retreat(search: Search, F: float) -> Search:
+    """After a trial that did not fall: a shorter step, then a direction without pairs (`fresh`), then the end."""
+    if search.slope >= 0 or search.tries >= 8:
+        if search.order:
+            return aim(search._replace(order=()), None)
+        if search.slope >= 0 or search.tries >= 30:  # no descent along -Dg
+            return search._replace(ended="met" if abs(search.slope) < 1e-6 * abs(search.F) else "stuck")
+    return search._replace(step=backtrack(search.step, search.slope, F - search.F), tries=search.tries + 1)
+
+
+def admit(search: Search, table: Dots) -> Search:
+    """The pair in `slot` counts from now on, unless it has no curvature: such a pair says nothing."""
+    k = search.slot
+    if k < 0:
+        return search
+    order = tuple(i for i in search.order if i != k)
+    return search._replace(order=(*order, k) if table.sy[k, k] > 1e-8 * table.yDy[k, k] else order)
+
+
+def aim(search: Search, table: Dots | None) -> Search:
+    """A new direction, to be tried in full; without a table -D g."""
+    m = len(search.toward.of_y)
+    toward = Direction(1.0, np.zeros(m), np.zeros(m)) if table is None else direction(table, search.order)
+    return search._replace(toward=toward, fresh=True, step=1.0, tries=0)
+
+
+def free(search: Search) -> int:
+    """A slot not in use, else that of the oldest pair."""
+    unused = [k for k in range(len(search.toward.of_y)) if k not in search.order]
+    return unused[0] if unused else search.order[0]
 
 
 def backtrack(step: float, slope: float, rise: float) -> float:

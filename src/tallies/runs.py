@@ -6,6 +6,7 @@ RUN when the model is in it. What a power cut leaves is an unfinished folder, fr
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import shutil
@@ -129,7 +130,7 @@ def _write_options(folder: Path, options: Mapping[str, Any]) -> None:
 
 
 def to_toml(options: Mapping[str, Any]) -> str:
-    """Options as TOML: strings, numbers, booleans, lists and dicts of them; None is left out.
+    """Options as TOML: strings, numbers, booleans, lists, dicts and records of them; None is left out.
 
     >>> print(to_toml({"model": "gda", "seed": 0, "columns": ["a", "b"], "priors": None}), end="")
     model = "gda"
@@ -140,6 +141,9 @@ def to_toml(options: Mapping[str, Any]) -> str:
 
 
 def _toml(value: Any) -> str:
+    if hasattr(value, "_asdict") or dataclasses.is_dataclass(value):
+        fields = value._asdict() if hasattr(value, "_asdict") else vars(value)
+        value = {key: item for key, item in fields.items() if item is not None}
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_toml(str(k))} = {_toml(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):

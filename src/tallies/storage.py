@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from tallies._version import __version__
 from tallies.errors import FileError
 
-FORMAT = 1  # raised when an older reader could misread a newer file
+FORMAT = 2  # raised when files change shape; 1: before fits were plans of stages
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
 def write(path: str | Path, kind: str, owner: str, tree: Mapping[str, Any]) -> None:
     """Write a tree of dicts, lists, named tuples, arrays, sparse matrices, strings and numbers, atomically.
 
-    `kind` is "model" or "checkpoint"; `owner` is the class that it belongs to.
+    `kind` is "model", "checkpoint" or "stage"; `owner` is the class that it belongs to.
     """
     arrays: list[np.ndarray] = []
     head = {"tallies": __version__, "format": FORMAT, "kind": kind, "owner": owner}
@@ -75,6 +75,10 @@ def read(path: str | Path, kind: str, types: Callable[[str], Iterable[type]]) ->
             if head["format"] > FORMAT:
                 raise FileError(
                     f"{path} was written by Tallies {head['tallies']} in a newer format; update: pip install -U tallies"
+                )
+            if head["format"] < FORMAT:
+                raise FileError(
+                    f"{path} was written by Tallies {head['tallies']}, whose files have another shape; refit with this version"
                 )
             if head["kind"] != kind:
                 raise FileError(f"expected a {kind} file, got a {head['kind']} file: {path}")

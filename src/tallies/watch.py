@@ -1,4 +1,4 @@
-"""Consumers of `engine.steps`: progress, checkpoints, stopping, Ctrl-C. Each sees the states go by and changes none."""
+"""Watchers of a run: progress, checkpoints, Ctrl-C. Each sees the states go by and changes none."""
 
 from __future__ import annotations
 
@@ -6,32 +6,42 @@ import signal
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tallies import storage
-from tallies.engine import State
+from tallies.engine import Kept, Record, Stage, State
 from tallies.errors import FileError
 
 
 class Progress:
-    """A tqdm bar on stderr: shown in terminals and notebooks, silent elsewhere unless `show=True`."""
+    """A tqdm bar on stderr with the name of the stage: shown in terminals and notebooks, silent elsewhere unless `show=True`."""
 
-    def __init__(self, show: bool | None, total: int | None, name: str):
+    def __init__(self, show: bool | None, name: str):
         self.bar: Any = None
+        self.name, self.stage = name, ""
+        self.shown: set[str] = set()
         if show is False or (show is None and not (sys.stderr.isatty() or "ipykernel" in sys.modules)):
             return
         from tqdm.auto import tqdm
 
         # short fits need no bar: it appears after half a second, at once when asked for
-        self.bar = tqdm(total=total, desc=name, unit="sweep", delay=0 if show else 0.5, file=sys.stderr)
+        self.bar = tqdm(desc=name, unit="sweep", delay=0 if show else 0.5, file=sys.stderr)
 
-    def __call__(self, state: State) -> None:
-        if self.bar is not None:
-            self.bar.set_postfix_str(f"objective {state.objective[-1]:.8g}", refresh=False)
-            self.bar.update(len(state.objective) - self.bar.n)
+    def __call__(self, stage: Stage, state: State) -> None:
+        if self.bar is None:
+            return
+        if stage.name != self.stage:
+            self.stage, self.bar.total = stage.name, stage.most
+            new = stage.name not in self.shown  # stages side by side take turns, and need not be drawn at each
+            self.shown.add(stage.name)
+            self.bar.set_description_str(f"{self.name}, {stage.name}" if stage.name else self.name, refresh=new)
+        self.bar.set_postfix_str(f"objective {state.objective[-1]:.8g}", refresh=False)
+        self.bar.n = len(state.objective) - 1
+        self.bar.update(1)
 
     def close(self) -> None:
         if self.bar is not None:
@@ -42,49 +52,59 @@ PAUSE = 2.0  # seconds between two checkpoints at least: quick sweeps would othe
 
 
 class Checkpoint:
-    """Write the state to `path`, atomically, every `every` iterations or `seconds` seconds, whichever comes first."""
+    """Writes how far a fit has come, atomically, every `every` sweeps or `seconds` seconds, whichever comes first.
+
+    `path` holds the states of the stages that run; each stage that ended is a file of its own beside it, written once.
+    """
 
     def __init__(
         self,
         path: str | Path,
         owner: str,
         about: dict[str, Any],
-        collect: Callable[[], list[Any]],
+        record: Callable[[], Record],
         every: int = 25,
         seconds: float = 60.0,
     ):
-        self.path, self.owner, self.about, self.collect, self.every, self.seconds = (
-            Path(path),
-            owner,
-            about,
-            collect,
-            every,
-            seconds,
-        )
+        self.path, self.owner, self.record, self.every, self.seconds = Path(path), owner, record, every, seconds
         if self.path.is_dir():
             raise IsADirectoryError(f"checkpoint must be a file to write, but {str(self.path)!r} is a folder; add a file name")
-        self.written, self.clock = -1, time.monotonic()
+        self.about = {"fit": uuid.uuid4().hex, **about}  # so that files of an earlier fit are never taken for ones of this
+        self.ended, self.sweeps, self.clock = 0, 0, time.monotonic()
 
-    def __call__(self, state: State) -> None:
-        passed, sweeps = time.monotonic() - self.clock, len(state.objective) - max(self.written, 0)
-        if passed > self.seconds or (sweeps >= self.every and passed >= PAUSE):
-            self.write(state)
+    def __call__(self) -> None:
+        self.sweeps += 1
+        passed = time.monotonic() - self.clock
+        if passed > self.seconds or (self.sweeps >= self.every and passed >= PAUSE):
+            self.write()
 
-    def write(self, state: State) -> None:
-        if self.written == len(state.objective):
+    def write(self) -> None:
+        """Write all that is new."""
+        record = self.record()
+        if not record.states:
             return
-        tree = {**self.about, "state": State(state.params, self.collect(), state.objective)}
+        for k in range(self.ended, len(record.ended)):
+            storage.write(_beside(self.path, k), "stage", self.owner, {"fit": self.about["fit"], "kept": record.ended[k]})
+        tree = {**self.about, "ended": len(record.ended), "states": record.states}
         storage.write(self.path, "checkpoint", self.owner, tree)
-        self.written, self.clock = len(state.objective), time.monotonic()
+        self.ended, self.sweeps, self.clock = len(record.ended), 0, time.monotonic()
 
 
-def read_checkpoint(path: str | Path, owner: str, about: dict[str, Any], records: list[type]) -> tuple[State, int]:
-    """The state and seed stored at `path`, after checking that they belong to this model and these data."""
+def _beside(path: Path, k: int) -> Path:
+    """Where the end of the k-th stage is kept."""
+    return path.with_name(f"{path.name}.{k + 1}")
+
+
+def read_checkpoint(path: str | Path, owner: str, about: dict[str, Any], records: list[type]) -> tuple[Record, int]:
+    """How far the fit at `path` had come, and its seed, after checking that they belong to this model and these data.
+
+    Notes in `about` which fit it is: one that goes on writes files that fit together with those already there, cut when it may be.
+    """
 
     def types(found: str) -> list[type]:
         if found != owner:
             raise FileError(f"the checkpoint {path} is of a {found}, but this is a {owner}; resume with the model that wrote it")
-        return [*records, State]
+        return [*records, State, Kept]
 
     tree = storage.read(path, "checkpoint", types)
     for key, what in (("model", "hyperparameters"), ("data", "data")):
@@ -93,7 +113,14 @@ def read_checkpoint(path: str | Path, owner: str, about: dict[str, Any], records
                 f"the checkpoint {path} was written with other {what}: it has {tree.get(key)}, this fit has {about[key]}; "
                 "resume with the same model and data, or start a new fit"
             )
-    return tree["state"], tree["seed"]
+    ended = []
+    for k in range(tree["ended"]):
+        part = storage.read(_beside(Path(path), k), "stage", types)
+        if part["fit"] != tree["fit"]:
+            raise FileError(f"{_beside(Path(path), k)} belongs to another fit than {path}; keep the files of a checkpoint together")
+        ended.append(part["kept"])
+    about["fit"] = tree["fit"]
+    return Record(tuple(ended), tuple(tree["states"])), tree["seed"]
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def test_shared_equals_scikit_learn(data, shrinkage):
 def test_class_equals_scikit_learn(data):
     X, y = data
     theirs = QuadraticDiscriminantAnalysis(store_covariance=True).fit(X, y)
-    ours = GDA("class").fit(X, y)
+    ours = GDA(covariance="class").fit(X, y)
     n = np.bincount(y)[:, None, None]
     # releases before 1.9 divide by n - 1; take theirs to maximum likelihood where they do
     unbiased = np.allclose(np.array(theirs.covariance_) * (n - 1) / n, ours.covariance_, rtol=1e-12)
@@ -45,16 +45,16 @@ def test_class_equals_scikit_learn(data):
 def test_diagonal_equals_gaussian_naive_bayes(data):
     X, y = data
     weight = np.random.default_rng(0).random(len(y)) + 0.5
-    theirs, ours = GaussianNB().fit(X, y), GDA("diagonal").fit(X, y)
+    theirs, ours = GaussianNB().fit(X, y), GDA(covariance="diagonal").fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-12)
-    theirs, ours = GaussianNB(var_smoothing=0).fit(X, y, weight), GDA("diagonal").fit(X, y, weight)
+    theirs, ours = GaussianNB(var_smoothing=0).fit(X, y, weight), GDA(covariance="diagonal").fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)  # ours keeps the floor of 1e-9
 
 
 @pytest.mark.parametrize("covariance", ["shared", "class", "diagonal"])
 def test_joint_equals_scipy_density(data, covariance):
     X, y = data
-    model = GDA(covariance).fit(X, y)
+    model = GDA(covariance=covariance).fit(X, y)
     Sigma = model.covariance_
     full = [Sigma if covariance == "shared" else np.diag(Sigma[k]) if covariance == "diagonal" else Sigma[k] for k in range(4)]
     joint = np.stack([multivariate_normal(m, S).logpdf(X) for m, S in zip(model.means_, full, strict=True)], axis=1)
@@ -66,7 +66,7 @@ def test_joint_equals_scipy_density(data, covariance):
 @pytest.mark.parametrize("covariance", ["shared", "class", "diagonal"])
 def test_missing_cells_are_summed_out(data, covariance):
     X, y = data
-    model = GDA(covariance).fit(X, y)
+    model = GDA(covariance=covariance).fit(X, y)
     Sigma = model.covariance_
     gappy = X[:50].copy()
     gappy[np.random.default_rng(0).random(gappy.shape) < 0.4] = np.nan
@@ -171,7 +171,7 @@ def test_class_that_spans_less_gets_a_floor_and_a_warning():
     X, y = rng.normal(size=(60, 3)), np.repeat([0, 1], 30)
     X[y == 1, 2] = 0.5  # constant in one class: informative, not to be ignored
     with pytest.warns(DataWarning, match=r"classes \[1\] span fewer directions"):
-        model = GDA("class").fit(X, y)
+        model = GDA(covariance="class").fit(X, y)
     assert np.isfinite(model.log_prob(X)).all()
     assert (model.predict(X) == y).all()
 
@@ -180,8 +180,8 @@ def test_class_with_one_row():
     X, y = [[0.0, 1.0], [1.0, 0.0], [0.5, 0.4], [5.0, 5.0]], [0, 0, 0, 1]
     assert GDA().fit(X, y).predict([[4.0, 4.0]]).tolist() == [1]
     with pytest.warns(DataWarning):
-        assert np.isfinite(GDA("class").fit(X, y).predict_proba(X)).all()
-    assert np.isfinite(GDA("diagonal").fit(X, y).predict_proba(X)).all()
+        assert np.isfinite(GDA(covariance="class").fit(X, y).predict_proba(X)).all()
+    assert np.isfinite(GDA(covariance="diagonal").fit(X, y).predict_proba(X)).all()
 
 
 def test_priors(data):
@@ -197,7 +197,10 @@ def test_priors(data):
         GDA(priors=[0.5, 0.2, 0.3, 0.4]).fit(X, y)
 
 
-@pytest.mark.parametrize("model", [GDA(), GDA("class"), GDA("diagonal"), GDA(shrinkage="auto"), GDA("class", shrinkage="auto")])
+@pytest.mark.parametrize(
+    "model",
+    [GDA(), GDA(covariance="class"), GDA(covariance="diagonal"), GDA(shrinkage="auto"), GDA(covariance="class", shrinkage="auto")],
+)
 def test_batches_and_merges_equal_one_fit(data, model):
     X, y = data
     order = np.argsort(y, kind="stable")  # the first batch lacks most classes
@@ -220,14 +223,14 @@ def test_merge_unites_classes(data):
     both = np.concatenate([np.flatnonzero(y < 2), np.flatnonzero(y >= 1)])
     np.testing.assert_allclose(merged.predict_proba(X), GDA().fit(X[both], y[both]).predict_proba(X), atol=1e-12)
     with pytest.raises(DataError, match="hyperparameters"):
-        merged.merge(GDA("class").fit(X, y))
+        merged.merge(GDA(covariance="class").fit(X, y))
     with pytest.raises(TypeError, match="expects another GDA"):
         merged.merge("model")
 
 
 def test_sampling_is_seeded_and_obeys_y(data):
     X, y = data
-    model = GDA("class").fit(X, np.array(["a", "b", "c", "d"])[y])
+    model = GDA(covariance="class").fit(X, np.array(["a", "b", "c", "d"])[y])
     A, labels = model.sample(50, random_state=4)
     B, _ = model.sample(50, random_state=4)
     np.testing.assert_array_equal(A, B)

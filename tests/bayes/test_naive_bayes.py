@@ -32,14 +32,14 @@ def test_equals_scikit_learn(family, weighted):
     if weighted and family == "gaussian":
         theirs = GaussianNB(var_smoothing=0)  # its floor ignores weights
     theirs.fit(X, Y, weight)
-    ours = NaiveBayes(family).fit(X, Y, weight)
+    ours = NaiveBayes(families=family).fit(X, Y, sample_weight=weight)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-7 if weighted else 1e-12)
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
 
 
 def test_sparse_equals_dense():
     _, X = TABLES["multinomial"]
-    dense, sparse = NaiveBayes("multinomial").fit(X, Y), NaiveBayes().fit(sp.csr_array(X), Y)
+    dense, sparse = NaiveBayes(families="multinomial").fit(X, Y), NaiveBayes().fit(sp.csr_array(X), Y)
     np.testing.assert_array_equal(sparse.predict_proba(sp.csc_array(X)), dense.predict_proba(X))
     np.testing.assert_allclose(sparse.log_prob(sp.coo_array(X)), dense.log_prob(X), rtol=1e-13)
 
@@ -76,7 +76,7 @@ def test_joint_by_hand():
 
 def test_multinomial_density_is_scipys():
     _, X = TABLES["multinomial"]
-    model = NaiveBayes("multinomial").fit(X, Y)
+    model = NaiveBayes(families="multinomial").fit(X, Y)
     counts = np.stack([X[k == Y].sum(axis=0) for k in range(3)]) + 1.0
     p = counts / counts.sum(axis=1, keepdims=True)
     joint = np.stack([stats.multinomial(X.sum(axis=1), p[k]).logpmf(X) for k in range(3)], axis=1) + np.log(np.bincount(Y) / 600)
@@ -87,7 +87,7 @@ def test_multinomial_density_is_scipys():
 @pytest.mark.parametrize("family", [*TABLES, "poisson"])
 def test_history_is_the_log_likelihood(family):
     X = TABLES["multinomial"][1] if family == "poisson" else TABLES[family][1]
-    model = NaiveBayes(family).fit(X, Y)
+    model = NaiveBayes(families=family).fit(X, Y)
     joint = model.log_prob(X) + model.predict_log_proba(X)[np.arange(600), Y]
     np.testing.assert_allclose(model.history_[-1], joint.sum(), rtol=1e-11)
 
@@ -105,7 +105,7 @@ def test_unseen_state_is_one_counted_zero_times():
 
 def test_whole_numbers_far_apart_are_states_too():
     X = np.array([[1, 10**9], [1, 5], [7, 5], [7, 10**9]])
-    model = NaiveBayes("categorical").fit(X, [0, 0, 1, 1])
+    model = NaiveBayes(families="categorical").fit(X, [0, 0, 1, 1])
     assert model.predict(np.array([[7, 5], [1, 5], [-3, 5]])).tolist()[:2] == [1, 0]
     np.testing.assert_allclose(model.predict_proba([[-3, 6]])[0], [0.5, 0.5])
 
@@ -129,7 +129,7 @@ def test_families_by_dtype_are_alike_in_pandas_polars_and_pyarrow():
         np.testing.assert_array_equal(model.predict_proba(table), fits[0].predict_proba(frame))
     categories = frame.assign(count=frame["count"].astype("category"))
     assert NaiveBayes().fit(categories, y).families_["count"] == "categorical"
-    assert NaiveBayes({"count": "categorical"}).fit(frame, y).families_ == {**expected, "count": "categorical"}
+    assert NaiveBayes(families={"count": "categorical"}).fit(frame, y).families_ == {**expected, "count": "categorical"}
 
 
 def test_batches_and_merges_unite_states_and_classes():
@@ -183,4 +183,4 @@ def test_unlabelled_rows_are_used_and_partial_fit_refuses_them():
 )
 def test_bad_columns_are_refused_in_words(families, X, message):
     with pytest.raises(ValueError, match=message):
-        NaiveBayes(families).fit(X, [0, 1, 0])
+        NaiveBayes(families=families).fit(X, [0, 1, 0])

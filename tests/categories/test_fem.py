@@ -9,12 +9,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 import tallies
-from tallies import FEM, engine
-from tallies.backends import place
+from tallies import FEM
 from tallies.categories import solvers
+from tallies.categories.answers import carry_out
 from tallies.categories.basis import make_basis
-from tallies.categories.screen import grow, pair_scores
-from tallies.categories.terms import closure, features, groups_of, make_terms, zero_sum
+from tallies.categories.choose import fold_numbers
+from tallies.categories.model import Rows
+from tallies.categories.screen import pair_scores
+from tallies.categories.terms import closure, features, groups_of, grow, make_terms, zero_sum
 from tallies.datasets import TIC_TAC_TOE_LINES, tic_tac_toe
 
 
@@ -25,6 +27,17 @@ def table(l=300, sizes=(3, 2, 4), classes=3, seed=0, degree=2, scale=1.0):
     terms = make_terms(np.array(sizes), groups_of(len(sizes), range(1, degree + 1)))
     H = scale * rng.normal(size=(terms.p, classes))[features(terms, codes)].sum(axis=1)
     return codes, (H + rng.gumbel(size=H.shape)).argmax(axis=1), rng
+
+
+def only_stage(model, codes, y):
+    """The one stage of a fit without a search."""
+    return next(model._plan(model._prepare(codes, y), 0))
+
+
+def distinct(model, codes, y):
+    """Distinct rows and folds, as the plan makes them."""
+    table = model._prepare(codes, y)
+    return table.distinct(fold_numbers(table.labels, model.cv, 0))
 
 
 def one_hot(codes, degree=1):
@@ -40,19 +53,19 @@ def test_fem_solver_is_the_seeds_iteration(degree):
     codes, y, _ = table()
     X, Y = one_hot(codes, degree), np.eye(3)[y]
     inverse, W = np.linalg.pinv(X.T), np.zeros((3, X.shape[1]))
-    model = FEM(degree, ridge=0.0, solver="fem", max_iter=12, tol=0.0)
+    model = FEM(degree=degree, ridge=0.0, solver="fem", max_iter=12, tol=0.0)
     with pytest.warns(tallies.errors.ConvergenceWarning):
         model.fit(codes, y)
     for _ in range(13):  # the first step needs no sweep, as P is known at W = 0
         P = np.exp(W @ X.T)
         W = W + (Y.T - P / P.sum(axis=0)) @ inverse
-    np.testing.assert_allclose(model.params_.W.T, W, atol=1e-10)
+    np.testing.assert_allclose(model.fitted_.W.T, W, atol=1e-10)
 
 
 def test_fixed_point_is_the_maximum_likelihood_estimate():
     codes, y, _ = table(l=2000)
-    seed = FEM(1, ridge=0.0, solver="fem", tol=1e-14).fit(codes, y)
-    quick = FEM(1, ridge=0.0, solver="lbfgs", tol=1e-14).fit(codes, y)
+    seed = FEM(degree=1, ridge=0.0, solver="fem", tol=1e-14).fit(codes, y)
+    quick = FEM(degree=1, ridge=0.0, solver="lbfgs", tol=1e-14).fit(codes, y)
     other = LogisticRegression(C=1e10, fit_intercept=False, tol=1e-10, max_iter=10000).fit(one_hot(codes), y)
     P = seed.predict_proba(codes)
     R = one_hot(codes).T @ (np.eye(3)[y] - P)  # (Sigma_y - P) Sigma_x' = 0
@@ -67,7 +80,7 @@ def test_fixed_point_is_the_maximum_likelihood_estimate():
 @pytest.mark.parametrize("solver", ["fem", "lbfgs", "kernel"])
 def test_ridge_agrees_with_scikit_learn(solver, classes):
     codes, y, _ = table(l=400, classes=classes)
-    model = FEM(2, ridge=2.0, solver=solver, tol=1e-13).fit(codes, y)
+    model = FEM(degree=2, ridge=2.0, solver=solver, tol=1e-13).fit(codes, y)
     # two classes: scikit-learn penalises the difference of our two columns, W = (-w/2, w/2)
     other = LogisticRegression(C=(1 if classes > 2 else 2) / 2.0, fit_intercept=False, tol=1e-9, max_iter=10000).fit(
         one_hot(codes, 2), y
@@ -78,15 +91,16 @@ def test_ridge_agrees_with_scikit_learn(solver, classes):
 
 def test_gradient_by_finite_differences():
     codes, y, rng = table(l=60)
-    model = FEM(2, ridge=0.7, solver="lbfgs")
-    (shard,) = model._shards(codes, y)
+    model = FEM(degree=2, ridge=0.7, solver="lbfgs")
+    stage = only_stage(model, codes, y)
+    model, (shard,) = stage.model, [source.load() for source in stage.sources]
     params = model.init(model.survey(shard), rng)
-    W = rng.normal(size=params.W.shape)
+    W = rng.normal(size=params.search.point.x.shape)
 
     def objective(W):
-        search = solvers.begin(W, model._setup.starts)
+        search = solvers.begin(W, model.starts)
         tally, _ = model.sweep(shard, None, params._replace(trial=W), rng)
-        return model.update(params._replace(search=search), tally, rng).search
+        return model.update(params._replace(search=search), tally, rng).search.point
 
     at = objective(W)
     for f, k in [(0, 0), (5, 1), (11, 2), (20, 0)]:
@@ -99,8 +113,8 @@ def test_gradient_by_finite_differences():
 @pytest.mark.parametrize("degree", [1, 2, 3, (1, 3), (2,)])
 def test_kernel_equals_explicit_features(degree):
     codes, y, _ = table(l=300, sizes=(3, 2, 4, 2))
-    explicit = FEM(degree, ridge=0.5, solver="lbfgs", tol=1e-14).fit(codes, y)
-    kernel = FEM(degree, ridge=0.5, solver="kernel", tol=1e-14).fit(codes, y)
+    explicit = FEM(degree=degree, ridge=0.5, solver="lbfgs", tol=1e-14).fit(codes, y)
+    kernel = FEM(degree=degree, ridge=0.5, solver="kernel", tol=1e-14).fit(codes, y)
     np.testing.assert_allclose(kernel.predict_proba(codes), explicit.predict_proba(codes), atol=1e-6)
     pd.testing.assert_frame_equal(kernel.weights_, explicit.weights_, atol=1e-4)
     unseen = codes[:50].copy()
@@ -129,7 +143,7 @@ def test_zero_sum_gauge_changes_no_score_and_sums_to_zero():
 def test_tic_tac_toe_finds_the_eight_lines():
     boards, won = tic_tac_toe()
     assert len(boards) == 958
-    model = FEM(3, ridge=0.1).fit(boards, won)
+    model = FEM(degree=3, ridge=0.1).fit(boards, won)
     assert model.score(boards, won) == 1.0
     top = model.interactions(8)
     assert set(top["degree"]) == {3}
@@ -142,20 +156,20 @@ def test_tic_tac_toe_finds_the_eight_lines():
 
 def test_equal_rows_are_fitted_once_with_their_weight():
     codes, y, _ = table(l=500, sizes=(2, 2, 3))
-    model = FEM(2, ridge=1.0, tol=1e-13)
-    assert sum(len(shard.ids) for shard in model._shards(codes, y)) == 12
+    model = FEM(degree=2, ridge=1.0, tol=1e-13)
+    assert sum(len(source.load().ids) for source in only_stage(model, codes, y).sources) == 12
     weight = 1.0 + (np.arange(500) % 3 == 0)
-    a = FEM(2, ridge=1.0, tol=1e-13).fit(codes, y, sample_weight=weight)
+    a = FEM(degree=2, ridge=1.0, tol=1e-13).fit(codes, y, sample_weight=weight)
     twice = np.repeat(np.arange(500), weight.astype(int))
-    b = FEM(2, ridge=1.0, tol=1e-13).fit(codes[twice], y[twice])
-    np.testing.assert_allclose(a.params_.W, b.params_.W, atol=1e-9)
+    b = FEM(degree=2, ridge=1.0, tol=1e-13).fit(codes[twice], y[twice])
+    np.testing.assert_allclose(a.fitted_.W, b.fitted_.W, atol=1e-9)
 
 
 def test_auto_finds_the_degree_of_exclusive_or():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (400, 5))
     y = X[:, 0] ^ X[:, 1]
-    model = FEM("auto").fit(X, y)
+    model = FEM(degree="auto").fit(X, y)
     assert max(model.degree_) == 2
     assert model.score(X, y) == 1.0
     assert model.interactions(1)["term"][0] == "x0 & x1"
@@ -165,15 +179,15 @@ def test_auto_finds_the_degree_of_exclusive_or():
 
 def test_auto_ridge_is_the_best_of_separate_fits():
     codes, y, _ = table(l=250, sizes=(3, 3, 3, 2), classes=2)
-    model = FEM(2, ridge="auto", cv=4, tol=1e-10).fit(codes, y)
+    model = FEM(degree=2, ridge="auto", cv=4, tol=1e-10).fit(codes, y)
     tried = dict(zip(model.path_["ridge"], model.path_["log_loss"], strict=True))
-    rows = FEM(2, ridge="auto", cv=4)._read(codes, y, None)
+    rows, folds = distinct(FEM(degree=2, ridge="auto", cv=4), codes, y)
     losses = {}
     for ridge in (model.ridge_, model.ridge_ * 10, model.ridge_ / 10):
         total = 0.0
-        for held in rows.folds:
+        for held in folds:
             i, k = np.nonzero(rows.Y - held)
-            fold = FEM(2, ridge=ridge, tol=1e-10).fit(rows.codes[i], k, sample_weight=(rows.Y - held)[i, k])
+            fold = FEM(degree=2, ridge=ridge, tol=1e-10).fit(rows.codes[i], k, sample_weight=(rows.Y - held)[i, k])
             total -= np.sum(held * fold.predict_log_proba(rows.codes))
         losses[ridge] = total / rows.Y.sum()
     assert min(losses, key=losses.get) == model.ridge_
@@ -184,7 +198,7 @@ def test_screening_finds_a_planted_pair_among_many():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (1500, 120))
     y = ((X[:, 17] == 0) ^ (X[:, 88] == 0) ^ (rng.random(1500) < 0.1)).astype(int)
-    model = FEM(2, ridge=1.0, screen=5).fit(X, y)
+    model = FEM(degree=2, ridge=1.0, screen=5).fit(X, y)
     assert model.pairs_[0].tolist() == [17, 88]
     assert model.score(X, y) > 0.8
     assert grow(5, [(0, 1), (1, 2), (3, 4)], (1, 2, 3))[5:] == [(0, 1), (1, 2), (3, 4), (0, 1, 2)]
@@ -194,7 +208,8 @@ def test_pair_scores_are_score_tests():
     rng = np.random.default_rng(3)
     codes = rng.integers(0, 2, (3000, 25)).astype(np.int32)
     Y = np.eye(2)[rng.integers(0, 2, 3000)]
-    scores = pair_scores(codes, Y, np.full(25, 2))[np.triu_indices(25, 1)]
+    rows = Rows(codes, Y, np.ones((3000, 1)))
+    scores = carry_out(pair_scores(rows, (2,) * 25)).value.scores[np.triu_indices(25, 1)]
     # without any effect (chi - 1)/sqrt 2 has mean 0 and variance 1; 300 pairs: both within 5 standard errors
     assert abs(scores.mean()) < 5 / np.sqrt(300)
     assert abs(scores.var() - 1) < 5 * np.sqrt(14 / 300)
@@ -202,7 +217,7 @@ def test_pair_scores_are_score_tests():
 
 def test_standard_errors_cover():
     codes, y, _ = table(l=400, sizes=(2, 3), classes=2, degree=1)
-    model = FEM(1, ridge=1e-3).fit(codes, y)
+    model = FEM(degree=1, ridge=1e-3).fit(codes, y)
     errors = model.standard_errors(codes, y, n_boot=60)
     assert errors.shape == model.weights_.shape
     # Wald's errors, from the inverse Hessian in the zero-sum parametrisation of two classes
@@ -212,7 +227,7 @@ def test_standard_errors_cover():
     wald = np.sqrt(np.diag(np.linalg.inv((free.T * (p * (1 - p))) @ free))) / 2  # half: +w and -w
     np.testing.assert_allclose(errors.iloc[[0, 1, 3, 4], 0], wald, rtol=0.35)
     # a row of weight 2 counts twice in a draw, and is drawn once: twice the counts under twice the ridge is the same fit
-    heavy = FEM(1, ridge=2e-3).fit(codes, y, sample_weight=np.full(400, 2.0))
+    heavy = FEM(degree=1, ridge=2e-3).fit(codes, y, sample_weight=np.full(400, 2.0))
     again = heavy.standard_errors(codes, y, n_boot=60, sample_weight=np.full(400, 2.0))
     np.testing.assert_allclose(again, errors, rtol=1e-3)
     with pytest.raises(ValueError, match="n_boot"):
@@ -221,8 +236,8 @@ def test_standard_errors_cover():
 
 def test_samples_follow_the_probabilities():
     codes, y, _ = table(l=200)
-    model = FEM(1, ridge=1.0).fit(codes, y)
-    drawn = model.sample(np.repeat(codes[:1], 20000, axis=0), random_state=0)
+    model = FEM(degree=1, ridge=1.0).fit(codes, y)
+    drawn = model.sample_y(np.repeat(codes[:1], 20000, axis=0), random_state=0)
     p = model.predict_proba(codes[:1])[0]
     share = np.bincount(drawn, minlength=3) / 20000
     assert np.abs((share - p) / np.sqrt(p * (1 - p) / 20000)).max() < 5.5
@@ -230,22 +245,15 @@ def test_samples_follow_the_probabilities():
 
 def test_refused_steps_do_not_end_the_fit():
     codes, y, _ = table(l=80, scale=6.0)
-    model = FEM(2, ridge=1e-4, solver="lbfgs", tol=1e-10)
-    backend = place(model._shards(codes, y))
-    states = engine.steps(model, backend)
-    values = []
-    for state in states:
-        values.append(state.objective[-1])
-        if model.done(state.params) or len(values) > 3000:
-            break
-    assert np.diff(values).min() >= -1e-9
-    assert model.done(state.params)
-    assert log_loss(y, FEM(2, ridge=1e-4, tol=1e-10).fit(codes, y).predict_proba(codes)) < 0.2
+    model = FEM(degree=2, ridge=1e-4, solver="lbfgs", tol=1e-10, max_iter=3000).fit(codes, y)
+    assert np.diff(model.history_).min() >= -1e-9
+    assert model.converged_
+    assert log_loss(y, FEM(degree=2, ridge=1e-4, tol=1e-10).fit(codes, y).predict_proba(codes)) < 0.2
 
 
 def test_a_saved_kernel_predicts_the_same(tmp_path):
     codes, y, _ = table(l=100)
-    model = FEM(3, ridge=1.0, solver="kernel").fit(codes, y)
+    model = FEM(degree=3, ridge=1.0, solver="kernel").fit(codes, y)
     model.save(tmp_path / "m.tallies")
     again = tallies.load(tmp_path / "m.tallies")
     np.testing.assert_array_equal(again.predict_proba(codes), model.predict_proba(codes))
@@ -265,7 +273,7 @@ def test_the_basis_spans_the_features_and_gives_the_same_metric():
     np.testing.assert_array_equal(psi @ basis.T, X)
     assert np.linalg.matrix_rank(X) == len(basis.R)
     v = X.T @ np.random.default_rng(0).normal(size=(len(X), 2))
-    metric = solvers.full_metric(basis.R.T @ (psi.T @ psi) @ basis.R, 0.3, 2.0, "reduced", basis)
+    metric = solvers.Reduced(solvers.factor(basis.R.T @ (psi.T @ psi) @ basis.R, 0.3, 2.0, 1e-9), basis)
     want = np.linalg.solve(X.T @ X / 2 + 0.3 * np.eye(terms.p), v)
     np.testing.assert_allclose(solvers.apply(metric, v, None)[0], want, atol=1e-12)
     assert make_basis(make_terms(sizes, [(0, 1)])) is None
@@ -274,8 +282,54 @@ def test_the_basis_spans_the_features_and_gives_the_same_metric():
 def test_a_class_of_one_row_is_never_held_out():
     codes, y, _ = table(l=100, classes=2)
     y[0] = 2
-    model = FEM(1, cv=4).fit(codes, y)
+    model = FEM(degree=1, cv=4).fit(codes, y)
     assert len(model.path_["ridge"]) > 2
-    rows = FEM(1, cv=4)._read(codes, y, None)
-    assert rows.folds.sum() == 99
-    assert rows.folds[:, :, 2].sum() == 0
+    _, folds = distinct(FEM(degree=1, cv=4), codes, y)
+    assert folds.sum() == 99
+    assert folds[:, :, 2].sum() == 0
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "kernel"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_raw_weights_by_degree_add_up_to_the_scores(solver, classes):
+    codes, y, _ = table(l=200, classes=classes)
+    model = FEM(degree=2, ridge=1.0, solver=solver).fit(codes, y)
+    W = model.weights_by_degree()
+    assert list(W) == [1, 2]
+    rows = [[f"x{j}={s}" for j, s in enumerate(row)] for row in codes[:20]]
+    H = [W[1].loc[r].sum() + W[2].loc[[f"{r[a]} & {r[b]}" for a in range(3) for b in range(a + 1, 3)]].sum() for r in rows]
+    H = np.array(H)
+    want = H[:, 1] - H[:, 0] if classes == 2 else H
+    np.testing.assert_allclose(model.decision_function(codes[:20]), want, atol=1e-9)
+    log_p = model.predict_log_proba(codes[:20])
+    np.testing.assert_allclose(log_p - log_p[:, :1], H - H[:, :1], atol=1e-9)
+
+
+def test_a_search_that_is_cut_short_ends_with_the_best_that_is_complete():
+    codes, y, _ = table(l=400, sizes=(3, 3, 3, 2), classes=2)
+    names: list[str] = []
+    whole = FEM(degree="auto", max_degree=2).fit(codes, y, callback=lambda stage, state: names.append(stage.name))
+    assert names[0] == "degree 1, ridge 100"
+    assert "degree 2, ridge 0.1" in names
+    cut, calls = names.index("degree 2, ridge 0.1"), iter(range(10**6))
+    part = FEM(degree="auto", max_degree=2).fit(codes, y, callback=lambda stage, state: next(calls) == cut)
+    assert part.stopped_ == "callback"
+    assert max(part.degree_) == 1  # of degree 2 not all was tried
+    assert 0.1 not in np.array(part.path_["ridge"])[np.array(part.path_["degree"]) == 2]
+    settled = FEM(degree=1, ridge=part.ridge_).fit(codes, y)
+    assert np.abs(part.predict_proba(codes) - settled.predict_proba(codes)).max() < 0.02  # it goes on from the folds' weights
+    assert set(whole.path_["degree"]) == {1.0, 2.0}
+    calls = iter(range(10**6))
+    first = FEM(degree=1).fit(codes, y, callback=lambda stage, state: next(calls) == 0)
+    assert first.ridge_ == 1.0  # none is complete: as where there are no folds
+    assert np.isfinite(first.predict_proba(codes)).all()
+
+
+def test_rows_are_scored_on_the_cluster_with_the_same_bits(cluster):
+    codes, y, _ = table(l=300)
+    codes[5, 0] = 7
+    for model in (FEM(degree=2, ridge=1.0), FEM(degree=2, ridge=1.0, solver="kernel")):
+        model.fit(codes[10:], y[10:])
+        with tallies.backend(cluster):
+            there = model.predict_proba(codes)
+        np.testing.assert_array_equal(there, model.predict_proba(codes))

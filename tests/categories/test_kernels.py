@@ -93,7 +93,7 @@ def test_counting(case):
     kernels.one_hot(ids, dense)
     np.testing.assert_array_equal(dense, X)
     counts, G = np.zeros((terms.p, 2)), np.zeros((terms.p, terms.p))
-    kernels.feature_counts(ids, weight, counts)
+    kernels.scatter(ids, weight, counts)
     np.testing.assert_allclose(counts, X.T @ weight)
     w = np.ascontiguousarray(weight[:, 0])
     kernels.gram(ids, w, G)

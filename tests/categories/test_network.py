@@ -10,11 +10,10 @@ import pytest
 
 import tallies
 from tallies import FEM, FEMNetwork, engine
-from tallies.backends import place
 from tallies.categories import choose as fem_choose
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.scores import sequence_weights
-from tallies.categories.terms import groups_of, make_terms, zero_sum
+from tallies.categories.terms import groups_of, make_terms, terms_of, zero_sum
 
 
 def walk(W, n, m, l, rng, together):
@@ -80,16 +79,17 @@ def test_products_of_matrices_and_picking_agree(monkeypatch, n, m, degree, lag):
     weight, found, W = rng.random(700), [], None
     for narrow in (fem_choose.NARROW, 10**9):
         monkeypatch.setattr(fem_choose, "NARROW", narrow)
-        model = FEMNetwork(degree, ridge=1.0, lag=lag)
-        backend = place(model._shards(X, weight))
-        assert model._setup.multiply == (narrow < 10**9)
-        surveyed = engine.survey(model, backend)
+        model = FEMNetwork(degree=degree, ridge=1.0, lag=lag)
+        stage = next(model._plan(model._prepare(X, sample_weight=weight), 0))
+        model, shards = stage.model, [source.load() for source in stage.sources]
+        assert model.multiply == (narrow < 10**9)
+        surveyed = engine.add([model.survey(shard) for shard in shards])
         W = rng.normal(size=surveyed.counted.shape) if W is None else W
         if not lag:
             model._exclude(W)
-        params = model._begin(surveyed, W, None)
-        tally = engine.add([model.sweep(shard, None, params, rng)[0] for shard in backend.shards])
-        found.append((surveyed, model.update(params, tally, rng).search))
+        params = model.first(surveyed, W)
+        tally = engine.add([model.sweep(shard, None, params, rng)[0] for shard in shards])
+        found.append((surveyed, model.update(params, tally, rng).search.point))
     (first, a), (second, b) = found
     for one, other in [*zip(first, second, strict=True), (a.value, b.value), (a.g, b.g)]:
         if one is not None:
@@ -99,11 +99,11 @@ def test_products_of_matrices_and_picking_agree(monkeypatch, n, m, degree, lag):
 @pytest.mark.parametrize("degree", [1, 2])
 def test_independent_variables_do_not_leak(degree):
     X = np.random.default_rng(0).integers(0, 2, (4000, 6))
-    model = FEMNetwork(degree, ridge=1.0).fit(X)
-    terms, starts = model._terms(), model._starts()
+    model = FEMNetwork(degree=degree, ridge=1.0).fit(X)
+    terms, starts = terms_of(model._layout()), model._starts()
     for t, group in enumerate(terms.all()):
         for j in group:
-            assert not model.params_.W[terms.offset[t] : terms.offset[t + 1], starts[j] : starts[j + 1]].any()
+            assert not model.fitted_.W[terms.offset[t] : terms.offset[t + 1], starts[j] : starts[j + 1]].any()
     # accuracy of chance: half, with room for 15 or 5 parameters fitted to noise and 5 standard errors
     assert np.exp(model.log_conditional(X)).mean() < 0.51
     # a quarter of the log odds ratio of two fair coins has standard error 1/sqrt l
@@ -191,24 +191,27 @@ def test_ridges_by_pair_are_the_pull_of_their_prior():
     V, starts, step = rng.normal(size=(5, 5)), np.array([0, 2, 5]), 1e-6
     told = 60 / np.outer([2, 3], [2, 3])
 
+    def sizes(V, mutual):
+        return fem_choose.coupling_sizes(V, starts, mutual)
+
     def log_prior(V):
         blocks = [[V[a:b, c:d] for c, d in ((0, 2), (2, 5))] for a, b in ((0, 2), (2, 5))]
         free = np.outer([1, 2], [1, 2]) * told / (told + 3.0)
         return -sum((1 + free[j, k]) / 2 * np.log(1 / (10 * 3.0) + (blocks[j][k] ** 2).sum()) for j in (0, 1) for k in (0, 1))
 
-    ridges = np.repeat(np.repeat(fem_choose.pair_ridges(V, starts, 3.0, 60.0, mutual=False), [2, 3], axis=0), [2, 3], axis=1)
+    ridges = np.repeat(np.repeat(fem_choose.pair_ridges(sizes(V, mutual=False), (2, 3), 3.0, 60.0), [2, 3], axis=0), [2, 3], axis=1)
     for i, j in product(range(5), repeat=2):
         move = np.zeros((5, 5))
         move[i, j] = step
         assert (log_prior(V + move) - log_prior(V - move)) / (2 * step) == pytest.approx(-ridges[i, j] * V[i, j], rel=1e-6)
-    both = fem_choose.pair_ridges(V, starts, 3.0, 60.0, mutual=True)
+    both = fem_choose.pair_ridges(sizes(V, mutual=True), (2, 3), 3.0, 60.0)
     np.testing.assert_allclose(both, both.T)
 
 
 def test_a_fit_with_ridges_by_pair_is_at_the_maximum(tmp_path):
     X, _ = potts(6, 3, 600, scale=1.0, density=0.2)
     model = FEMNetwork(tol=1e-14).fit(X)
-    W, n, m = model.params_.W, 6, 3
+    W, n, m = model.fitted_.W, 6, 3
 
     def value(W):
         H = W[X + m * np.arange(n)].sum(axis=1).reshape(-1, n, m)
@@ -293,8 +296,8 @@ def test_simulation_starts_from_a_row_or_from_names():
 def test_the_likelihood_of_rows_with_ignored_gaps_is_the_one_that_was_fitted(lag, degree):
     X, _ = kinetic(4, 3, 300)
     X = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
-    model = FEMNetwork(degree, ridge=1.0, lag=lag, missing="ignore").fit(X)
-    value = model.log_conditional(X).sum() - 0.5 * (model.params_.W**2).sum()
+    model = FEMNetwork(degree=degree, ridge=1.0, lag=lag, missing="ignore").fit(X)
+    value = model.log_conditional(X).sum() - 0.5 * (model.fitted_.W**2).sum()
     assert value == pytest.approx(model.history_[-1], rel=1e-10)
 
 
@@ -332,7 +335,7 @@ def test_two_variables_have_a_score_and_a_summary_names_groups():
     pair = FEMNetwork(ridge=1.0).fit(np.column_stack([X[:, 0], X[:, 0]]))
     np.testing.assert_array_equal(pair.scores(), pair.scores(apc=False))
     assert "x0 - x1" in pair.summary()
-    assert "x0=0 & x1=0 -> x2=0" in FEMNetwork(2, ridge=1.0).fit(X).summary()
+    assert "x0=0 & x1=0 -> x2=0" in FEMNetwork(degree=2, ridge=1.0).fit(X).summary()
 
 
 def test_reweighting_counts_copies_once():
@@ -353,3 +356,29 @@ def test_ridge_is_chosen_by_held_out_rows():
     assert model.ridge_ == model.path_["ridge"][int(np.argmin(model.path_["log_loss"]))]
     fresh, _ = potts(6, 3, 300)
     assert model.score(fresh) > FEMNetwork(ridge=0.0).fit(X).score(fresh) - 0.5
+
+
+def test_a_search_for_ridges_by_pair_that_is_cut_short_keeps_the_rounds_that_paid():
+    X, _ = potts(12, 3, 1_500, 0, scale=0.8, density=0.15)
+    names: list[str] = []
+    FEMNetwork().fit(X, callback=lambda stage, state: names.append(stage.name))
+    assert "ridges by pair, round 2" in names
+    cut = names.index("ridges by pair, round 2")
+    calls = iter(range(10**6))
+    part = FEMNetwork().fit(X, callback=lambda stage, state: next(calls) == cut)
+    assert part.stopped_ == "callback"
+    assert part.pair_ridges_ is not None
+    whole = FEMNetwork().fit(X)
+    assert part.ridge_ == whole.ridge_
+    assert correlation(part.couplings_, whole.couplings_) > 0.95
+
+
+def test_rows_are_judged_on_the_cluster_with_the_same_bits(cluster):
+    X, _ = kinetic(4, 3, 300)
+    for lag in (0, 1):
+        model = FEMNetwork(ridge=1.0, lag=lag).fit(X)
+        with tallies.backend(cluster):
+            there = model.log_conditional(X), model.energy(X), model.standard_errors(X, n_boot=2)
+        here = model.log_conditional(X), model.energy(X), model.standard_errors(X, n_boot=2)
+        for one, other in zip(here, there, strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -139,6 +139,14 @@ def test_tables_in_files(tmp_path):
         kind_of("x.gz")
 
 
+@pytest.mark.parametrize("words", [["--help"], ["fit", "--help"], ["resume", "--help"]])
+def test_help_imports_nothing_heavy(words):
+    code = "import sys; from tallies.cli.main import app; app(sys.argv[1:], standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    assert "Usage" in done.stdout
+    assert not {"numpy", "pandas", "sklearn", "numba", "scipy"} & set(done.stdout.split())
+
+
 def test_help_is_quick():
     start = time.perf_counter()
     done = subprocess.run([sys.executable, "-m", "tallies", "--help"], capture_output=True, text=True, check=True)
@@ -176,7 +184,8 @@ def test_the_reference_page_names_every_command_and_option():
             longest = max(option.opts, key=len)
             if longest.startswith("--") and longest not in ("--help",) and f"{longest}`" not in page and f"`{longest} " not in page:
                 found.append(f"{path} {longest}")
-        for name, child in getattr(command, "commands", {}).items():
+        for name in getattr(command, "commands", {}):
+            child = command.resolve_command(typer.Context(command), [name])[1]  # options are known when a command is asked for
             found += missing(child, f"{path} {name}")
         return found
 

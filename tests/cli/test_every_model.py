@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 import tomllib
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 import tallies
 from families import FAMILIES, write_files
 from tallies.cli import configs
-from tallies.cli import fit as cli_fit
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -98,11 +96,12 @@ def test_the_line_wins_over_the_file(files, run):
 def test_options_have_the_defaults_of_the_models():
     for name, cls in configs.WORDS.items():
         fields = {field.name: field.default for field in dataclasses.fields(configs.class_of(name))}
-        options = inspect.signature(getattr(cli_fit, name.replace("-", "_"))).parameters.values()
-        for option in options:
-            key = configs.long_name(option.name)
-            if key in fields and key != "burn_in":  # two thirds of the sweeps
-                assert configs.merged(name, {key: option.default}, {}, {}, None)[key] == fields[key], (cls, key)
+        line = {option.name: option for option in configs.line_options(name)}
+        assert len({flag for option in line.values() for flag in option.flags}) == sum(len(o.flags) for o in line.values())
+        for key in fields.keys() & line.keys() - {"max_iter"}:  # --sweeps: the model's own
+            assert line[key].default == fields[key], (cls, key)
+            shown = line[key].parameter().default
+            assert shown is fields[key] or configs.read(shown, line[key]) == fields[key], (cls, key)
 
 
 def test_topics_over_time_and_groups(files, run):

@@ -124,7 +124,7 @@ def _sweeps() -> tuple[float, ...]:
     from tallies.topics.estimator import LDA
 
     path = unfinished("RUN") / "checkpoint"
-    return storage.read(path, "checkpoint", lambda owner: [*LDA._records(), engine.State])["state"].objective
+    return storage.read(path, "checkpoint", lambda owner: [*LDA._records(), engine.State])["states"][0].objective
 
 
 def test_a_fit_that_fails_leaves_the_old_run_as_it_was(run, monkeypatch):

@@ -7,10 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 import tallies
-from tallies.concepts import penalties, word_counts
-from tallies.concepts.estimator import AuthorConcept, cycle_of
+from tallies.concepts import answers, penalties, word_counts
+from tallies.concepts.estimator import AuthorConcept
 from tallies.concepts.kernels import mentions as kernels
-from tallies.concepts.mention import Noise, learn_words
+from tallies.concepts.mention import learn_words
+from tallies.concepts.model import cycle_of
+from tallies.concepts.settings import Mention, Multinomial
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 from tallies.errors import DataError, DataWarning
@@ -78,27 +80,22 @@ def test_the_seed_preset_is_the_dense_transcription(seed):
     assert model.converged_
     assert model.n_iter_ > 2
     for t, (best, *_) in enumerate(dense[:-1]):  # a fingerprint for every sweep; the assignments themselves of the last
-        assert model.params_.seen[t] == kernels.fingerprint(0, best)
+        assert model.fitted_.seen[t] == kernels.fingerprint(0, best)
     assert (model.assignments_ == np.array(ontology.ids)[dense[-2][0]]).all()
     _, _, lp_Gw, PGD = dense[-1]
-    np.testing.assert_allclose(np.log(word_counts.phi_of(model.params_.words, len(ontology))), lp_Gw, rtol=1e-10)
+    np.testing.assert_allclose(np.log(word_counts.phi_of(model.fitted_.words)), lp_Gw, rtol=1e-10)
+    np.testing.assert_allclose(model.concept_words_.toarray(), np.exp(lp_Gw), rtol=1e-10)
+    np.testing.assert_allclose(model.document_concepts_, PGD, rtol=1e-10)
     LPSG = lp_Gw @ corpus.sentence_counts.toarray().T
+    np.testing.assert_allclose(model.log_prob_given(corpus), LPSG.T, rtol=1e-10)
     expected = np.logaddexp.reduce(LPSG.T + np.log(PGD)[corpus.sentence_document], axis=1)
     np.testing.assert_allclose(model.log_prob(corpus), expected, rtol=1e-10)
     total = corpus.counts.toarray() @ lp_Gw.T + np.log(PGD)
     np.testing.assert_allclose(model.document_log_likelihood(corpus), np.logaddexp.reduce(total, axis=1), rtol=1e-10)
 
 
-EXACT = {
-    "words": "multinomial",
-    "anchor": 1.0,
-    "smoothing": 0.05,
-    "background": False,
-    "null": False,
-    "leave_one_out": False,
-    "single": False,
-    "ontology_smoothing": 0.0,
-}
+BAGS = Multinomial(anchor=1.0, smoothing=0.05, background=False, leave_one_out=False, single=False)
+EXACT = {"words": BAGS, "null": False, "ontology_smoothing": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -108,10 +105,10 @@ EXACT = {
         {"author_backoff": None, "gamma": 0.1},
         {"document_backoff": 4.0},
         {"author_backoff": None, "gamma": 0.1, "author_sparsity": 2.0},
-        {"author_backoff": None, "gamma": 0.1, "word_sparsity": 5.0},
-        {"author_backoff": None, "gamma": 0.1, "overlap": 30.0},
-        {"author_backoff": None, "gamma": 0.1, "overlap": 10.0, "overlap_kind": "distance", "word_sparsity": 2.0},
-        {"null": True, "background": True},
+        {"author_backoff": None, "gamma": 0.1, "words": BAGS._replace(word_sparsity=5.0)},
+        {"author_backoff": None, "gamma": 0.1, "words": BAGS._replace(overlap=30.0)},
+        {"author_backoff": None, "gamma": 0.1, "words": BAGS._replace(overlap=10.0, overlap_kind="distance", word_sparsity=2.0)},
+        {"null": True, "words": BAGS._replace(background=True)},
         {"keep": 2},
         {"unseen": True},
     ],
@@ -146,7 +143,7 @@ def test_mention_em_never_lowers_its_objective():
 def test_the_posterior_is_that_of_enumeration():
     corpus, ontology, *_ = simulated(np.random.default_rng(1), documents=8)
     model = AuthorConcept(**EXACT).fit(corpus, ontology)
-    phi, psi = word_counts.phi_of(model.params_.words, 5), model.params_.psi
+    phi, psi = word_counts.phi_of(model.fitted_.words), model.fitted_.psi
     ids, p = model.rank(
         [f"{WORDS[0]} {WORDS[3]} {WORDS[3]}", "unknown words only"], authors=[["author 1", "author 2"], ["nobody"]], k=5
     )
@@ -154,7 +151,7 @@ def test_the_posterior_is_that_of_enumeration():
     prior = np.zeros(5)
     for a in ("author 1", "author 2"):
         own = psi.constant[place[a]] * psi.base + psi.own[[place[a]]].toarray()[0]
-        w = model.author_weight_[place[a]]
+        w = model.fitted_.papers.author_weight[place[a]]
         prior += 0.5 * (w * own + (1 - w) * psi.base)
     joint = prior * phi[:, 0] * phi[:, 3] ** 2
     order = np.argsort(-joint)
@@ -174,7 +171,7 @@ def test_mention_log_odds_are_those_of_the_equations():
         "nothing at all",
     ]
     model = AuthorConcept(tol=None, max_iter=1, ontology_smoothing=0.0).fit(texts, concepts)
-    S, n = len(texts), Noise()
+    S, n = len(texts), Mention()
 
     def b(count):
         return (count + 0.5) / (S + 1)
@@ -195,7 +192,7 @@ def test_mention_log_odds_are_those_of_the_equations():
     total = []
     for t in texts:
         odds = [model.explain(t, c).log_odds.sum() for c in ("x", "y")]
-        total.append(np.log(model.params_.psi.everybody[-1]) + np.logaddexp.reduce([0.0, *odds]))
+        total.append(np.log(model.fitted_.psi.everybody[-1]) + np.logaddexp.reduce([0.0, *odds]))
     np.testing.assert_allclose(model.log_prob(texts), total, rtol=1e-5)
 
 
@@ -212,10 +209,10 @@ def test_authors_and_words_are_recovered_and_split_credit_is_better_than_whole()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model.fit(corpus, ontology)
-            found = (model.params_.psi.own + sp.csr_array(model.params_.psi.constant[:, None] * model.params_.psi.base)).toarray()
+            found = (model.fitted_.psi.own + sp.csr_array(model.fitted_.psi.constant[:, None] * model.fitted_.psi.base)).toarray()
             errors[credit].append(np.abs(found - psi).sum(axis=1).mean())
             if credit == "split":
-                assert np.abs(word_counts.phi_of(model.params_.words, 5) - phi).sum(axis=1).max() < 0.2
+                assert np.abs(word_counts.phi_of(model.fitted_.words) - phi).sum(axis=1).max() < 0.2
     assert np.mean(errors["split"]) < 0.15  # mean L1 error; whole credit smears co-authors into each other
     assert max(errors["split"]) < 0.7 * min(errors["whole"])
 
@@ -225,7 +222,7 @@ def test_shards_and_order_of_documents_do_not_matter(monkeypatch):
     for options in (
         {**EXACT, "document_backoff": 3.0},
         {**EXACT, "assign": "hard"},
-        {"words": "multinomial", "anchor": 5.0, "held_out": 0.2, "single": False},
+        {"words": Multinomial(anchor=5.0, held_out=0.2, single=False)},
     ):
         fits = []
         for rows in (10_000, 25):
@@ -235,7 +232,7 @@ def test_shards_and_order_of_documents_do_not_matter(monkeypatch):
         assert a.n_iter_ == b.n_iter_
         np.testing.assert_allclose(a.history_, b.history_, rtol=1e-10)
         assert (a.assignments_ == b.assignments_).all()
-        np.testing.assert_array_equal(a.params_.seen, b.params_.seen)
+        np.testing.assert_array_equal(a.fitted_.seen, b.fitted_.seen)
 
 
 def test_saved_and_resumed_fits_are_the_same(tmp_path):
@@ -281,7 +278,7 @@ def test_labels_fix_the_prior_and_teach_words():
     assert AuthorConcept().fit(texts, concepts).rank(["the probe hybridizes"], k=1)[1][0, 0] == 0
     read = AuthorConcept().fit(texts, concepts, labels=[[] if v is None else v for v in labels])
     share = np.array([labels.count("y"), labels.count(["x"]), labels.count(None)])[[1, 0, 2]]
-    np.testing.assert_allclose(read.params_.psi.everybody, (share + 0.02) / (200 + 0.06), rtol=1e-9)
+    np.testing.assert_allclose(read.fitted_.psi.everybody, (share + 0.02) / (200 + 0.06), rtol=1e-9)
     with pytest.warns(DataWarning, match="not in the ontology"):
         AuthorConcept().fit(texts, concepts, labels=["z", *labels[1:]])
     with pytest.raises(DataError, match="one entry a sentence"):
@@ -291,7 +288,7 @@ def test_labels_fix_the_prior_and_teach_words():
 def test_what_users_ask():
     corpus, ontology, *_ = simulated(np.random.default_rng(5))
     ontology = Ontology(ontology.ids, ontology.names, ontology.definitions, parents=ontology.parents, alternatives={"old": "g1"})
-    model = AuthorConcept(words="multinomial", anchor=1.0, document_backoff=5.0).fit(corpus, ontology)
+    model = AuthorConcept(words=Multinomial(anchor=1.0), document_backoff=5.0).fit(corpus, ontology)
     rolled = model.roll_up(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
     assert rolled.tolist() == [15.0, 11.0, 3.0, 4.0, 5.0]  # g3 and g4 are below g1, all are below g0
     profile = model.author_profile("author 1", n=5)
@@ -317,7 +314,7 @@ def test_samples_refit_to_the_prior_they_came_from():
     model = AuthorConcept(**EXACT).fit(corpus, ontology)
     _, ids = model.sample(4000, random_state=1)
     share = np.array([np.mean(ids == c) for c in model.concept_ids_])
-    p = model.params_.psi.everybody
+    p = model.fitted_.psi.everybody
     assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / 4000) + 1e-12).all()
 
 
@@ -339,9 +336,9 @@ def test_ranks_lend_the_prior_of_a_concept_to_its_parents():
     concepts = Ontology(["top", "left", "right"], ["cell", "gene", "cell"], parents=[[], ["top"], []])
     texts = ["a gene", "genes", "the gene", "a cell"]
     none, some = (AuthorConcept(ontology_smoothing=t).fit(texts, concepts) for t in (0.0, 0.3))
-    np.testing.assert_array_equal(none.params_.psi.base, some.params_.psi.base)
-    base, lent = none.params_.psi.base, some._ranking().psi.base
-    np.testing.assert_allclose(base, none.params_.psi.everybody, rtol=1e-12)  # no authors at all
+    np.testing.assert_array_equal(none.fitted_.psi.base, some.fitted_.psi.base)
+    base, lent = none.fitted_.psi.base, answers.ranking_psi(some.fitted_, some._ranking().smoothing).base
+    np.testing.assert_allclose(base, none.fitted_.psi.everybody, rtol=1e-12)  # no authors at all
     np.testing.assert_allclose(lent, [base[0] + 0.3 * base[1], 0.7 * base[1], base[2], base[3]], rtol=1e-12)
     assert some.rank(["cell"], k=2)[0].tolist() == [["top", "right"]]
 

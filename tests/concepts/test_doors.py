@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from tallies.cli.main import main
-from tallies.concepts import author_prior
+from tallies.concepts import answers, author_prior
 from tallies.concepts import command as concepts_command
 from tallies.concepts.estimator import AuthorConcept
+from tallies.concepts.settings import Mention, Multinomial
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 from tallies.errors import DataError, DataWarning, FileError
@@ -33,9 +34,11 @@ GOOD = Ontology(["x"], ["cell death"], ["the end of a cell"])
         (["cell"], GOOD, {"words": "bag"}, ValueError, "words"),
         (["cell"], GOOD, {"preset": "best"}, ValueError, "preset"),
         (["cell"], GOOD, {"temperature": 0.0}, ValueError, "temperature"),
-        (["cell"], GOOD, {"overlap": 1.0}, ValueError, "multinomial"),
-        (["cell"], GOOD, {"words": "multinomial", "overlap": 1.0}, ValueError, "anchor"),
-        (["cell"], GOOD, {"noise": {"stems": 1.0}}, ValueError, "noise"),
+        (["cell"], GOOD, {"words": "mention", "preset": "seed"}, ValueError, "null=True"),
+        (["cell"], GOOD, {"words": Multinomial(overlap=1.0)}, ValueError, "anchor"),
+        (["cell"], GOOD, {"words": Mention(stem=0.0)}, ValueError, "stem"),
+        (["cell"], GOOD, {"words": Mention(context=-1.0)}, ValueError, "context"),
+        (["cell"], GOOD, {"words": Multinomial(overlap_kind="far")}, ValueError, "overlap_kind"),
         (["cell"], GOOD, {"strength": [1.0, 2.0]}, DataError, "strength"),
         (["cell"], GOOD, {"keep": 0}, ValueError, "keep"),
     ],
@@ -43,6 +46,13 @@ GOOD = Ontology(["x"], ["cell death"], ["the end of a cell"])
 def test_bad_input_is_refused_with_a_remedy(corpus, concepts, options, error, match):
     with pytest.raises(error, match=match):
         AuthorConcept(**options).fit(corpus, concepts)
+
+
+def test_options_belong_to_the_words_that_read_them():
+    with pytest.raises(TypeError, match="overlap"):
+        Mention(overlap=1.0)  # the words of mentions are not learned
+    with pytest.raises(TypeError, match="stems"):
+        Mention(stems=1.0)
 
 
 def test_odd_but_usable_input():
@@ -99,7 +109,7 @@ def test_concepts_without_names_are_found_by_nothing_or_by_their_definition():
     concepts = Ontology(["x", "y"], ["cell death", ""], ["", "growth of mice"])
     texts = ["Cell death was seen.", "Growth of mice."]
     assert AuthorConcept().fit(texts, concepts).rank(texts, k=1)[0].tolist() == [["x"], [None]]
-    named = AuthorConcept("multinomial").fit(Corpus.from_texts(texts, sentences=True), concepts)
+    named = AuthorConcept(words="multinomial").fit(Corpus.from_texts(texts, sentences=True), concepts)
     assert named.rank(texts, k=1)[0].tolist() == [["x"], ["y"]]
 
 
@@ -111,7 +121,7 @@ def test_cyclic_ontologies_can_be_fitted(tmp_path):
     model = AuthorConcept().fit(["Cell death was seen.", "Growth."], concepts)
     assert model.rank(["cell death", "growth"], k=1)[0].tolist() == [["A"], ["B"]]
     assert model.roll_up(np.array([1.0, 2.0])).tolist() == [3.0, 3.0]
-    assert model._ranking().psi.base.sum() == pytest.approx(1.0)
+    assert answers.ranking_psi(model.fitted_, 0.3).base.sum() == pytest.approx(1.0)
 
 
 def test_papers_that_are_not_utf8_keep_their_other_words(tmp_path):

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from tallies.concepts.author_prior import Psi, Rows, credit, effective_share
 from tallies.concepts.kernels import mentions as kernels
+from tallies.concepts.mention import Postings
 from tallies.concepts.word_counts import lay_out, lay_out_whole, phi_of
 
 
@@ -21,7 +22,7 @@ def prior_side(rng, D=4, G=7, R=5):
     W = sp.csr_array((rows.weight, row, ptr), shape=(D, R)).toarray()
     dense = rows.share[:, None] * psi.base + W @ (psi.constant[:, None] * psi.base + own.toarray())
     side = (effective_share(rows, psi), psi.base, np.log(psi.base), ptr, row, rows.weight)
-    return psi, rows, dense, (*side, own.indptr.astype(np.int64), own.indices.astype(np.int64), own.data)
+    return psi, rows, dense, kernels.Prior(*side, own.indptr.astype(np.int64), own.indices.astype(np.int64), own.data)
 
 
 def best(scores, keep):
@@ -42,12 +43,11 @@ def test_multinomial_scores_equal_the_dense_formulas(seed):
     _, _, dense, side = prior_side(rng, G=G)
     document = np.sort(rng.integers(0, 4, S))
     smooth = rng.random(V) * 0.1
-    for words in (lay_out(counts, smooth, np.float64), lay_out_whole(phi_of(lay_out(counts, smooth, np.float64), G), np.float64)):
+    for words in (lay_out(counts, smooth, np.float64), lay_out_whole(phi_of(lay_out(counts, smooth, np.float64)), np.float64)):
         index, value, prior = outputs(S, keep)
         evidence = np.empty(S)
-        none = (np.empty((0, 0), np.int32), np.empty((0, 0), np.float32), np.empty(0), words.smooth, words.total)
-        made = (words.ptr, words.concept, words.gain, words.slope)
-        kernels.multinomial_scores(X.indptr, X.indices, X.data, document, *made, *side, *none, index, value, prior, evidence)
+        none = (np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
+        kernels.multinomial_scores(X.indptr, X.indices, X.data, document, words, side, *none, index, value, prior, evidence)
         phi = (counts.toarray() + smooth) / (counts.toarray() + smooth).sum(axis=1, keepdims=True)
         alone = X.toarray() @ np.log(words.smooth)
         scores = np.log(dense)[document] + X.toarray() @ np.log(phi).T
@@ -71,10 +71,7 @@ def test_leave_one_out_takes_a_sentence_out_of_the_counts_it_is_in():
     index, value, prior = outputs(S, G)
     evidence = np.empty(S)
     old = np.tile(np.arange(G, dtype=np.int32), (S, 1)), r
-    made = (words.ptr, words.concept, words.gain, words.slope)
-    kernels.multinomial_scores(
-        X.indptr, X.indices, X.data, document, *made, *side, *old, words.counts, smooth, words.total, index, value, prior, evidence
-    )
+    kernels.multinomial_scores(X.indptr, X.indices, X.data, document, words, side, *old, index, value, prior, evidence)
     for s in range(S):
         x = X.toarray()[s]
         without = counts.toarray() - r[s][:, None] * x + smooth
@@ -110,8 +107,9 @@ def test_mention_scores_equal_the_dense_sums(seed):
     string, evidence = np.empty((S, keep), np.int32), np.empty(S)
     # in sentences the later keys only occur together with a class; here they may not, so such gains are removed
     met = present[:, :n_classes].astype(int) @ (table[:n_classes] != 0)
-    made = (n_classes, post.indptr.astype(np.int64), post.indices.astype(np.int32), post.data, start, need, np.float32(1.0), owner)
-    kernels.mention_scores(keys.indptr, keys.indices, document, *made, *side, index, value, prior, string, evidence)
+    gains = Postings(post.indptr.astype(np.int64), post.indices.astype(np.int32), post.data, start, np.empty(0))
+    made = (n_classes, gains, need, np.float32(1.0), owner)
+    kernels.mention_scores(keys.indptr, keys.indices, document, *made, side, index, value, prior, string, evidence)
     odds = np.where(met > 0, start + present.astype(float) @ table + (met == need), -np.inf)
     scores = np.full((S, G + 1), -np.inf)
     for k in range(K):
@@ -138,7 +136,7 @@ def test_rivals_are_those_that_share_a_word():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_words_beside_are_added_but_for_those_of_the_string(seed):
+def test_words_around_a_mention_are_added_but_for_those_of_the_string(seed):
     rng = np.random.default_rng(seed)
     S, K, G, keep, n_keys, first, last = 12, 6, 4, 3, 20, 5, 14
     present = rng.random((S, n_keys)) < 0.4
@@ -159,7 +157,7 @@ def test_words_beside_are_added_but_for_those_of_the_string(seed):
                 words[stems[word_ptr[m] : word_ptr[m + 1]]] = False
                 expected[s, c] += 0.7 * table[index[s, c]][words].sum()
     made = (first, last, word_ptr, stems, index, string, rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
-    kernels.add_beside(x.indptr, x.indices.astype(np.int32), *made, 0.7, value)
+    kernels.add_context(x.indptr, x.indices.astype(np.int32), *made, 0.7, value)
     np.testing.assert_allclose(value, expected, rtol=1e-6)
 
 
@@ -170,7 +168,7 @@ def test_credit_is_the_posterior_of_the_row():
     document = np.sort(rng.integers(0, 4, S))
     r = rng.dirichlet(np.ones(G), S)
     sparse = sp.csr_array(r)
-    base, own = credit(rows, psi, document, sparse, np.log(dense)[document].ravel(), whole=False)
+    base, own = credit(rows, psi, document, sparse, sp.csr_array(r / dense[document]), whole=False)
     expected_base, expected = np.zeros(G), np.zeros((R, G))
     full = psi.constant[:, None] * psi.base + psi.own.toarray()
     for s, d in enumerate(document):
@@ -190,10 +188,8 @@ def test_held_out_words_are_foretold_by_the_mixture():
     words = lay_out(counts, smooth, np.float64)
     r = rng.dirichlet(np.ones(G), S)
     index = np.tile(np.arange(G, dtype=np.int32), (S, 1))
-    found = kernels.held_out_words(
-        H.indptr, H.indices, H.data, index, r, words.ptr, words.concept, words.counts, smooth, words.total
-    )
-    assert found == pytest.approx(float(np.sum(H.toarray() * np.log(r @ phi_of(words, G)))), rel=1e-12)
+    found = kernels.held_out_words(H.indptr, H.indices, H.data, index, r, words)
+    assert found == pytest.approx(float(np.sum(H.toarray() * np.log(r @ phi_of(words)))), rel=1e-12)
 
 
 def test_fingerprints_add_over_shards_and_tell_assignments_apart():

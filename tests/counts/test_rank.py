@@ -6,12 +6,13 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 
 import tallies
+from tallies import backends
 from tallies.counts import axes as pln_axes
-from tallies.counts import full as pln_full
 from tallies.counts import rank as pln_rank
 from tallies.counts import rows as pln_rows
-from tallies.counts.door import solve
 from tallies.counts.estimator import PLN
+from tallies.counts.records import Shard, Sums
+from tallies.engine import Runner, Stage
 
 
 def simulate(n=150, p=12, q=2, seed=0):
@@ -30,7 +31,7 @@ def test_value_and_gradient_are_those_of_the_bound():
     rng = np.random.default_rng(0)
     Y, O, _ = simulate(7, 5)
     X, v = np.hstack([np.ones((7, 1)), rng.normal(size=(7, 1))]), rng.uniform(0.5, 2, 7)
-    shard = pln_full.Shard(Y, O, X, v, False, 0, 7, float(v @ gammaln(Y + 1).sum(1)))
+    shard = Shard(Y, O, X, v, False, 0, 7, float(v @ gammaln(Y + 1).sum(1)))
     plan = pln_rank.Rank(2)
     params = plan.init(plan.survey(shard), rng)
     z = plan.settle(shard, params, rng)
@@ -85,6 +86,16 @@ def test_more_starts_are_no_worse_and_seeds_repeat():
     assert PLN(rank=4, random_state=3).fit(Y, offsets=O).elbo_ == PLN(rank=4, random_state=3).fit(Y, offsets=O).elbo_
 
 
+def run(stage):
+    """What a stage kept, run by itself."""
+
+    def plan():
+        kept = yield stage
+        return kept.value
+
+    return Runner(backends.place).run(plan())
+
+
 def test_the_starts_find_what_many_random_ones_find():
     """Noise that the rank cannot hold makes many maxima."""
     rng = np.random.default_rng(3)
@@ -92,11 +103,12 @@ def test_the_starts_find_what_many_random_ones_find():
         np.exp(rng.normal(1, 1, 25) + rng.normal(size=(60, 6)) @ rng.normal(0, 0.7, (6, 25)) + rng.normal(0, 0.5, (60, 25)))
     )
     model = PLN(rank=3, random_state=0).fit(Y)
-    ends = []
+    ends, sources = [], PLN()._prepare(Y).sources
     for _ in range(8):
         W = np.hstack([np.log(Y.mean(axis=0))[:, None], rng.normal(0, 0.5, (25, 3))])
-        plan = pln_rank.Rank(3, warm=W, tol=5e-8)
-        ends.append(-solve(plan, model._cut(*model._data), 5000, 0).params.F)
+        start = pln_rank.begin(Sums(60.0, np.full((1, 1), 60.0)), W)
+        stage = Stage("", pln_rank.Rank(3, tol=5e-8), sources, lambda end: -end.params.search.F, 5000, start)
+        ends.append(run(stage))
     assert min(ends) < max(ends) - 10  # there are maxima to be caught in
     assert model.elbo_ >= max(ends) - 1e-5 * abs(model.elbo_)
 

@@ -41,7 +41,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         many,
     )
     out["column"] = write(GDA().fit(X.iloc[:, :1], y), home / "column.html", X.iloc[:, :1], y)
-    out["alone"] = write(GDA("class").fit(X, y), home / "alone.html")
+    out["alone"] = write(GDA(covariance="class").fit(X, y), home / "alone.html")
     return out
 
 

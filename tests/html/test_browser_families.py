@@ -123,7 +123,7 @@ def others(tmp_path_factory) -> dict[str, Path]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {
-            "pln": write(PLN(rank=2, random_state=0).fit(Y, height), home / "pln.html", Y, height),
+            "pln": write(PLN(rank=2).fit(Y, covariates=height), home / "pln.html", Y, height),
             "fem": write(FEM(degree=2, ridge=0.1).fit(X, y), home / "fem.html", X, y),
             "network": write(FEMNetwork(ridge=0.1).fit(X), home / "network.html", X),
             "concepts": write(AuthorConcept().fit(corpus, concepts), home / "concepts.html", corpus),

@@ -1,7 +1,9 @@
 """Models in a notebook: short, true, escaped, and beside scikit-learn's own machinery."""
 
 import warnings
+from dataclasses import dataclass
 from html.parser import HTMLParser
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from contract import CASES
 from tallies import FEM, GDA, LDA, PLN, AuthorConcept, NaiveBayes
 from tallies.datasets import species, tic_tac_toe
+from tallies.estimator import Estimator, Run
+from tallies.html import build
 
 EVIL = '<script>alert("x")</script>'
 
@@ -67,18 +71,18 @@ def test_every_model_has_a_card(case):
 
 def test_what_was_learned_is_named():
     made = species(80, 6)
-    model = PLN().fit(made.X, made.truth["covariates"])
+    model = PLN().fit(made.X, covariates=made.truth["covariates"])
     R = np.triu(np.abs(model.correlation_), 1)
     a, b = (made.X.columns[i] for i in np.unravel_index(R.argmax(), R.shape))
     assert model._learned()[0][0] == f"{a} & {b}"
     assert "largest effect of forest" in look(model)
     boards, won = tic_tac_toe()
-    assert "middle_centre=" in look(FEM(1, ridge=1.0).fit(boards, won))
+    assert "middle_centre=" in look(FEM(degree=1, ridge=1.0).fit(boards, won))
     X = np.array([[5, 4, 0, 0], [0, 0, 4, 5]] * 20)
-    topics = LDA(2, max_iter=60, burn_in=30, random_state=0).fit(pd.DataFrame(X, columns=["plum", "pear", "zinc", "iron"]))
+    topics = LDA(n_topics=2, max_iter=60, burn_in=30, random_state=0).fit(pd.DataFrame(X, columns=["plum", "pear", "zinc", "iron"]))
     assert "plum pear" in look(topics)
     rows = pd.DataFrame({"useless": [0.0, 1.0, 0.0, 1.0], "telling": [0.0, 0.1, 5.0, 5.1]})
-    name, found = GDA("diagonal").fit(rows, [0, 0, 1, 1])._learned()[0]
+    name, found = GDA(covariance="diagonal").fit(rows, [0, 0, 1, 1])._learned()[0]
     assert (name, found) == ("telling", "tells 1 of the 1 bits needed to know the class")
 
 
@@ -109,3 +113,45 @@ def test_scikit_learn_decides_whether_it_is_shown():
         assert not hasattr(model, "_repr_html_")
         assert set(model._repr_mimebundle_()) == {"text/plain"}
     assert "sk-estimator" in make_pipeline(StandardScaler(), AuthorConcept())._repr_html_()  # a pipeline keeps its diagram
+
+
+class Draws(NamedTuple):
+    """Settings of a method, as an estimator may take them."""
+
+    n: int = 100
+    seed: int = 0
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Walk(Estimator):
+    """A walk that says how it ended."""
+
+    method: Draws | str = "plain"
+    random_state: int = 0
+
+    def fit(self, X, y=None):
+        return self
+
+
+class Walked(NamedTuple):
+    run: Run
+
+
+@pytest.mark.parametrize(
+    ("stopped", "why"), [("interrupted", "it was interrupted"), ("callback", "a callback ended it"), ("limit", "raise max_iter")]
+)
+def test_any_estimator_is_shown_by_what_all_have(stopped, why):
+    model = Walk(method=Draws(n=500))
+    assert "Draws(n=500, seed=0)" in look(model)
+    model.fitted_ = Walked(Run(np.array([-3.0, -2.0, -1.5]), 3, False, stopped, 7))
+    text = look(model)
+    assert f"The fit stopped after 3 sweeps before it had settled: {why}." in text
+    assert "Stopped after 3 sweeps; log likelihood -1.5 nats." in text
+    page = build(model)
+    assert page.warnings == [f"The fit stopped after 3 sweeps before it had settled: {why}."]
+    shown = Parts(page.sections[1].html()).text
+    assert "Option methodDraws(n=500)" in shown  # what is as usual is left out
+    assert "Seed7" in shown
+    chart = page._charts[0]
+    assert chart["columns"] == ["sweep", "objective"]
+    assert chart["rows"] == [[1, -3.0], [2, -2.0], [3, -1.5]]

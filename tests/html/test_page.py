@@ -142,7 +142,7 @@ def test_information_of_counts_far_apart_is_all_of_it():
 
 def test_ellipses_hold_nine_rows_in_ten():
     X, y = two_classes(40_000, 4)
-    model = GDA("class").fit(X, y)
+    model = GDA(covariance="class").fit(X, y)
     mean, covariance = plane.gaussians(model)
     _, A, share = plane.axes(mean, covariance, np.array([0.5, 0.5]))
     assert share[0] == pytest.approx(1.0)
@@ -157,15 +157,15 @@ def test_ellipses_hold_nine_rows_in_ten():
 def test_what_is_odd_is_named():
     X = pd.DataFrame({"size": [1.0, 1.1, 0.9, 5.0, 5.1, 4.9], "colour": ["red"] * 3 + ["blue"] * 3})
     model = NaiveBayes(smoothing=0.01).fit(X, ["a"] * 3 + ["b"] * 3)
-    table = model._table(pd.DataFrame({"size": [9.0, 1.0], "colour": ["red", "red"]}), reset=False)
-    assert "size is 9 (usual 1 ±" in odd_values(columns_of(model), table, 0, 0)
-    assert odd_values(columns_of(model), table, 1, 0).startswith("no single value is odd")
+    table = model._table(pd.DataFrame({"size": [9.0, 1.0], "colour": ["red", "red"]}))
+    assert "size is 9 (usual 1 ±" in odd_values(columns_of(model.fitted_), table, 0, 0)
+    assert odd_values(columns_of(model.fitted_), table, 1, 0).startswith("no single value is odd")
 
 
 @pytest.mark.parametrize("covariance", ["shared", "class", "diagonal"])
 def test_parameters_alone_make_a_page(covariance):
     X, y = two_classes()
-    page = build(GDA(covariance).fit(X, y))
+    page = build(GDA(covariance=covariance).fit(X, y))
     assert "No rows were given" in page.lead
     assert [s.key for s in page.sections] == ["learned", "convergence", "fitted", "use"]
 
@@ -181,7 +181,7 @@ def _sparse_words():
 def _many_classes():
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(500), 3)
-    return GDA("diagonal", shrinkage=0.1), rng.normal(size=(1500, 5)) + y[:, None], y
+    return GDA(covariance="diagonal", shrinkage=0.1), rng.normal(size=(1500, 5)) + y[:, None], y
 
 
 def _long_names():
@@ -200,7 +200,7 @@ def _gaps():
 def _constant():
     X, y = two_classes()
     X[:, 1] = 7.0
-    return GDA("class"), X, y
+    return GDA(covariance="class"), X, y
 
 
 def _one_column():

@@ -20,7 +20,7 @@ def test_texts_are_fitted_scored_and_predicted(tmp_path):
     path = tmp_path / "docs.jsonl"
     path.write_text("\n".join(json.dumps({"id": f"d{i}", "text": t}) for i, t in enumerate(TEXTS)))
     options = {"data": str(path), "text": "text", "min_df": 2, "max_df": 0.9, "stem": False}
-    model = LDA(2, alpha=0.1, max_iter=60, burn_in=30, random_state=1)
+    model = LDA(n_topics=2, alpha=0.1, max_iter=60, burn_in=30, random_state=1)
     assert furniture(model, "command") is topics
     topics.fit(model, options)
     table = topics.predict(model, options, str(path))
@@ -39,5 +39,5 @@ def test_a_table_of_counts_is_taken_too(tmp_path):
     path = tmp_path / "counts.csv"
     pd.DataFrame({"a": [3, 0, 2, 0], "b": [2, 0, 3, 0], "c": [0, 4, 0, 2]}).to_csv(path, index=False)
     options = {"data": str(path), "counts": True}
-    model = topics.fit(LDA(2, alpha=0.1, max_iter=60, burn_in=30, random_state=1), options)
+    model = topics.fit(LDA(n_topics=2, alpha=0.1, max_iter=60, burn_in=30, random_state=1), options)
     assert topics.predict(model, options, str(path))["topic"].nunique() == 2

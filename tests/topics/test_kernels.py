@@ -109,44 +109,44 @@ def log_joint(words, documents, z, alpha, beta, V):
 
 
 def documents_of(shard):
-    return np.repeat(np.arange(len(shard.rows)), shard.cuts[-1] - shard.cuts[0])
+    return np.repeat(np.arange(len(shard.rows)), shard.lengths)
 
 
 def test_conditional_equals_enumeration():
     rng = np.random.default_rng(3)
     alpha, beta, K, V = np.array([0.3, 1.2, 0.7]), 0.05, 3, 5
     _, shard = small_corpus(rng)
-    latents = sampler.empty(shard, K, sp.csr_array((V, K), dtype=np.int64))
-    sampler.scatter(shard, latents, K, rng)
-    documents, z, shift, sums = documents_of(shard), latents.z.astype(int), shard.shift, np.empty(32)
-    for i, (w, own) in enumerate(zip(shard.words, z, strict=True)):
+    counts = sampler.empty(shard, K, sp.csr_array((V, K), dtype=np.int64))
+    sampler.scatter(shard, counts, rng)
+    documents, z, shift, sums = documents_of(shard), counts.z.astype(int), shard.layout.shift, np.empty(32)
+    for i, (w, own) in enumerate(zip(shard.layout.words, z, strict=True)):
         want = []
         for k in range(K):
             trial = z.copy()
             trial[i] = k
-            want.append(log_joint(shard.words, documents, trial, alpha, beta, V))
+            want.append(log_joint(shard.layout.words, documents, trial, alpha, beta, V))
         want = np.exp(np.array(want) - max(want))
         n_d = np.bincount(z[documents == documents[i]], minlength=K)
-        f = np.append((n_d + alpha) / (latents.n_k + V * beta), 0.0)
-        f_own = (n_d[own] - 1 + alpha[own]) / (latents.n_k[own] - 1 + V * beta)
-        n, at = latents.size[w], shard.at[w]
-        total = lda.evaluate(latents.lists, at, n, np.int32((1 << shift) - 1), shift, f, np.int32(own), f_own, sums)
+        f = np.append((n_d + alpha) / (counts.n_k + V * beta), 0.0)
+        f_own = (n_d[own] - 1 + alpha[own]) / (counts.n_k[own] - 1 + V * beta)
+        n, at = counts.size[w], shard.layout.at[w]
+        total = lda.evaluate(counts.lists, at, n, np.int32((1 << shift) - 1), shift, f, np.int32(own), f_own, sums)
         got = np.where(np.arange(K) == own, f_own, f[:K]) * beta
-        got[latents.lists[at : at + n] & ((1 << shift) - 1)] += np.diff(sums[:n], prepend=0.0)
+        got[counts.lists[at : at + n] & ((1 << shift) - 1)] += np.diff(sums[:n], prepend=0.0)
         assert total == pytest.approx(sums[n - 1], rel=1e-14)
         np.testing.assert_allclose(got / got.sum(), want / want.sum(), rtol=1e-12)
 
 
-def twin_sweep(shard, latents, alpha, beta, seed):
+def twin_sweep(shard, counts, alpha, beta, seed):
     """One sweep with P = 1 in plain Python: every weight from the counts, draws and order of lists as in the kernel."""
     V, K, golden = len(shard.rank), len(alpha), int(lda.GOLDEN)
-    documents, z, mask = documents_of(shard), latents.z.astype(int), (1 << int(shard.shift)) - 1
+    documents, z, mask = documents_of(shard), counts.z.astype(int), (1 << int(shard.layout.shift)) - 1
     lists = [
-        [list(divmod(int(e), mask + 1))[::-1] for e in latents.lists[a : a + n]]
-        for a, n in zip(shard.at, latents.size, strict=True)
+        [list(divmod(int(e), mask + 1))[::-1] for e in counts.lists[a : a + n]]
+        for a, n in zip(shard.layout.at, counts.size, strict=True)
     ]
     key = twin_mix((seed + golden) & MASK64)
-    for i, w in enumerate(shard.words):
+    for i, w in enumerate(shard.layout.words):
         own, entries = z[i], lists[w]
         others = np.arange(len(z)) != i
         assigned = others & (z >= 0)
@@ -187,25 +187,25 @@ def test_sweep_equals_its_twin_token_by_token(K):
     dense[1, 3] += 50
     X = sp.csr_array(dense)
     shard = lay_out(X, K, sp.csr_array((V, K), dtype=np.int64), rng, [slice(0, 15)])[0]
-    latents = sampler.empty(shard, K, sp.csr_array((V, K), dtype=np.int64))
+    counts = sampler.empty(shard, K, sp.csr_array((V, K), dtype=np.int64))
     for seed in range(4):  # the first sweep enters the tokens, the others resample them
-        want = twin_sweep(shard, latents, alpha, beta, seed)
-        sampler.sweeps(shard, latents, alpha, beta, seed, real=np.float64)
-        assert (latents.z == want).all()
-        check_counts(shard, latents, K)
+        want = twin_sweep(shard, counts, alpha, beta, seed)
+        sampler.sweeps(shard, counts, (alpha, beta), seed)
+        assert (counts.z == want).all()
+        check_counts(shard, counts, K)
 
 
-def check_counts(shard, latents, K):
-    entered = latents.z >= 0
+def check_counts(shard, counts, K):
+    entered = counts.z >= 0
     n_wk = np.zeros((len(shard.rank), K), dtype=int)
     column = np.argsort(shard.rank)
-    np.add.at(n_wk, (column[shard.words[entered]], latents.z[entered]), 1)
+    np.add.at(n_wk, (column[shard.layout.words[entered]], counts.z[entered]), 1)
     n_dk = np.zeros((len(shard.rows), K), dtype=int)
-    np.add.at(n_dk, (documents_of(shard)[entered], latents.z[entered]), 1)
-    np.testing.assert_array_equal(sampler.word_counts(shard, latents, K).toarray(), n_wk)
-    np.testing.assert_array_equal(sampler.document_counts(shard, latents, K).toarray(), n_dk)
-    np.testing.assert_array_equal(latents.n_k, n_wk.sum(axis=0))
-    H = sampler.histogram(shard, latents, K).toarray()
+    np.add.at(n_dk, (documents_of(shard)[entered], counts.z[entered]), 1)
+    np.testing.assert_array_equal(sampler.word_counts(shard, counts).toarray(), n_wk)
+    np.testing.assert_array_equal(sampler.document_counts(shard, counts).toarray(), n_dk)
+    np.testing.assert_array_equal(counts.n_k, n_wk.sum(axis=0))
+    H = sampler.histogram(shard, counts).toarray()
     np.testing.assert_array_equal(H[:, 1:], [[np.sum(n_dk[:, k] == n) for n in range(1, H.shape[1])] for k in range(K)])
 
 
@@ -222,15 +222,15 @@ def test_rotation_gives_the_same_bits_on_any_number_of_threads(four_blocks, entr
     if entry is np.int64:  # so large a count does not fit beside the topic in four bytes
         base = sp.csr_array((np.array([1 << 28]), ([3], [4])), shape=(V, K))
     shard = lay_out(X, K, base, rng, [slice(0, D)])[0]
-    assert type(shard.shift) is entry
+    assert type(shard.layout.shift) is entry
     found = []
     for threads in (1, 2, 3, 4, 2):
-        latents = sampler.empty(shard, K, base)
-        sampler.sweeps(shard, latents, np.full(K, 0.1), 0.01, 7, n_sweeps=3, share=0.5, threads=threads)
-        sampler.sweeps(shard, latents, np.full(K, 0.1), 0.01, 8, n_sweeps=4, threads=threads)
-        found.append(latents.z.copy())
+        counts = sampler.empty(shard, K, base)
+        sampler.sweeps(shard, counts, (np.full(K, 0.1, np.float32), 0.01), 7, n_sweeps=3, share=0.5, threads=threads)
+        sampler.sweeps(shard, counts, (np.full(K, 0.1, np.float32), 0.01), 8, n_sweeps=4, threads=threads)
+        found.append(counts.z.copy())
         if entry is np.int32:
-            check_counts(shard, latents, K)
+            check_counts(shard, counts, K)
     assert all((z == found[0]).all() for z in found)
 
 
@@ -240,8 +240,8 @@ def test_layout_keeps_every_token():
     shards = lay_out(X, 4, sp.csr_array((17, 4), dtype=np.int64), rng, [slice(0, 12), slice(12, 30)])
     back = np.zeros(X.shape, dtype=int)
     for shard in shards:
-        assert (np.diff(shard.cuts, axis=0) >= 0).all()
-        np.add.at(back, (shard.rows[documents_of(shard)], np.argsort(shard.rank)[shard.words]), 1)
+        assert (np.diff(shard.layout.cuts, axis=0) >= 0).all()
+        np.add.at(back, (shard.rows[documents_of(shard)], np.argsort(shard.rank)[shard.layout.words]), 1)
     np.testing.assert_array_equal(back, X.toarray())
 
 
@@ -249,16 +249,16 @@ def test_lists_and_counts_are_inverse():
     rng, K, V = np.random.default_rng(2), 9, 6
     n_wk = sp.csr_array(rng.integers(0, 3, size=(V, K)))
     shard = lay_out(sp.csr_array(np.ones((4, V), dtype=int)), K, n_wk, rng, [slice(0, 4)])[0]
-    latents = sampler.empty(shard, K, n_wk)
-    np.testing.assert_array_equal(sampler.word_counts(shard, latents, K).toarray(), n_wk.toarray())
+    counts = sampler.empty(shard, K, n_wk)
+    np.testing.assert_array_equal(sampler.word_counts(shard, counts).toarray(), n_wk.toarray())
 
 
 def test_word_term_equals_its_twin():
     rng, K, V = np.random.default_rng(2), 9, 6
     n_wk = sp.csr_array(rng.integers(0, 50, size=(V, K)))
     shard = lay_out(sp.csr_array(np.ones((4, V), dtype=int)), K, n_wk, rng, [slice(0, 4)])[0]
-    latents = sampler.empty(shard, K, n_wk)
-    got = topics.word_term(latents.lists, shard.at, latents.size, shard.shift, 0.3, np.empty(16))
+    counts = sampler.empty(shard, K, n_wk)
+    got = topics.word_term(shard.layout, counts, 0.3, np.empty(16))
     assert got == pytest.approx(np.sum(gammaln(n_wk.toarray() + 0.3) - gammaln(0.3)), rel=1e-12)
 
 
@@ -328,7 +328,7 @@ def test_fewer_threads_than_asked_for_do_the_same_work(four_blocks, monkeypatch)
             monkeypatch.setattr(
                 "threading.Thread.start", lambda self: (_ for _ in ()).throw(RuntimeError("can't start new thread"))
             )
-        latents = sampler.empty(shard, K, base)
-        sampler.sweeps(shard, latents, np.full(K, 0.1), 0.01, 7, n_sweeps=3, threads=3)
-        found.append(latents.z)
+        counts = sampler.empty(shard, K, base)
+        sampler.sweeps(shard, counts, (np.full(K, 0.1, np.float32), 0.01), 7, n_sweeps=3, threads=3)
+        found.append(counts.z)
     np.testing.assert_array_equal(*found)

@@ -15,6 +15,7 @@ from scipy.stats import t as student
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tallies
+from tallies.backends import each
 from tallies.data.corpus import Corpus
 from tallies.errors import ConvergenceWarning, DataError, DataWarning, FileError
 from tallies.evaluation.chains import effective_size, match, r_hat
@@ -47,7 +48,7 @@ QUICK = {"max_iter": 40, "burn_in": 20, "random_state": 0}
 def model():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return LDA(4, max_iter=120, burn_in=60, random_state=0).fit(X)
+        return LDA(n_topics=4, max_iter=120, burn_in=60, random_state=0).fit(X)
 
 
 def log_joint(n_kw, n_dk, alpha, beta):
@@ -66,7 +67,7 @@ def test_posterior_of_twelve_tokens():
     alpha, beta, K, V, rng = np.array([0.4, 0.8, 0.3]), 0.3, 3, 4, np.random.default_rng(0)
     base = sp.csr_array((V, K), dtype=np.int64)
     shard = lay_out(sp.csr_array(counts), K, base, rng, [slice(0, 3)])[0]
-    words, documents = shard.words, np.repeat(np.arange(3), shard.cuts[-1] - shard.cuts[0])
+    words, documents = shard.layout.words, np.repeat(np.arange(3), shard.lengths)
     states = np.array(list(product(range(K), repeat=12)))
     onehot = states[:, :, None] == np.arange(K)
     n_kw = np.stack([onehot[:, words == w].sum(1) for w in range(V)], axis=2)
@@ -79,16 +80,16 @@ def test_posterior_of_twelve_tokens():
     # each topic has its own alpha, so single tokens are informative too
     exact = np.concatenate([exact, [p[states[:, i] == 0].sum() for i in range(12)]])
 
-    latents = sampler.empty(shard, K, base)
-    sampler.scatter(shard, latents, K, rng)
-    sampler.sweeps(shard, latents, alpha, beta, 1, n_sweeps=200)
+    counts = sampler.empty(shard, K, base)
+    sampler.scatter(shard, counts, rng)
+    sampler.sweeps(shard, counts, (alpha.astype(np.float32), beta), 1, n_sweeps=200)
     n_batches, per_batch = 100, 150
     means = np.empty((n_batches, len(exact)))
     for b in range(n_batches):
         draws = np.empty((per_batch, 12), dtype=int)
         for s in range(per_batch):
-            sampler.sweeps(shard, latents, alpha, beta, int(rng.integers(2**63)), n_sweeps=8)
-            draws[s] = latents.z
+            sampler.sweeps(shard, counts, (alpha.astype(np.float32), beta), int(rng.integers(2**63)), n_sweeps=8)
+            draws[s] = counts.z
         same = [np.mean(draws[:, i] == draws[:, j]) for i, j in pairs]
         means[b] = same + [np.mean(draws[:, i] == 0) for i in range(12)]
     z = (means.mean(axis=0) - exact) / (means.std(axis=0, ddof=1) / np.sqrt(n_batches))
@@ -98,9 +99,9 @@ def test_posterior_of_twelve_tokens():
 
 @pytest.mark.parametrize("shards", [1, 3])
 def test_history_is_log_joint(shards):
-    model = LDA(4, alpha=[0.1, 0.2, 0.3, 0.4], beta=0.05, max_iter=12, burn_in=11, thin=1, shards=shards, random_state=1)
+    model = LDA(n_topics=4, alpha=[0.1, 0.2, 0.3, 0.4], beta=0.05, max_iter=12, burn_in=11, thin=1, shards=shards, random_state=1)
     model.fit(X)
-    n_kw, n_dk = model.params_.n_wk.T.toarray(), model.document_counts_.toarray()  # of the last sweep, the only one kept
+    n_kw, n_dk = model.chains_[0].n_wk.T.toarray(), model.document_counts_.toarray()  # of the last sweep, the only one kept
     assert n_kw.sum() == n_dk.sum() == X.sum()
     np.testing.assert_array_equal(n_kw.sum(axis=0), X.sum(axis=0))
     np.testing.assert_array_equal(n_dk.sum(axis=1), X.sum(axis=1))
@@ -131,7 +132,7 @@ def test_recovers_planted_topics(model):
 
 
 def test_recovers_its_own_topics_from_sample(model):
-    again = LDA(4, max_iter=120, burn_in=60, random_state=1).fit(model.sample(400, length=60, random_state=2))
+    again = LDA(n_topics=4, max_iter=120, burn_in=60, random_state=1).fit(model.sample(400, length=60, random_state=2))
     assert match(model.topics_, again.topics_)[1].min() > 0.98
 
 
@@ -142,11 +143,13 @@ FIGURES = {"tomotopy 0.14.0": 25.676, "lda 3.0.2": 25.676}
 
 def test_perplexity_agrees_with_other_programs():
     counts = planted(D=400, V=60, K=4, length=40, seed=5)[0]
-    single = [LDA(4, alpha=0.1, max_iter=300, burn_in=299, thin=1, random_state=seed).fit(counts[:200]) for seed in range(5)]
+    single = [
+        LDA(n_topics=4, alpha=0.1, max_iter=300, burn_in=299, thin=1, random_state=seed).fit(counts[:200]) for seed in range(5)
+    ]
     # the median: a chain may stay in a poor mode (about one in twelve here, from any start), and then R-hat says so
     found = np.median([model.perplexity(counts[200:]) for model in single])
     assert found == pytest.approx(np.mean(list(FIGURES.values())), rel=0.003)
-    averaged = LDA(4, alpha=0.1, max_iter=300, burn_in=200, random_state=0).fit(counts[:200])
+    averaged = LDA(n_topics=4, alpha=0.1, max_iter=300, burn_in=200, random_state=0).fit(counts[:200])
     assert averaged.perplexity(counts[200:]) < found
 
 
@@ -158,9 +161,9 @@ def test_same_bits_on_any_number_of_threads(monkeypatch):
     found = []
     for workers in (1, 2, 3, 2):
         with tallies.backend("threads", workers=workers):
-            found.append(LDA(6, **QUICK).fit(X))
+            found.append(LDA(n_topics=6, **QUICK).fit(X))
     for other in found[1:]:
-        assert (other.params_.n_wk != found[0].params_.n_wk).nnz == 0
+        assert (other.chains_[0].n_wk != found[0].chains_[0].n_wk).nnz == 0
         np.testing.assert_array_equal(other.topics_, found[0].topics_)
         np.testing.assert_array_equal(other.history_, found[0].history_)
 
@@ -168,34 +171,93 @@ def test_same_bits_on_any_number_of_threads(monkeypatch):
 @pytest.mark.parametrize("shards", [1, 3])
 def test_resume_equals_an_uninterrupted_fit(tmp_path, shards):
     path = tmp_path / "state"
-    whole = LDA(4, shards=shards, **QUICK).fit(X)
-    LDA(4, shards=shards, **{**QUICK, "max_iter": 27}).fit(X, checkpoint=path)
-    again = LDA(4, shards=shards, **QUICK).fit(X, resume=path)
+    whole = LDA(n_topics=4, shards=shards, **QUICK).fit(X)
+    LDA(n_topics=4, shards=shards, **{**QUICK, "max_iter": 27}).fit(X, checkpoint=path)
+    again = LDA(n_topics=4, shards=shards, **QUICK).fit(X, resume=path)
     np.testing.assert_array_equal(again.topics_, whole.topics_)
     np.testing.assert_array_equal(again.document_topics_, whole.document_topics_)
     with pytest.raises(FileError, match="other hyperparameters"):
-        LDA(5, shards=shards, **QUICK).fit(X, resume=path)
+        LDA(n_topics=5, shards=shards, **QUICK).fit(X, resume=path)
+
+
+def answers_of(model, held):
+    """All that is asked of new documents."""
+    drawn = model.assignments(held, random_state=3)
+    return [
+        model.transform(held),
+        model.transform(held, method="gibbs", random_state=5),
+        np.concatenate([z for _, z in drawn]),
+        np.array([model.score(held), model.perplexity(held, method="left_to_right")]),
+        *(model.coherence(held, measure) for measure in ("npmi", "umass", "c_v")),
+        model.similar(held, n=3)[1],
+    ]
+
+
+def test_a_cluster_gives_the_same_bits(cluster, monkeypatch):
+    monkeypatch.setattr("tallies.topics.scores.PIECE", 50)  # several pieces of new documents
+    sent = []
+    monkeypatch.setattr(evaluation, "each", lambda task, sources, *rest: sent.append(len(sources)) or each(task, sources, *rest))
+    held = planted(D=160, seed=9)[0]
+    options = {"n_topics": 4, "n_chains": 2, "shards": 3, **QUICK}
+    here = LDA(**options).fit(X)
+    with tallies.backend(cluster):
+        there = LDA(**options).fit(X)
+        found = answers_of(there, held)
+    assert sent == [4] * 9
+    for one, other in zip(here.histories_, there.histories_, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(here.assignments_.topics, there.assignments_.topics)
+    np.testing.assert_array_equal(here.document_topics_, there.document_topics_)
+    for one, other in zip(answers_of(here, held), found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_without_a_seed_every_fit_is_new():
-    model = LDA(4, **{**QUICK, "random_state": None})
+    model = LDA(n_topics=4, **{**QUICK, "random_state": None})
     first = model.fit(X).history_
     assert (model.fit(X).history_ != first).any()
 
 
 def test_resume_without_a_seed_finds_its_tokens(tmp_path):
-    LDA(4, **{**QUICK, "random_state": None, "max_iter": 25}).fit(X, checkpoint=tmp_path / "state")
-    again = LDA(4, **{**QUICK, "random_state": None}).fit(X, resume=tmp_path / "state")
-    np.testing.assert_array_equal(again.params_.n_wk.sum(axis=1), X.sum(axis=0))
+    LDA(n_topics=4, **{**QUICK, "random_state": None, "max_iter": 25}).fit(X, checkpoint=tmp_path / "state")
+    again = LDA(n_topics=4, **{**QUICK, "random_state": None}).fit(X, resume=tmp_path / "state")
+    np.testing.assert_array_equal(again.chains_[0].n_wk.sum(axis=1), X.sum(axis=0))
     with pytest.raises(FileError, match="other data"):  # other words, same lengths
-        LDA(4, **QUICK).fit(sp.csr_array(np.roll(X.toarray(), 1, axis=1)), resume=tmp_path / "state")
+        LDA(n_topics=4, **QUICK).fit(sp.csr_array(np.roll(X.toarray(), 1, axis=1)), resume=tmp_path / "state")
 
 
 def test_chains_resume_too(tmp_path):
-    whole = LDA(4, n_chains=2, **QUICK).fit(X)
-    LDA(4, n_chains=2, **{**QUICK, "max_iter": 25}).fit(X, checkpoint=tmp_path / "state")
-    again = LDA(4, n_chains=2, **QUICK).fit(X, resume=tmp_path / "state")
+    whole = LDA(n_topics=4, n_chains=2, **QUICK).fit(X)
+    LDA(n_topics=4, n_chains=2, **{**QUICK, "max_iter": 25}).fit(X, checkpoint=tmp_path / "state")
+    again = LDA(n_topics=4, n_chains=2, **QUICK).fit(X, resume=tmp_path / "state")
     assert again.score(X) == whole.score(X)
+
+
+def test_chains_share_one_checkpoint_and_have_streams_of_their_own(tmp_path):
+    seen = []
+    model = LDA(n_topics=4, n_chains=2, **QUICK).fit(
+        X, checkpoint=tmp_path / "c", callback=lambda stage, _: seen.append(stage.name)
+    )
+    assert seen == ["chain 1", "chain 2"] * 40
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+    assert (model.histories_[0] != model.histories_[1]).any()
+    np.testing.assert_array_equal(model.histories_[0], LDA(n_topics=4, **QUICK).fit(X).history_)  # the first is that of one chain
+
+
+@pytest.mark.parametrize("cut", [1, 2, 7, 61])
+def test_a_cut_leaves_what_all_chains_have(tmp_path, cut):
+    calls = iter(range(1000))
+    options = {"n_topics": 4, "n_chains": 3, **QUICK}
+    part = LDA(**options).fit(X, checkpoint=tmp_path / "c", callback=lambda *_: next(calls) + 1 == cut)
+    assert part.stopped_ == "callback"
+    assert len(part.chains_) == 3
+    assert {chain.t for chain in part.chains_} <= {-(-cut // 3), -(-cut // 3) - 1, 1}
+    np.testing.assert_allclose(part.transform(X).sum(axis=1), 1.0)
+    assert np.isfinite(part.score(X))
+    again, whole = LDA(**options).fit(X, resume=tmp_path / "c"), LDA(**options).fit(X)
+    for one, other in zip(again.histories_, whole.histories_, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(again.transform(X), whole.transform(X))
 
 
 def test_save_and_load(tmp_path, model):
@@ -210,13 +272,13 @@ def test_save_and_load(tmp_path, model):
 
 
 def test_random_start_reaches_the_same_likelihood(model):
-    other = LDA(4, max_iter=120, burn_in=60, start="random", random_state=0).fit(X)
+    other = LDA(n_topics=4, max_iter=120, burn_in=60, start="random", random_state=0).fit(X)
     assert other.history_[-30:].mean() == pytest.approx(model.history_[-30:].mean(), rel=0.002)
     assert model.history_[-1] > other.history_[0]
 
 
 def test_chains_are_pooled_and_judged():
-    model = LDA(4, n_chains=3, max_iter=150, burn_in=60, random_state=1).fit(X)
+    model = LDA(n_topics=4, n_chains=3, max_iter=150, burn_in=60, random_state=1).fit(X)
     assert len(model.chains_) == 3
     assert (model.chains_[0].n_wk != model.chains_[1].n_wk).nnz > 0
     found = model.diagnostics()
@@ -229,19 +291,19 @@ def test_chains_are_pooled_and_judged():
 
 
 def test_shards_find_the_same_topics(model):
-    other = LDA(4, shards=4, max_iter=120, burn_in=60, random_state=0).fit(X)
+    other = LDA(n_topics=4, shards=4, max_iter=120, burn_in=60, random_state=0).fit(X)
     assert match(model.topics_, other.topics_)[1].min() > 0.98
     assert other.history_[-1] == pytest.approx(model.history_[-1], rel=0.005)
 
 
 def test_convergence_is_said():
-    assert LDA(4, max_iter=200, burn_in=60, random_state=0).fit(X).converged_
-    early = LDA(4, max_iter=400, burn_in=60, plateau=True, random_state=0).fit(X)
+    assert LDA(n_topics=4, max_iter=200, burn_in=60, random_state=0).fit(X).converged_
+    early = LDA(n_topics=4, max_iter=400, burn_in=60, plateau=True, random_state=0).fit(X)
     assert early.converged_
     assert early.n_iter_ < 400
     many = planted(800, 400, 20, 50)[0]
     with pytest.warns(ConvergenceWarning, match="still rising"):
-        LDA(30, max_iter=40, burn_in=20, random_state=0, start="random").fit(many)
+        LDA(n_topics=30, max_iter=40, burn_in=20, random_state=0, start="random").fit(many)
 
 
 # use
@@ -256,9 +318,9 @@ def test_scores_agree_with_each_other(model):
     assert model.perplexity(held) == pytest.approx(np.exp(-completion.value))
     # left to right scores all tokens, the first of them without any context: somewhat lower, never far
     assert completion.value - 0.25 < ordered.value < completion.value + 0.05
-    table = tallies.compare({"4": model, "1": LDA(1, **QUICK).fit(X)}, held)
+    table = tallies.compare({"4": model, "1": LDA(n_topics=1, **QUICK).fit(X)}, held)
     assert table.index.tolist() == ["4", "1"]
-    by_K = evaluation.compare_topics({K: LDA(K, **QUICK).fit(X) for K in (1, 4)}, held)
+    by_K = evaluation.compare_topics({K: LDA(n_topics=K, **QUICK).fit(X) for K in (1, 4)}, held)
     assert by_K.index.tolist() == [4, 1]
     assert by_K.loc[4, "coherence"] > by_K.loc[1, "coherence"]
     assert by_K.loc[4, "perplexity"] == pytest.approx(np.exp(-by_K.loc[4, "value"]))
@@ -272,7 +334,7 @@ def test_transform_by_gibbs_is_close_to_cvb0(model):
 def test_empty_and_unknown_documents(model):
     empty = sp.csr_array((2, X.shape[1]), dtype=int)
     np.testing.assert_allclose(model.transform(empty)[0], model.alpha_ / model.alpha_.sum())
-    fitted = LDA(3, **QUICK).fit(sp.vstack([X[:20], empty]))
+    fitted = LDA(n_topics=3, **QUICK).fit(sp.vstack([X[:20], empty]))
     np.testing.assert_allclose(fitted.document_topics_[-1], fitted.alpha_ / fitted.alpha_.sum())
     with pytest.raises(DataError, match="nothing can be scored"):
         model.score(empty)
@@ -280,7 +342,7 @@ def test_empty_and_unknown_documents(model):
 
 def test_words_are_matched_by_name():
     corpus = Corpus.from_texts(["cat dog cat", "car bus car", "dog cat", "bus car bus"] * 5)
-    model = LDA(2, alpha=0.1, **QUICK).fit(corpus)
+    model = LDA(n_topics=2, alpha=0.1, **QUICK).fit(corpus)
     assert sorted(sorted(w[:2]) for w in model.top_words(2)) == [["bus", "car"], ["cat", "dog"]]
     new = Corpus.from_texts(["dog zebra cat", "zebra zebra"])
     with pytest.warns(DataWarning, match="zebra"):
@@ -298,23 +360,66 @@ def test_seed_words_name_the_topics():
     names = [f"w{v}" for v in range(X.shape[1])]
     frame = pd.DataFrame(X.toarray(), columns=names)
     prior = {3: {names[0]: 200, names[1]: 200}, 0: [names[20], names[21]]}
-    model = LDA(4, word_prior=prior, **QUICK).fit(frame)
+    model = LDA(n_topics=4, word_prior=prior, **QUICK).fit(frame)
     assert model.topics_[3, :15].sum() > 0.9
-    n_kw = model.params_.n_wk.T.toarray()
+    n_kw = model.chains_[0].n_wk.T.toarray()
     assert n_kw[3, 0] >= 200
     assert n_kw.sum() == X.sum() + 420
     with pytest.raises(ValueError, match="not in the vocabulary"):
-        LDA(4, word_prior={0: ["zebra"]}, **QUICK).fit(frame)
+        LDA(n_topics=4, word_prior={0: ["zebra"]}, **QUICK).fit(frame)
 
 
 def test_documents_can_be_added(model):
-    part = LDA(4, max_iter=60, burn_in=30, random_state=0).fit(X[:200])
-    before = part.params_.n_wk.sum()
+    part = LDA(n_topics=4, max_iter=60, burn_in=30, random_state=0).fit(X[:200])
+    before = part.chains_[0].n_wk.sum()
     part.partial_fit(X[200:])
-    assert part.params_.n_wk.sum() == X.sum() > before
+    assert part.chains_[0].n_wk.sum() == X.sum() > before
     assert part.document_topics_.shape == (300, 4)
-    assert part.params_.lengths.sum() == 300
+    assert part.chains_[0].lengths.sum() == 300
     assert match(model.topics_, part.topics_)[1].min() > 0.98
+    assert set(vars(part)) == {*part.get_params(), "fitted_"}
+    check_assignments(part, X)
+    with pytest.raises(ValueError, match="has 4 topics"):
+        part.set_params(n_topics=5).partial_fit(X[:5])
+    with pytest.raises(ValueError, match="one chain"):
+        LDA(n_topics=4, n_chains=2, **QUICK).fit(X).partial_fit(X[:5])
+
+
+def test_adding_documents_resumes_with_the_same_bits(tmp_path):
+    def first():
+        return LDA(n_topics=4, **QUICK).fit(X[:200])
+
+    whole = first().partial_fit(X[200:])
+    calls = iter(range(100))
+    first().partial_fit(X[200:], checkpoint=tmp_path / "c", callback=lambda *_: next(calls) == 25)
+    again = first().partial_fit(X[200:], resume=tmp_path / "c")
+    np.testing.assert_array_equal(again.document_topics_, whole.document_topics_)
+    np.testing.assert_array_equal(again.assignments_.topics, whole.assignments_.topics)
+
+
+def check_assignments(model, counts):
+    """Every token of the fit, in the user's order of documents, with the topics of which the last sweep's counts are the sums."""
+    offsets, words, topics = model.assignments_
+    documents = np.repeat(np.arange(counts.shape[0]), np.diff(offsets))
+    found = np.zeros(counts.shape, dtype=int)
+    np.add.at(found, (documents, words), 1)
+    np.testing.assert_array_equal(found, counts.toarray())
+    assert (np.diff(words)[np.diff(documents) == 0] >= 0).all()
+    n_wk = np.zeros(model.chains_[0].n_wk.shape, dtype=int)
+    np.add.at(n_wk, (words, topics), 1)
+    np.testing.assert_array_equal(n_wk, model.chains_[0].n_wk.toarray())
+    own = model.assignments_.of(3)
+    np.testing.assert_array_equal(np.bincount(own[0], minlength=counts.shape[1]), counts[[3]].toarray().ravel())
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_topics_of_the_tokens_of_the_fit(shards):
+    # one kept sweep, the last: its document counts are those of the tokens
+    model = LDA(n_topics=4, max_iter=20, burn_in=19, thin=1, shards=shards).fit(X)
+    check_assignments(model, X)
+    n_dk = np.zeros((X.shape[0], 4))
+    np.add.at(n_dk, (np.repeat(np.arange(X.shape[0]), np.diff(model.assignments_.offsets)), model.assignments_.topics), 1)
+    np.testing.assert_array_equal(n_dk, model.document_counts_.toarray())
 
 
 def test_assignments_similar_documents_and_correlations(model):
@@ -407,20 +512,20 @@ def test_bad_options_have_clear_errors(options, message):
 )
 def test_bad_counts_have_clear_errors(counts, message):
     with pytest.raises(DataError, match=message):
-        LDA(3, **QUICK).fit(counts)
+        LDA(n_topics=3, **QUICK).fit(counts)
 
 
 def test_odd_but_possible_shapes():
-    one = LDA(1, **QUICK).fit(X[:30])  # one topic: the word frequencies
+    one = LDA(n_topics=1, **QUICK).fit(X[:30])  # one topic: the word frequencies
     assert (one.document_topics_ == 1).all()
     total = np.asarray(X[:30].sum(axis=0)) + 0.01
     np.testing.assert_allclose(one.topics_[0], total / total.sum(), rtol=1e-4)
-    few = LDA(50, **QUICK).fit([[1, 0, 2], [0, 1, 0]])  # more topics than tokens
+    few = LDA(n_topics=50, **QUICK).fit([[1, 0, 2], [0, 1, 0]])  # more topics than tokens
     assert few.topics_.shape == (50, 3)
     assert np.isfinite(few.transform([[1, 1, 1]])).all()
-    holes = LDA(3, **QUICK).fit(np.hstack([X[:30].toarray(), np.zeros((30, 2), dtype=int)]))  # words that never occur
+    holes = LDA(n_topics=3, **QUICK).fit(np.hstack([X[:30].toarray(), np.zeros((30, 2), dtype=int)]))  # words that never occur
     assert (holes.topics_[:, -2:] > 0).all()
-    assert LDA(3, alpha=0.1, beta="auto", max_iter=60, burn_in=50, random_state=0).fit(X[:60]).beta_ != 0.01
+    assert LDA(n_topics=3, alpha=0.1, beta="auto", max_iter=60, burn_in=50, random_state=0).fit(X[:60]).beta_ != 0.01
 
 
 # the scikit-learn protocol: its checks use real numbers, which are rounded up to counts before the model sees them
@@ -436,7 +541,7 @@ def whole(X):
     return bag_of_words(np.ceil(table) if table.ndim == 2 and table.dtype.kind == "f" else X)
 
 
-@parametrize_with_checks([LDA(3, max_iter=12, burn_in=6, random_state=0)])
+@parametrize_with_checks([LDA(n_topics=3, max_iter=12, burn_in=6, random_state=0)])
 def test_is_a_scikit_learn_estimator(monkeypatch, estimator, check):
-    monkeypatch.setattr("tallies.topics.estimator.bag_of_words", whole)
+    monkeypatch.setattr("tallies.topics.door.bag_of_words", whole)
     check(estimator)

@@ -71,8 +71,8 @@ def test_relevance_has_the_candidates_of_both_ends():
     corpus, model = fit(n_topics=3)
     page = build(model, corpus)
     view = data_of(page.html())["charts"][1]["views"][0]
-    n_k, k = model.params_.n_k, int(np.argmax(model.params_.n_k))
-    n_w = np.asarray(model.params_.n_wk.sum(axis=1)).ravel()
+    n_k, k = model.chains_[0].n_k, int(np.argmax(model.chains_[0].n_k))
+    n_w = np.asarray(model.chains_[0].n_wk.sum(axis=1)).ravel()
     inside = model.topics_[k] * n_k[k]
     for weight in (0.0, 0.6, 1.0):
         score = np.where(inside > 0.5, np.log(inside) - (1 - weight) * np.log(n_w), -np.inf)

@@ -20,19 +20,24 @@ from sklearn.utils.validation import validate_data
 
 from tallies.bayes.kernels import columns as kernels
 from tallies.data.columns import states_of, values_of
-from tallies.data.table import Sparse, check_names, sparse
+from tallies.data.table import Sparse, check_names, checked, sparse
 from tallies.errors import DataError
 
 FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "multinomial")
 CODED = ("categorical", "bernoulli")
+BLOCKS = {"gaussian": 0, "categorical": 1, "bernoulli": 1, "poisson": 2, "multinomial": 3}  # of `Table`
 CACHED = 1 << 16  # values looked at together: a second look finds them in the cache
 
 
 class Table(NamedTuple):
-    gaussian: np.ndarray | None  # (n, .)  float
-    codes: np.ndarray | None  # (n, .)  codes of the categorical and bernoulli columns
-    poisson: np.ndarray | None  # (n, .)  counts, NaN missing
-    counts: Sparse | None  # (n, .)  CSR
+    gaussian: np.ndarray | None = None  # (n, .)  float, NaN missing
+    codes: np.ndarray | None = None  # (n, .)  codes of the categorical and bernoulli columns
+    poisson: np.ndarray | None = None  # (n, .)  counts, NaN missing
+    counts: Sparse | None = None  # (n, .)  CSR
+
+    def column(self, family: str, at: int) -> np.ndarray:
+        """The values or codes at one position of the block of a family."""
+        return np.asarray(self[BLOCKS[family]])[:, at]
 
 
 class Layout(NamedTuple):
@@ -45,31 +50,66 @@ class Layout(NamedTuple):
         """Positions of the columns of these families."""
         return [j for j, family in enumerate(self.families) if family in families]
 
+    def places(self) -> list[tuple[int, int]]:
+        """Of each column: its block of `Table`, and its position there."""
+        taken = [0] * len(Table._fields)
+        found = []
+        for family in self.families:
+            block = BLOCKS[family]
+            found.append((block, taken[block]))
+            taken[block] += 1
+        return found
 
-def read_table(model: Any, X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]:
+    def starts(self) -> np.ndarray:
+        """Where the states of each coded column begin among all states, and where the last ones end."""
+        return np.cumsum([0, *(len(self.states[j]) for j in self.of(*CODED))])
+
+    def union(self, other: Layout) -> Layout:
+        """The layout of two tables together: the states of both."""
+        for j, (mine, theirs) in enumerate(zip(self.families, other.families, strict=True)):
+            if mine != theirs:
+                raise DataError(f"merge expects the same families, but column {j} is {mine} here and {theirs} there; name it")
+        pairs = zip(self.states, other.states, strict=True)
+        return Layout(self.families, [None if a is None else _union(a, b) for a, b in pairs])
+
+    def states_in(self, whole: Layout) -> np.ndarray:
+        """Where the states of all coded columns are among those of a union."""
+        coded = zip(self.of(*CODED), whole.starts(), strict=False)
+        found = [np.searchsorted(whole.states[j], self.states[j]) + first for j, first in coded]
+        return np.concatenate([np.empty(0, dtype=np.int64), *found])
+
+
+def families_from_text(text: str) -> Any:
+    """The option `families` as it is written on a command line: a word, or column=family pairs.
+
+    >>> families_from_text("auto"), families_from_text("eggs=poisson, size=gaussian")
+    ('auto', {'eggs': 'poisson', 'size': 'gaussian'})
+    """
+    if "=" not in text:
+        return text
+    pairs = [pair.split("=", 1) for pair in text.split(",")]
+    if any(len(pair) < 2 for pair in pairs):
+        raise DataError(f"families must be auto, one family, or column=family with commas between; got {text!r}")
+    return {column.strip(): family.strip() for column, family in pairs}
+
+
+def read_table(estimator: Any, X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]:
     """Validate X and cut it into one block a family. With a `known` layout columns are coded as they were in the fit.
 
     A column without any observed value has no states; whether that is an error is for the caller to say.
     """
-    check_names(X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        validate_data(model, X, reset=known is None, skip_check_array=True)
+        check_names(X)
+        if known is not None:
+            validate_data(estimator, X, reset=False, skip_check_array=True)
         if 0 in frame.shape:
             raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")
         values = [values_of(column) for column in frame.iter_columns()]
         names: list[Any] = list(frame.columns)
     else:
-        X = validate_data(
-            model,
-            X,
-            reset=known is None,
-            dtype=None,
-            order="C",
-            ensure_all_finite=False,
-            accept_sparse="csr",
-            ensure_min_features=1,
-        )
+        rules = {"dtype": None, "order": "C", "ensure_all_finite": False, "accept_sparse": "csr", "ensure_min_features": 1}
+        X = checked(estimator, X, known is None, **rules)
         names = list(range(X.shape[1]))
         if sp.issparse(X):
             return _sparse(X, families, known)
@@ -83,34 +123,34 @@ def read_table(model: Any, X: Any, families: Any, known: Layout | None) -> tuple
     return _blocks(values, names, known), known
 
 
-def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[str]:
+def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[Any]:
     """The family of each column: as given, else from its dtype."""
-    given = families if isinstance(families, dict) else {}
     if families != "auto" and not isinstance(families, dict | list) and families not in FAMILIES:
         near = get_close_matches(str(families), FAMILIES, 1)
         raise ValueError(
             f'families must be "auto", one of {FAMILIES} or a dict of them; got {families!r}' + (f"; {near[0]!r}?" if near else "")
         )
+    given = families if isinstance(families, dict) else {}
     wrong = [key for key in given if key not in names and not (isinstance(key, int) and 0 <= key < len(names))]
     if wrong:
         raise DataError(f"families names columns {wrong} that X does not have; its columns are {names[:20]}")
-    chosen = []
-    for j, (name, column) in enumerate(zip(names, values, strict=True)):
-        family = families[j] if isinstance(families, list) else given.get(name, given.get(j, "auto")) if given else families
-        if isinstance(families, dict) and not given:
-            family = "auto"
-        if family == "auto":
-            kind = column.dtype.kind
-            family = {"f": "gaussian", "b": "bernoulli", "O": "categorical"}.get(kind) or (
-                "poisson" if column.min() >= 0 else "gaussian"
-            )
+    if isinstance(families, dict):
+        asked = [given.get(name, given.get(j, "auto")) for j, name in enumerate(names)]
+    else:
+        asked = families if isinstance(families, list) else [families] * len(names)
+    chosen = [_by_dtype(column) if family == "auto" else family for family, column in zip(asked, values, strict=True)]
+    for name, family in zip(names, chosen, strict=True):
         if family not in FAMILIES:
             raise ValueError(f"the family of column {name!r} must be one of {FAMILIES}, got {family!r}")
-        chosen.append(family)
     return chosen
 
 
-def union(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _by_dtype(column: np.ndarray) -> str:
+    named = {"f": "gaussian", "b": "bernoulli", "O": "categorical"}.get(column.dtype.kind)
+    return named or ("poisson" if column.min() >= 0 else "gaussian")
+
+
+def _union(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The states of two codings of one column together, in order."""
     try:
         return np.unique(np.concatenate([a, b]))
@@ -154,7 +194,7 @@ def check_counts(values: np.ndarray, where: str) -> np.ndarray:
     return values
 
 
-def check_weights(values: np.ndarray) -> np.ndarray:
+def check_multinomial(values: np.ndarray) -> np.ndarray:
     """Refuse what is no multinomial count. Fractions (tf-idf and the like) pass as counts, with gamma functions for factorials."""
     parts = (values[a : a + CACHED] for a in range(0, len(values), CACHED))
     lows, totals = np.array([(part.min(), part.sum()) for part in parts] or [(0, 0)]).T
@@ -181,7 +221,7 @@ def _blocks(values: list[np.ndarray], names: list[Any], layout: Layout) -> Table
 
     counts = stack("multinomial")
     if counts is not None:
-        check_weights(counts.ravel())
+        check_multinomial(counts.ravel())
     return Table(stack("gaussian"), stack(*CODED), stack("poisson"), None if counts is None else sparse(sp.csr_array(counts)))
 
 
@@ -195,11 +235,11 @@ def _uniform(X: np.ndarray, names: list[Any], families: Any, known: Layout | Non
         known = Layout(chosen, states)
     family = known.families[0] if len(set(known.families)) == 1 else "mixed"
     if family == "gaussian":
-        return Table(X.astype(np.float64) if X.dtype.kind != "f" or X.dtype.itemsize == 2 else X, None, None, None), known
+        return Table(gaussian=X.astype(np.float64) if X.dtype.kind != "f" or X.dtype.itemsize == 2 else X), known
     if family == "poisson":
-        return Table(None, None, check_counts(X, "a poisson column"), None), known
+        return Table(poisson=check_counts(X, "a poisson column")), known
     if family == "categorical" and X.dtype.kind in "iu" and X.min() >= 0 and all(_counted(s) for s in known.states):
-        return Table(None, X, None, None), known
+        return Table(codes=X), known
     return _blocks(list(X.T), names, known), known
 
 
@@ -220,9 +260,11 @@ def _whole_states(X: np.ndarray) -> list[Any] | None:
 
 
 def _sparse(X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]:
-    if families not in ("auto", "multinomial") and not (isinstance(families, list) and set(families) == {"multinomial"}):
-        raise DataError(
-            f"a sparse matrix is taken as multinomial counts, but families={families!r}; pass a dense table for other families"
-        )
-    check_weights(X.data)
-    return Table(None, None, None, sparse(X)), known or Layout(["multinomial"] * X.shape[1], [None] * X.shape[1])
+    if known is None:
+        chosen = families if isinstance(families, list) else ["multinomial" if families == "auto" else families] * X.shape[1]
+        known = Layout(chosen, [None] * X.shape[1])
+    if known.families.count("multinomial") < X.shape[1]:
+        others = next(family for family in known.families if family != "multinomial")
+        raise DataError(f"a sparse matrix is taken as multinomial counts, but the family is {others!r}; pass a dense table for it")
+    check_multinomial(X.data)
+    return Table(counts=sparse(X)), known

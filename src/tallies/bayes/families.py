@@ -1,22 +1,23 @@
-"""The distributions of single columns given the class: what a tally of each is, and what follows from it.
+"""The laws of single columns given the class: what a tally of each is, and what follows from it.
 
     gaussian      x_j | k ~ N(mu_kj, v_kj)         v = ss / n + FLOOR * largest variance of a column (as scikit-learn)
     categorical   x_j | k ~ Categorical(p_kj)      p = (count + a) / (n + a * states);   bernoulli: the states False, True
     poisson       x_j | k ~ Poisson(rate_kj)       rate = (sum + a * overall mean) / (n + a): a rows of the overall mean
     multinomial   x | k   ~ Multinomial(p_k)       p = (count + a) / (total + a * columns), given the row's total
 
-a is `smoothing`. Every family has: `tally` of rows, `estimate` from the total, `add_scores` of log p(x|k), `log_likelihood` of
-the rows that were tallied, `penalty` (log prior that smoothing stands for), `draw`, and `merge` of two estimates.
+a is `smoothing`. A tally is made `of` rows, a law `of` a total. Every law can `add_scores` of log p(x|k), has the
+`log_likelihood` of the rows that were tallied and the `penalty` (log prior that smoothing stands for), can `draw` rows, say what
+it found of one `column`, and give its `tally` back, about a centre where it has one, for a merge.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from tallies.bayes.kernels import columns as bayes
+from tallies.bayes.kernels import columns as kernels
 from tallies.bayes.kernels import moments
 from tallies.data.table import Sparse
 from tallies.maths import FLOOR, Array, dot0, log0
@@ -24,85 +25,92 @@ from tallies.maths import FLOOR, Array, dot0, log0
 LOG_FACTORIALS = gammaln(np.arange(1024) + 1.0)
 
 
+class Place(NamedTuple):
+    """Where the classes and states of one fit are among those of several."""
+
+    classes: np.ndarray  # (k,)
+    n_classes: int
+    states: np.ndarray  # (t,)
+    n_states: int
+
+    def put(self, array: Array) -> Array:
+        """The entries of each class (first axis) at their new place; a class that was not there has zeros."""
+        out = np.zeros((self.n_classes, *array.shape[1:]))
+        out[self.classes] = array
+        return out
+
+
+def centres(n: Array, s: Array) -> Array:
+    """(K, d) means from weights and sums of observed cells; a class without any has the mean of the column."""
+    column = n.sum(axis=0)
+    return np.where(n > 0, s / np.where(n > 0, n, 1.0), s.sum(axis=0) / np.where(column > 0, column, 1.0))
+
+
 class GaussianTally(NamedTuple):
     n: Array  # (K, d)  weight of observed cells
     s: Array  # (K, d)  sum w (x - c)
     ss: Array  # (K, d)  sum w (x - c)^2
 
+    @classmethod
+    def of(cls, X: np.ndarray, y: np.ndarray, weight: Array, centre: Array) -> GaussianTally:
+        return cls(*moments.class_squares(X, y, weight, centre))
 
-class GaussianParams(NamedTuple):
+
+class Gaussian(NamedTuple):
+    """Columns that are Gaussian given the class; NaN is missing."""
+
     n: Array  # (K, d)  weight of observed cells
     mean: Array  # (K, d)
     ss: Array  # (K, d)  sum w (x - mean)^2
     variance: Array  # (K, d)
 
-
-class Gaussian:
-    """Columns that are Gaussian given the class; NaN is missing."""
-
-    @staticmethod
-    def tally(X: np.ndarray, y: np.ndarray, weight: Array, centre: Array) -> GaussianTally:
-        return GaussianTally(*moments.class_squares(X, y, weight, centre))
-
-    @staticmethod
-    def centred(tally: GaussianTally, centre: Array) -> GaussianParams:
-        """Estimate from sums about a centre."""
+    @classmethod
+    def of(cls, tally: GaussianTally, centre: Array) -> Gaussian:
         n = tally.n
         shift = np.divide(tally.s, n, out=np.zeros_like(n), where=n > 0)
-        return Gaussian.estimate(n, centre + shift, np.maximum(tally.ss - n * shift**2, 0.0))
-
-    @staticmethod
-    def estimate(n: Array, mean: Array, ss: Array) -> GaussianParams:
+        mean, ss = centre + shift, np.maximum(tally.ss - n * shift**2, 0.0)
         total = np.maximum(n.sum(axis=0), 1e-300)
-        centre = (n * mean).sum(axis=0) / total
-        overall = (ss + n * (mean - centre) ** 2).sum(axis=0) / total  # variance of each column over all classes
+        middle = (n * mean).sum(axis=0) / total
+        overall = (ss + n * (mean - middle) ** 2).sum(axis=0) / total  # variance of each column over all classes
         seen = n > 0  # a class without values in a column has that column's own mean and variance
         variance = np.divide(ss, n, out=np.broadcast_to(overall, n.shape).copy(), where=seen)
-        # a table of constants has no scale at all: any positive floor will do, and all classes are then alike
-        floor = FLOOR * (overall.max() if overall.size and overall.max() > 0 else 1.0)
-        return GaussianParams(n, np.where(seen, mean, centre), ss, variance + floor)
+        # a table of constants (or of spreads whose squares nearly leave the range of floats) has no scale at all: any positive
+        # floor will do, and all classes are then alike
+        floor = FLOOR * (overall.max() if overall.size and overall.max() > 1e-200 else 1.0)
+        return cls(n, np.where(seen, mean, middle), ss, variance + floor)
 
-    @staticmethod
-    def add_scores(X: np.ndarray, params: GaussianParams, out: Array, relative: bool) -> None:
-        half = 0.5 / params.variance
-        bayes.gaussian_scores(X, params.mean, half, 0.5 * np.log(half / np.pi), out)
+    def add_scores(self, X: np.ndarray, out: Array, relative: bool) -> None:
+        half = 0.5 / self.variance
+        kernels.gaussian_scores(X, self.mean, half, 0.5 * np.log(half / np.pi), out)
 
-    @staticmethod
-    def log_likelihood(p: GaussianParams) -> float:
-        return float(-0.5 * np.sum(p.n * np.log(2 * np.pi * p.variance) + p.ss / p.variance))
+    def log_likelihood(self) -> float:
+        return float(-0.5 * np.sum(self.n * np.log(2 * np.pi * self.variance) + self.ss / self.variance))
 
-    @staticmethod
-    def penalty(p: GaussianParams, smoothing: float) -> float:
+    def penalty(self, smoothing: float) -> float:
         return 0.0
 
-    @staticmethod
-    def draw(p: GaussianParams, codes: np.ndarray, rng: np.random.RandomState) -> Array:
-        return p.mean[codes] + np.sqrt(p.variance[codes]) * rng.standard_normal((len(codes), p.mean.shape[1]))
+    def draw(self, codes: np.ndarray, rng: np.random.Generator) -> Array:
+        return rng.normal(self.mean[codes], np.sqrt(self.variance[codes]))
 
-    @staticmethod
-    def merge(a: GaussianParams, b: GaussianParams) -> GaussianParams:
-        n = a.n + b.n
-        share = np.divide(b.n, n, out=np.zeros_like(n), where=n > 0)
-        gap = b.mean - a.mean
-        return Gaussian.estimate(n, a.mean + share * gap, a.ss + b.ss + a.n * share * gap**2)
+    def column(self, at: int) -> dict[str, Array]:
+        return {"mean": self.mean[:, at], "variance": self.variance[:, at]}
+
+    def tally(self, place: Place, centre: Array) -> GaussianTally:
+        n = place.put(self.n)
+        gap = place.put(self.mean) - centre
+        return GaussianTally(n, n * gap, place.put(self.ss) + n * gap**2)
 
 
-class CategoricalParams(NamedTuple):
+class Categorical(NamedTuple):
+    """Columns of states, coded from 0; -1 is missing, a code past the last state is unseen. Its tally is `counts`."""
+
     counts: Array  # (T, K)  weight of each state; the states of column j are the rows start_j to start_{j+1}
     start: np.ndarray  # (d+1,)
     log_p: Array  # (T, K)
     log_unseen: Array  # (d, K)  of a state first met after the fit: as one counted zero times, or missing if smoothing is 0
 
-
-class Categorical:
-    """Columns of states, coded from 0; -1 is missing, a code past the last state is unseen."""
-
-    @staticmethod
-    def tally(C: np.ndarray, y: np.ndarray, weight: Array, start: np.ndarray, K: int) -> Array:
-        return bayes.categorical_tally(C, y, weight, start, K)
-
-    @staticmethod
-    def estimate(counts: Array, start: np.ndarray, smoothing: float) -> CategoricalParams:
+    @classmethod
+    def of(cls, counts: Array, start: np.ndarray, smoothing: float) -> Categorical:
         states = np.diff(start)
         column = np.repeat(np.arange(len(states)), states)
         total = np.repeat(smoothing * states[:, None], counts.shape[1], axis=1)  # (d, K)
@@ -111,32 +119,33 @@ class Categorical:
         total = np.where(empty, np.maximum(states, 1)[:, None], total)
         log_p = log0(np.where(empty[column], 1.0, counts + smoothing)) - np.log(total)[column]
         log_unseen = log0(np.full_like(total, smoothing)) - np.log(total) if smoothing > 0 else np.zeros_like(total)
-        return CategoricalParams(counts, start, log_p, log_unseen)
+        return cls(counts, start, log_p, log_unseen)
 
-    @staticmethod
-    def add_scores(C: np.ndarray, p: CategoricalParams, out: Array, relative: bool) -> None:
-        bayes.categorical_scores(C, p.log_p, p.log_unseen, p.start, out)
+    def add_scores(self, C: np.ndarray, out: Array, relative: bool) -> None:
+        kernels.categorical_scores(C, self.log_p, self.log_unseen, self.start, out)
 
-    @staticmethod
-    def log_likelihood(p: CategoricalParams) -> float:
-        return dot0(p.counts, p.log_p)
+    def log_likelihood(self) -> float:
+        return dot0(self.counts, self.log_p)
 
-    @staticmethod
-    def penalty(p: CategoricalParams, smoothing: float) -> float:
-        return smoothing * float(p.log_p.sum()) if smoothing > 0 else 0.0
+    def penalty(self, smoothing: float) -> float:
+        return smoothing * float(self.log_p.sum()) if smoothing > 0 else 0.0
 
-    @staticmethod
-    def draw(p: CategoricalParams, codes: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-        u = rng.random_sample((len(codes), len(p.start) - 1))
+    def draw(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        u = rng.random((len(codes), len(self.start) - 1))
         out = np.empty(u.shape, dtype=np.int32)
-        for j, (a, b) in enumerate(zip(p.start, p.start[1:], strict=False)):
-            above = np.cumsum(np.exp(p.log_p[a:b]), axis=0).T[codes]  # (n, states)
-            out[:, j] = np.minimum((u[:, j, None] * above[:, -1:] > above).sum(axis=1), b - a - 1)
+        for j in range(u.shape[1]):
+            above = np.cumsum(self.column(j), axis=1)[codes]  # (n, states)
+            out[:, j] = np.minimum((u[:, j, None] * above[:, -1:] > above).sum(axis=1), above.shape[1] - 1)
         return out
 
-    @staticmethod
-    def merge(a: CategoricalParams, b: CategoricalParams, smoothing: float) -> CategoricalParams:
-        return Categorical.estimate(a.counts + b.counts, a.start, smoothing)
+    def column(self, at: int) -> Array:
+        """(K, states) probability of each state."""
+        return np.exp(self.log_p[self.start[at] : self.start[at + 1]]).T
+
+    def tally(self, place: Place, centre: None) -> Array:
+        counts = np.zeros((place.n_states, place.n_classes))
+        counts[np.ix_(place.states, place.classes)] = self.counts
+        return counts
 
 
 class PoissonTally(NamedTuple):
@@ -144,95 +153,107 @@ class PoissonTally(NamedTuple):
     s: Array  # (K, d)  sum w x
     base: float  # sum w log x!
 
-
-class PoissonParams(NamedTuple):
-    n: Array  # (K, d)
-    s: Array  # (K, d)
-    base: float
-    rate: Array  # (K, d)
+    @classmethod
+    def of(cls, X: np.ndarray, y: np.ndarray, weight: Array, K: int) -> PoissonTally:
+        n, s, _ = moments.class_sums_observed(X, y, weight, K)
+        return cls(n, s, kernels.log_factorials(X, np.where(y >= 0, weight, 0.0), LOG_FACTORIALS))
 
 
-class Poisson:
+class Poisson(NamedTuple):
     """Columns of counts; NaN is missing."""
 
-    @staticmethod
-    def tally(X: np.ndarray, y: np.ndarray, weight: Array, K: int) -> PoissonTally:
-        n, s, _ = moments.class_sums_observed(X, y, weight, K)
-        return PoissonTally(n, s, bayes.log_factorials(X, np.where(y >= 0, weight, 0.0), LOG_FACTORIALS))
+    n: Array  # (K, d)  weight of observed cells
+    s: Array  # (K, d)  sum w x
+    base: float  # sum w log x!
+    rate: Array  # (K, d)
 
-    @staticmethod
-    def estimate(n: Array, s: Array, base: float, smoothing: float) -> PoissonParams:
+    @classmethod
+    def of(cls, tally: PoissonTally, smoothing: float) -> Poisson:
+        n, s, _ = tally
         mean = s.sum(axis=0) / np.maximum(n.sum(axis=0), 1e-300)
         with np.errstate(invalid="ignore"):
             rate = (s + smoothing * mean) / (n + smoothing)
-        return PoissonParams(n, s, base, np.where(n + smoothing > 0, rate, mean))
+        return cls(*tally, np.where(n + smoothing > 0, rate, mean))
 
-    @staticmethod
-    def add_scores(X: np.ndarray, p: PoissonParams, out: Array, relative: bool) -> None:
-        bayes.poisson_scores(X, log0(p.rate), p.rate, LOG_FACTORIALS, out)
+    def add_scores(self, X: np.ndarray, out: Array, relative: bool) -> None:
+        kernels.poisson_scores(X, log0(self.rate), self.rate, LOG_FACTORIALS, out)
 
-    @staticmethod
-    def log_likelihood(p: PoissonParams) -> float:
-        return float(np.sum(xlogy(p.s, p.rate) - p.n * p.rate) - p.base)
+    def log_likelihood(self) -> float:
+        return float(np.sum(xlogy(self.s, self.rate) - self.n * self.rate) - self.base)
 
-    @staticmethod
-    def penalty(p: PoissonParams, smoothing: float) -> float:
-        mean = p.s.sum(axis=0) / np.maximum(p.n.sum(axis=0), 1e-300)
-        return smoothing * float(np.sum(xlogy(mean, p.rate) - p.rate))
+    def penalty(self, smoothing: float) -> float:
+        mean = self.s.sum(axis=0) / np.maximum(self.n.sum(axis=0), 1e-300)
+        return smoothing * float(np.sum(xlogy(mean, self.rate) - self.rate))
 
-    @staticmethod
-    def draw(p: PoissonParams, codes: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-        return rng.poisson(p.rate[codes])
+    def draw(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return rng.poisson(self.rate[codes])
 
-    @staticmethod
-    def merge(a: PoissonParams, b: PoissonParams, smoothing: float) -> PoissonParams:
-        return Poisson.estimate(a.n + b.n, a.s + b.s, a.base + b.base, smoothing)
+    def column(self, at: int) -> dict[str, Array]:
+        return {"rate": self.rate[:, at]}
+
+    def tally(self, place: Place, centre: None) -> PoissonTally:
+        return PoissonTally(place.put(self.n), place.put(self.s), self.base)
 
 
 class MultinomialTally(NamedTuple):
     counts: Array  # (K, V)
     base: float  # sum w log(total! / prod x!)
 
+    @classmethod
+    def of(cls, M: Sparse, y: np.ndarray, weight: Array, K: int) -> MultinomialTally:
+        return cls(*kernels.multinomial_tally(M.data, M.indices, M.indptr, y, weight, M.width, K, LOG_FACTORIALS))
 
-class MultinomialParams(NamedTuple):
+
+class Multinomial(NamedTuple):
+    """A block of counts, CSR, taken as draws of one distribution a class given the row's total."""
+
     counts: Array  # (K, V)
-    base: float
+    base: float  # sum w log(total! / prod x!)
     log_p: Array  # (V, K)
     length: float  # mean total of a row, for `draw`
 
-
-class Multinomial:
-    """A block of counts, CSR, taken as draws of one distribution a class given the row's total."""
-
-    @staticmethod
-    def tally(M: Sparse, y: np.ndarray, weight: Array, K: int) -> MultinomialTally:
-        return MultinomialTally(*bayes.multinomial_tally(M.data, M.indices, M.indptr, y, weight, M.width, K, LOG_FACTORIALS))
-
-    @staticmethod
-    def estimate(counts: Array, base: float, rows: float, smoothing: float) -> MultinomialParams:
+    @classmethod
+    def of(cls, tally: MultinomialTally, rows: float, smoothing: float) -> Multinomial:
+        counts = tally.counts
         total = counts.sum(axis=1) + smoothing * counts.shape[1]
         empty = (total <= 0)[:, None]
         total = np.where(total > 0, total, counts.shape[1])
         log_p = log0(np.where(empty, 1.0, counts + smoothing)) - np.log(total)[:, None]
-        return MultinomialParams(counts, base, np.ascontiguousarray(log_p.T), float(counts.sum() / rows))
+        return cls(*tally, np.ascontiguousarray(log_p.T), float(counts.sum() / rows))
 
-    @staticmethod
-    def add_scores(M: Sparse, p: MultinomialParams, out: Array, relative: bool) -> None:
-        bayes.multinomial_scores(M.data, M.indices, M.indptr, p.log_p, out)
+    def add_scores(self, M: Sparse, out: Array, relative: bool) -> None:
+        kernels.multinomial_scores(M.data, M.indices, M.indptr, self.log_p, out)
         if not relative:
-            bayes.multinomial_coefficients(M.data, M.indptr, LOG_FACTORIALS, out)
+            kernels.multinomial_coefficients(M.data, M.indptr, LOG_FACTORIALS, out)
 
-    @staticmethod
-    def log_likelihood(p: MultinomialParams) -> float:
-        return dot0(p.counts, p.log_p.T) + p.base
+    def log_likelihood(self) -> float:
+        return dot0(self.counts, self.log_p.T) + self.base
 
-    @staticmethod
-    def penalty(p: MultinomialParams, smoothing: float) -> float:
-        return smoothing * float(p.log_p.sum()) if smoothing > 0 else 0.0
+    def penalty(self, smoothing: float) -> float:
+        return smoothing * float(self.log_p.sum()) if smoothing > 0 else 0.0
 
-    @staticmethod
-    def draw(p: MultinomialParams, codes: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-        theta = np.exp(p.log_p.T)
+    def draw(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        theta = np.exp(self.log_p.T)
         theta /= theta.sum(axis=1, keepdims=True)
-        lengths = rng.poisson(p.length, len(codes))
-        return np.array([rng.multinomial(m, theta[k]) for m, k in zip(lengths, codes, strict=True)])
+        return rng.multinomial(rng.poisson(self.length, len(codes)), theta[codes])
+
+    def column(self, at: int) -> dict[str, Array]:
+        return {"probability": np.exp(self.log_p[at])}
+
+    def tally(self, place: Place, centre: None) -> MultinomialTally:
+        return MultinomialTally(place.put(self.counts), self.base)
+
+
+class Laws(NamedTuple):
+    """The laws of all columns, one block a family, in the order of `door.Table`; None where there are no such columns."""
+
+    gaussian: Gaussian | None = None
+    categorical: Categorical | None = None
+    poisson: Poisson | None = None
+    multinomial: Multinomial | None = None
+
+    def column(self, block: int, at: int) -> Any:
+        """What was found of the column at this place: parameters by name, or the probabilities of states."""
+        law = self[block]
+        assert law is not None
+        return law.column(at)

@@ -14,52 +14,36 @@ from tallies.maths import Array
 
 
 def picture(
-    column: Column, classes: list[str], shown: np.ndarray, rows: tuple[Array, np.ndarray] | None, note: str
+    column: Column, classes: list[str], shown: np.ndarray, rows: tuple[Array, np.ndarray] | None, note: str = "", most: int = 20
 ) -> charts.Chart:
-    """The law of the column in each class; beside it, dashed, the values of `rows` = (values, class codes) where there are some."""
+    """The law of the column in each class, of at most `most` states; beside it, dashed, the values of `rows`, (values, class
+    codes), where there are some."""
     more = {"select": "class", "legend": [{"name": classes[k], "key": int(k)} for k in shown]}
     title = f"{column.name}, by class"
     if column.p is not None:
-        order = np.argsort(-column.p.mean(axis=0), kind="stable")[:20]
-        left = f" The 20 most common of {len(column.states)} values." if len(column.states) > 20 else ""
+        order = np.argsort(-column.p.mean(axis=0), kind="stable")[:most]
+        left = f" The {most} most common of {len(column.states)} values." if len(column.states) > most else ""
         series = [{"name": classes[k], "key": int(k), "values": column.p[k, order]} for k in shown]
         x = charts.axis("probability given the class", [0, float(column.p[np.ix_(shown, order)].max())])
-        return charts.bars(
-            title,
-            x,
-            [column.states[s] for s in order],
-            series,
-            caption=f"How often each value occurs in each class.{left}{note}",
-            **more,
-        )
+        caption = f"How often each value occurs in each class.{left}{note}"
+        return charts.bars(title, x, [column.states[s] for s in order], series, caption=caption, **more)
     if column.family == "multinomial":
         values = {"name": "", "values": column.centre[shown]}
         x = charts.axis("probability that a word drawn from the class is this one")
-        keys = [int(k) for k in shown]
-        return charts.bars(
-            title, x, [classes[k] for k in shown], [values], keys=keys, caption=f"Share of all counts.{note}", select="class"
-        )
+        keys, caption = [int(k) for k in shown], f"Share of all counts.{note}"
+        return charts.bars(title, x, [classes[k] for k in shown], [values], keys=keys, caption=caption, select="class")
     count = column.family == "poisson"
     low, high = domain(column)
     sd = np.maximum(column.spread, (high - low) * 1e-3)  # a spike is drawn a thousandth wide, else it would not be seen
-    series = [
-        {
-            "name": classes[k],
-            "key": int(k),
-            "law": "poisson" if count else "normal",
-            "p": [1, column.centre[k]] + ([] if count else [sd[k]]),
-        }
-        for k in shown
-    ]
+    law = {"law": "poisson" if count else "normal"}
+    given = [[1, m] if count else [1, m, s] for m, s in zip(column.centre, sd, strict=True)]
+    series = [{"name": classes[k], "key": int(k), **law, "p": given[k]} for k in shown]
     if rows is not None and not count:
         series += _observed(rows, shown, low, high)
     y = charts.axis("probability given the class" if count else f"density given the class (per unit of {column.name})", zero=True)
     table = [[classes[k], column.centre[k], *([] if count else [column.spread[k]])] for k in shown]
-    caption = (
-        "Expected counts, Poisson in each class."
-        if count
-        else "A Gaussian in each class." + " Dashed: the rows given to this report." * (rows is not None)
-    )
+    caption = "Expected counts, Poisson in each class." if count else "A Gaussian in each class."
+    caption += " Dashed: the rows given to this report." * (rows is not None and not count)
     heads = ["class", "mean count"] if count else ["class", "mean", "standard deviation"]
     return charts.lines(title, charts.axis(column.name, [low, high]), y, series, heads, table, caption=caption + note, **more)
 

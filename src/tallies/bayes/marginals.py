@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import rel_entr
+from scipy.special import entr, rel_entr
 from scipy.stats import norm, poisson
 
-from tallies.bayes.door import CODED
+from tallies.bayes.answers import Fitted
 from tallies.maths import Array
 
 GRID = 401  # points of the grid on which the information of a gaussian column is integrated: good to 1e-4 bits
@@ -29,33 +29,33 @@ class Column(NamedTuple):
     place: int  # position in the block of its family
 
 
-def names_of(model: Any) -> list[str]:
+def names_of(fitted: Fitted) -> list[str]:
     """Column names, or their positions where the table had none."""
-    return [str(n) for n in getattr(model, "feature_names_in_", [f"column {j}" for j in range(model.n_features_in_)])]
+    return [str(name) if fitted.inputs.names is not None else f"column {name}" for name in fitted.names()]
 
 
-def columns_of(model: Any) -> list[Column]:
+def columns_of(fitted: Fitted) -> list[Column]:
     """The columns of a GDA or naive Bayes, in the order of the table."""
-    names, params = names_of(model), model.params_
-    if not hasattr(model, "layout_"):
-        K, d = params.mean.shape
-        variance = params.cells.variance if params.cells is not None else np.diagonal(params.covariance, axis1=1, axis2=2)
-        sd = np.sqrt(np.broadcast_to(variance, (K, d)))
-        return [Column(names[j], "gaussian", params.mean[:, j], sd[:, j], [], None, j) for j in range(d)]
-    layout, out = model.layout_, {}
-    for at, j in enumerate(layout.of("gaussian")):
-        out[j] = Column(names[j], "gaussian", params.gaussian.mean[:, at], np.sqrt(params.gaussian.variance[:, at]), [], None, at)
-    for at, j in enumerate(layout.of(*CODED)):
-        a, b = params.categorical.start[at], params.categorical.start[at + 1]
-        p = np.exp(params.categorical.log_p[a:b]).T
-        out[j] = Column(names[j], layout.families[j], np.zeros(len(p)), np.zeros(len(p)), [str(s) for s in layout.states[j]], p, at)
-    for at, j in enumerate(layout.of("poisson")):
-        rate = params.poisson.rate[:, at]
-        out[j] = Column(names[j], "poisson", rate, np.sqrt(rate), [], None, at)
-    for at, j in enumerate(layout.of("multinomial")):
-        p = np.exp(params.multinomial.log_p[at])
-        out[j] = Column(names[j], "multinomial", p, np.zeros(len(p)), [], None, at)
-    return [out[j] for j in range(len(names))]
+    layout, none = fitted.layout, np.zeros(len(fitted.classes))
+    out = []
+    for name, family, states, (block, at) in zip(names_of(fitted), *layout, layout.places(), strict=True):
+        law = fitted.params.laws.column(block, at)
+        if states is not None:
+            out.append(Column(name, family, none, none, [str(state) for state in states], law, at))
+            continue
+        centre, *rest = law.values()
+        spread = np.sqrt(rest[0] if rest else centre) if family != "multinomial" else none
+        out.append(Column(name, family, centre, spread, [], None, at))
+    return out
+
+
+def bits_needed(prior: Array) -> float:
+    """Bits that it takes to know the class for certain.
+
+    >>> bits_needed(np.array([0.25, 0.25, 0.5, 0.0]))
+    1.5
+    """
+    return float(entr(prior).sum()) / LOG_2
 
 
 def information(column: Column, prior: Array) -> float:

@@ -9,8 +9,8 @@ import numpy as np
 
 from tallies.bayes import plane_views as plane
 from tallies.bayes.law_views import picture
-from tallies.bayes.marginals import Column, columns_of, information
-from tallies.bayes.odd_views import complete_rows, odd_values, own_rows, values_of
+from tallies.bayes.marginals import Column, bits_needed, columns_of, information
+from tallies.bayes.odd_views import complete_rows, odd_values, own_rows
 from tallies.errors import DataError
 from tallies.html import charts
 from tallies.html.common import About, cautions, converged, fitted, plural, use
@@ -33,11 +33,11 @@ SHAPES = {
 def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     """The report of a GDA or naive Bayes; with rows X and classes y it also says how good the model is on them."""
     classes, prior = [str(c) for c in model.classes_], np.exp(model.params_.log_prior)
-    columns = columns_of(model)
+    columns = columns_of(model.fitted_)
     bits = np.array([information(column, prior) for column in columns])
     judged = table = None
     if X is not None:
-        table = model._table(X, reset=False)
+        table = model._table(X)
         judged = Judged(classes, model.predict_proba(X), model.log_prob(X), _codes(model, y, X))
     known = judged is not None and len(judged.known) > 0
     out = Page(about.title or _name(model, about), _lead(model, about, columns, bits, judged if known else None))
@@ -80,10 +80,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         ("Columns", f"{len(columns):,} ({', '.join(f'{n:,} {f}' for f, n in counted.items())})"),
         ("Classes", f"{len(classes)}"),
         ("Rows in this report", len(judged.log_p) if judged is not None else None),
-        (
-            "Were these in the fit?",
-            about.whose("no, held out", "yes", "not said") if judged is not None else None,
-        ),
+        ("Were these in the fit?", about.whose("no, held out", "yes", "not said") if judged is not None else None),
     ]
     fitted(out, model, about, facts)
     use(out, _code(model, columns, classes), "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN")
@@ -108,7 +105,8 @@ def _codes(model: Any, y: Any, X: Any) -> np.ndarray:
 
 
 def _lead(model: Any, about: About, columns: list[Column], bits: np.ndarray, judged: Judged | None) -> str:
-    kind = "Naive Bayes" if hasattr(model, "layout_") else f"Gaussian discriminant analysis ({SHAPES[model.covariance]})"
+    shape = SHAPES.get(getattr(model, "covariance", ""))
+    kind = f"Gaussian discriminant analysis ({shape})" if shape else "Naive Bayes"
     K, n = len(model.classes_), float(model.params_.n.sum())
     text = f"{kind} tells {plural(K, 'class', 'classes')} apart by {plural(len(columns), 'column')}, "
     text += f"learned from {plural(round(n), 'row')}."
@@ -141,18 +139,13 @@ def _ranking(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior:
         [{"name": "", "values": bits[top]}],
         keys=list(range(len(top))),
         select="feature",
-        caption=f"Choose one to see its values. To know the class for certain takes {_entropy(prior):.2f} bits. "
+        caption=f"Choose one to see its values. To know the class for certain takes {bits_needed(prior):.2f} bits. "
         "Columns that say the same do not add up.",
     )
 
 
-def _entropy(prior: np.ndarray) -> float:
-    p = prior[prior > 0]
-    return float(-np.sum(p * np.log2(p)))
-
-
 def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> str:
-    best, need = listed[0], _entropy(prior)
+    best, need = listed[0], bits_needed(prior)
     if bits[best] < 1e-6:
         return "No column by itself tells anything about the class."
     if columns[best].family == "multinomial":
@@ -167,8 +160,7 @@ def _picture(column: Column, classes: list[str], shown: np.ndarray, table: Any, 
     note = f" The {len(shown)} most frequent of {len(classes)} classes." if len(shown) < len(classes) else ""
     rows = None
     if table is not None and judged is not None and len(judged.known) and column.family == "gaussian" and len(shown) <= CROWD:
-        values = values_of(table, column)
-        rows = None if values is None else (values, judged.y)
+        rows = table.column("gaussian", column.place).astype(float), judged.y
     return picture(column, classes, shown, rows, note)
 
 
@@ -204,8 +196,7 @@ def _map(model: Any, judged: Judged | None, table: Any, name: Callable[[int], st
         called = judged.best[i]
         return f"{name(i)}\n{classes[judged.y[i]]}, called {classes[called]} ({judged.proba[i, called]:.0%})"
 
-    X = getattr(table, "X", None)
-    return plane.chart(model, classes, table.gaussian if X is None else X, judged.y, judged.best != judged.y, tip)
+    return plane.chart(model, classes, table.gaussian, judged.y, judged.best != judged.y, tip)
 
 
 def _quality(out: Page, judged: Judged, model: Any, X: Any, curve: charts.Chart | None) -> Section:

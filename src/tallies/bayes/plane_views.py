@@ -16,16 +16,10 @@ ELLIPSE = 4.605  # squared radius that holds 90% of a two-dimensional Gaussian
 
 def gaussians(model: Any) -> tuple[Array, Array] | None:
     """Means (K, d) and covariances (K, d, d), or only variances (K, d), of the classes; None unless every column is Gaussian."""
-    params = model.params_
-    if hasattr(model, "layout_"):
-        if set(model.layout_.families) != {"gaussian"}:
-            return None
-        mean, cells = params.gaussian.mean, params.gaussian
-    else:
-        mean, cells = params.mean, params.cells
-    if cells is not None:
-        return mean, cells.variance
-    return mean, np.broadcast_to(params.covariance, (len(mean), *params.covariance.shape[1:]))
+    if set(model.layout_.families) != {"gaussian"}:
+        return None
+    law, full = model.params_.laws.gaussian, getattr(model.params_, "covariance", None)
+    return law.mean, law.variance if full is None else np.broadcast_to(full, (len(law.mean), *full.shape[1:]))
 
 
 def axes(mean: Array, covariance: Array, prior: Array) -> tuple[Array, Array, Array] | None:
@@ -76,6 +70,13 @@ def _main(within: Array, W: Array) -> Array:
     return W.T @ within @ (main / scale)
 
 
+def ellipse(centre: Array, covariance: Array, points: int = 48) -> Array:
+    """(points, 2) the curve that holds 90% of a Gaussian in the plane."""
+    turn: Array = np.linspace(0, 2 * np.pi, points, endpoint=False)
+    values, vectors = np.linalg.eigh(covariance)
+    return centre + np.sqrt(ELLIPSE * np.maximum(values, 0)) * np.column_stack([np.cos(turn), np.sin(turn)]) @ vectors.T
+
+
 def chart(
     model: Any,
     names: list[str],
@@ -93,13 +94,12 @@ def chart(
     if found is None:
         return None
     centre, A, share = found
-    circle = np.linspace(0, 2 * np.pi, 49)[:-1]
-    outlines, words, rows = [], [], []
+    outlines: list[dict[str, Any]] = []
+    words, rows = [], []
     centres = (mean - centre) @ A
     for k, name in enumerate(names):
         spread = covariance[k] @ A if covariance.ndim == 3 else covariance[k][:, None] * A
-        values, turn = np.linalg.eigh(A.T @ spread)
-        edge = centres[k] + np.sqrt(ELLIPSE * np.maximum(values, 0)) * np.column_stack([np.cos(circle), np.sin(circle)]) @ turn.T
+        edge = ellipse(centres[k], A.T @ spread)
         outlines.append({"key": k, "x": edge[:, 0], "y": edge[:, 1]})
         words.append({"key": k, "x": centres[k, 0], "y": centres[k, 1], "text": name})
         rows.append([f"mean of {name}", name, *centres[k]])

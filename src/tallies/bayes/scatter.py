@@ -9,7 +9,7 @@ S is over all rows (G = 1) or over those of each class (G = K). B and A are thir
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,7 +91,7 @@ def move(n: Array, sums: Scatter, delta: Array) -> Scatter:
     if len(S) < len(n):
         cross = s.T @ delta
         return Scatter(s + n[:, None] * delta, S + cross + cross.T + (delta * n[:, None]).T @ delta, None, None)
-    pairs = [(None, None) if B is None or A is None else (B[k], A[k]) for k in range(len(n))]
-    moved = [recentre(Moments(n[k], s[k], S[k], *pairs[k]), delta[k]) for k in range(len(n))]
-    stack = [np.array([m[i] for m in moved]) for i in ((1, 2) if B is None else (1, 2, 3, 4))]
-    return Scatter(stack[0], stack[1], *(stack[2:] or (None, None)))
+    each = zip(n, s, S, *([None] * len(n) if part is None else part for part in (B, A)), strict=True)
+    _, *moved = zip(*(recentre(Moments(*of), by) for of, by in zip(each, delta, strict=True)), strict=True)
+    parts: list[Any] = [None if part[0] is None else np.array(part) for part in moved]
+    return Scatter(*parts)

@@ -12,6 +12,7 @@ A sweep that multiplies matrices has r rows and M - n_out columns instead of p a
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cholesky
 
-from tallies.categories.terms import Terms, alike, closure
+from tallies.categories.terms import Layout, Terms, alike, closure, terms_of
 from tallies.maths import Array
 
 
@@ -56,6 +57,12 @@ def make_basis(terms: Terms) -> Basis | None:
                 kept[terms.offset[members][:, None] + plain] = target[:, None] + np.arange(len(at))
     T = sp.csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(int(first[-1]), terms.p))
     return Basis(kept, T, cholesky((T @ T.T).toarray(), lower=True, check_finite=False))
+
+
+@lru_cache(maxsize=2)
+def basis_of(layout: Layout) -> Basis | None:
+    """The basis of a layout, made once where it is used by every sweep."""
+    return make_basis(terms_of(layout))
 
 
 def widths(terms: Terms) -> np.ndarray:

@@ -1,23 +1,24 @@
 """What FEM chooses for itself: the solver by its cost, ridge and degree by cross-validation; a network also a ridge by pair.
 
-Folds are outputs: the weights of all folds stand side by side in one W, every column block with its own row weights, so one
-sweep serves them all. Along the path each ridge starts from the weights of the one before.
+Searches are parts of plans: every ridge that is tried is a stage, whose rows to judge by say how good it is. Along a path each
+ridge starts from the weights of the one before, and all of them share one placed table and one survey. Folds are outputs: the
+weights of all folds stand side by side in one W, every column block with its own row weights, so one sweep serves them all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallies import engine
-from tallies.categories.basis import make_basis, widths
-from tallies.categories.kernels import fem as kernels
-from tallies.categories.model import Conditional, Setup
+from tallies.categories.basis import basis_of, widths
+from tallies.categories.model import Conditional, Cut
 from tallies.categories.solvers import MEMORY
-from tallies.categories.terms import Terms, feature_total, features, groups_of, make_terms
+from tallies.categories.terms import Layout, feature_total, terms_of, zero_sum
+from tallies.engine import End, Kept, Stage
 from tallies.errors import DataError
 from tallies.maths import Array
 
@@ -32,58 +33,52 @@ STRICTER = 10.0  # 1 / squared scale of the prior by pair, in common ridges: of 
 ROUNDS = 5  # of ridges by pair: 10 gave nothing more
 SURE = 1.0  # standard errors by which held-out rows must prefer ridges by pair (the rule of Breiman et al. 1984)
 EVIDENCE = 1.0  # log pseudo-Bayes factor for a higher degree: less is "not worth more than a bare mention" (Kass, Raftery 1995)
+RIDGE = 1.0  # where there are too few rows for folds
 
 
-class Rows(NamedTuple):
-    """The distinct rows of a classification table."""
-
-    codes: np.ndarray  # (u, n)
-    Y: Array  # (u, M)  weight of each class in each row
-    folds: Any  # (k, u, M)  the part of Y that each fold holds out, or None
+# the solver
 
 
-class Plan(NamedTuple):
+class Way(NamedTuple):
+    """A way to fit, and what it would cost."""
+
     solver: str
     metric: str
     seconds: float  # estimate, of one core
     bytes: float
 
 
-def plan(
-    l: int, sizes: np.ndarray, degrees: Iterable[int], columns: int, terms: Terms | None, solver: str, kernel: bool = True
-) -> Plan:
-    """The cheapest way to fit l rows, by counts of operations; `terms` where they are chosen (then there is no kernel)."""
-    degrees = tuple(degrees)
-    n = len(sizes)
+def cheapest(l: int, layout: Layout, columns: int, solver: str, network: bool = False) -> Way:
+    """The cheapest way to fit l rows, by counts of operations; a network, and screened pairs, have no kernel."""
+    sizes, degrees, n = np.array(layout.sizes), layout.degrees, len(layout.sizes)
+    terms = None if layout.pairs is None else terms_of(layout)
     p = float(terms.p) if terms is not None else feature_total(sizes, degrees)
     C = len(terms.variables) if terms is not None else sum(math.comb(n, k) for k in degrees)
     sweep = 2e-9 * l * C * max(columns / 4, 1.0)  # seconds: gathering and scattering move about 2e9 numbers a second
     held = 4.0 * l * C + 8.0 * p * columns * (2 * MEMORY + 8)
     gram = 1e-9 * l * C * C / 2 + p**3 / 3 / 2.5e10
-    closed = (terms is None and degrees == tuple(range(1, max(degrees) + 1))) and kernel  # spans a basis
-    r = feature_total(sizes - 1, (0, *degrees)) if closed else p
-    active = feature_total(1 - 1 / sizes, (0, *degrees)) if closed else C
-    reduced = 1e-9 * l * active**2 / 2 + 5 * r**3 / 2.5e10 + 80e-9 * r * r
+    closed = terms is None and degrees == tuple(range(1, max(degrees) + 1)) and not network  # spans a basis
     options = []
     if solver == "fem":
-        options = [Plan("fem", "pinv", 200 * sweep + gram + 10 * p**3 / 2.5e10, held + 24.0 * p * p)]
+        options = [Way("fem", "pinv", 200 * sweep + gram + 10 * p**3 / 2.5e10, held + 24.0 * p * p)]
     if solver in ("auto", "lbfgs"):
         # sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows
         options += [
-            Plan("lbfgs", "diagonal", 300 * sweep, held),
-            Plan("lbfgs", "gram", 40 * sweep + gram + 40e-9 * p * p, held + 24.0 * p * p),
+            Way("lbfgs", "diagonal", 300 * sweep, held),
+            Way("lbfgs", "gram", 40 * sweep + gram + 40e-9 * p * p, held + 24.0 * p * p),
         ]
         if closed:
-            options.append(Plan("lbfgs", "reduced", 40 * sweep + reduced, held + 40.0 * r * r))
-    if solver == "kernel" or (solver == "auto" and terms is None and kernel):
-        options.append(
-            Plan("kernel", "kernel", 5e-10 * l * l * n + l**3 / 3 / 2.5e10 + 100 * 2e-10 * l * l * (4 + columns), 28.0 * l * l)
-        )
+            r, active = feature_total(sizes - 1, (0, *degrees)), feature_total(1 - 1 / sizes, (0, *degrees))
+            reduced = 1e-9 * l * active**2 / 2 + 5 * r**3 / 2.5e10 + 80e-9 * r * r
+            options.append(Way("lbfgs", "reduced", 40 * sweep + reduced, held + 40.0 * r * r))
+    if solver == "kernel" or (solver == "auto" and terms is None and not network):
+        seconds = 5e-10 * l * l * n + l**3 / 3 / 2.5e10 + 100 * 2e-10 * l * l * (4 + columns)
+        options.append(Way("kernel", "kernel", seconds, 28.0 * l * l))
     fitting = [option for option in options if option.bytes <= BUDGET]
     if not fitting:
         least = min(options, key=lambda option: option.bytes)
         ways = ["lower degree"] * (max(degrees) > 1) + [
-            "keep the strongest pairs with screen=..." if kernel else "leave out variables"
+            "leave out variables" if network else "keep the strongest pairs with screen=..."
         ]
         raise DataError(
             f"degree {max(degrees)} of {n} variables has {p:,.0f} features, and the {least.solver!r} solver would need "
@@ -93,92 +88,123 @@ def plan(
     return min(fitting, key=lambda option: option.seconds)
 
 
-def set_up(
-    model: Conditional, rows: Rows, degrees: tuple[int, ...], terms: Terms | None, starts: np.ndarray, ridge: float, solver: str
-) -> tuple[Setup, np.ndarray]:
-    """The setup of a fit to these rows, and the ids that its shards hold."""
-    sizes = model.categories_.sizes
-    chosen = plan(len(rows.codes), sizes, degrees, int(starts[-1]), terms, solver)
-    tol: float = model.tol
-    if chosen.solver == "kernel":
-        return Setup("kernel", "kernel", None, starts, ridge, match_table(rows.codes.shape[1], degrees), None, tol), rows.codes
-    terms = terms or make_terms(sizes, groups_of(len(sizes), degrees))
-    ids, basis, metric = features(terms, rows.codes), None, chosen.metric
-    if metric == "reduced":
-        basis = make_basis(terms) if ids.min(initial=0) >= 0 else None
-        metric = "gram" if basis is None else metric
-    return multiplied(Setup(chosen.solver, metric, terms, starts, ridge, None, None, tol, basis), ids), ids
+def arrange(
+    codes: np.ndarray,
+    layout: Layout,
+    outputs: tuple[int, ...],
+    solver: str,
+    *,
+    ridge: float = 1.0,
+    tol: float = PATH_TOL,
+    lag: int | None = None,
+) -> Conditional:
+    """The model that fits these rows at the least cost. `lag`: of a network, whose outputs are the inputs."""
+    way = cheapest(len(codes), layout, sum(outputs), solver, network=lag is not None)
+    model = Conditional(layout, outputs, way.solver, way.metric, ridge, tol, exclude=lag == 0)
+    if way.solver == "kernel":
+        return model
+    whole = codes.min(initial=0) >= 0  # rows without a state have no place in a basis
+    if way.metric == "reduced" and not whole:
+        model = replace(model, metric="gram")
+    if way.metric == "gram" and model.exclude:  # one inverse serves all outputs while what each leaves out is small
+        model = replace(model, metric="exclusive" if max(layout.degrees) == 1 else "diagonal")
+    r, M = 1 + int(widths(model.terms).sum()), sum(outputs)
+    pays = r <= WIDEST and M >= NARROW and r * (M - len(outputs)) <= PER_PICK * len(model.terms.variables) * M
+    return replace(model, multiply=bool(whole and pays and basis_of(layout) is not None))
 
 
-def multiplied(setup: Setup, ids: np.ndarray) -> Setup:
-    """The setup with products of matrices in its sweeps, where those cost less than picking the features of each row."""
-    assert setup.terms is not None
-    r, M = 1 + int(widths(setup.terms).sum()), int(setup.starts[-1])
-    columns = M - len(setup.starts) + 1
-    if r > WIDEST or M < NARROW or r * columns > PER_PICK * ids.shape[1] * M or ids.min(initial=0) < 0:
-        return setup
-    basis = setup.basis or make_basis(setup.terms)
-    return setup if basis is None else setup._replace(basis=basis, multiply=True)
+# the ridge
 
 
-def match_table(n: int, degrees: Iterable[int]) -> Array:
-    """K as a function of the number of variables in which two rows agree: they share C(matches, k) features of degree k."""
-    return np.array([float(sum(math.comb(a, k) for k in degrees)) for a in range(n + 1)])
+class Tried(NamedTuple):
+    """What a ridge that was tried keeps."""
+
+    told: Array  # (l',)  log likelihood of the rows to judge by
+    W: Any  # (p, M)  float32, mean over folds: to end with after Ctrl-C; None where an earlier ridge was better
+    sizes: Any  # (n, n)  squared sizes of the couplings of each pair; None where nobody asks for ridges by pair
+
+
+class Ground(NamedTuple):
+    """On what ridges are tried."""
+
+    model: Conditional
+    sources: list[Cut]
+    unseen: float  # weight of the rows to judge by
+    folds: int = 1
+    by_pair: bool = False  # whether pairs may get ridges of their own
 
 
 class Path(NamedTuple):
-    ridge: float  # the best
-    loss: float  # its held-out log loss, nats a row
-    tried: list[tuple[float, float]]  # ridge, loss
+    """The search along the ridge, so far."""
+
+    solver: str
+    losses: dict[float, float]  # held-out log loss of each ridge, nats a row, in the order of trial
+    W: Any = None  # weights of the best, as in Tried
+    end: Kept | None = None  # of the latest stage
+
+    @property
+    def cut(self) -> bool:
+        """Whether it was told to stop."""
+        return self.end is not None and self.end.cut
+
+    @property
+    def ridge(self) -> float:
+        """The best; where none is complete, as where there are no folds."""
+        return best_ridge(self.losses) if self.losses else RIDGE
+
+    @property
+    def loss(self) -> float:
+        """Of the best ridge."""
+        return self.losses.get(self.ridge, np.inf)
 
 
-def ridge_path(
-    model: Conditional, rows: Rows, degrees: tuple[int, ...], terms: Terms | None, solver: str, given: Any = None
-) -> Path:
-    """Held-out log loss along the ridge, strong to weak with warm starts, then between the best and its neighbours."""
-    k, M = len(rows.folds), rows.Y.shape[1]
-    starts = np.arange(0, (k + 1) * M, M)
-    setup, ids = set_up(model, rows, degrees, terms, starts, 1.0, "auto" if solver == "fem" else solver)
-    train = np.ascontiguousarray((rows.Y - rows.folds).transpose(1, 0, 2).reshape(len(ids), k * M))
-    weight = np.add.reduceat(train, starts[:-1], axis=1)
-    model._setup = setup._replace(tol=PATH_TOL)
-    backend = model._place(model._cut(ids, train, weight))
-    surveyed = engine.survey(model, backend)
-    held = rows.folds.transpose(1, 0, 2).reshape(len(ids), k * M)
-    losses: dict[float, float] = {}
-    W, image = np.zeros_like(surveyed.counted), None
+def attempt(
+    ground: Ground, name: str, ridge: float, before: Kept | None, best: float = -np.inf, pair_ridges: Array | None = None
+) -> Stage:
+    """A stage that fits with a ridge, or one for each pair, from where another ended; it keeps weights that beat `best`."""
+    model = replace(ground.model, ridge=ridge, tol=PATH_TOL)
 
-    def attempt(ridge: float) -> float:
-        nonlocal W, image
-        if ridge not in losses:
-            model._setup = setup._replace(tol=PATH_TOL, ridge=ridge)
-            params = model._solve(model._begin(surveyed, W, image), backend, PATH_SWEEPS)
-            assert params.search is not None
-            W, image = params.W, params.search.image
-            H = image.copy() if image is not None else gathered(ids, W)
-            kernels.softmax_rows(H, np.ones((len(H), 1)), starts, np.zeros(k))
-            losses[ridge] = float(-np.sum(held * np.log(H)) / held.sum())
-        return losses[ridge]
+    def start(survey: Any) -> Any:
+        W = np.zeros_like(survey.counted) if before is None else before.params.search.point.x
+        return model.first(survey, W, pair_ridges)
 
+    def keep(end: End) -> Tried:
+        told, W = np.concatenate(end.rows), end.params.search.point.x
+        mean = W.reshape(len(W), ground.folds, -1).mean(axis=1) if told.sum() > best else None
+        sizes = coupling_sizes(zero_sum(model.terms, W, model.starts)[2], model.starts, model.exclude) if ground.by_pair else None
+        return Tried(told, None if mean is None else mean.astype(np.float32), sizes)
+
+    return Stage(name, model, ground.sources, keep, PATH_SWEEPS, start=start, rows=True)
+
+
+def ridge_path(ground: Ground, name: str = "", given: float | None = None) -> Generator[Stage, Kept, Path]:
+    """Held-out log loss along the ridge, or of the given one alone; strong to weak, each from the weights of the one before."""
+    path = Path(ground.model.solver, {})
+    while (ridge := next_ridge(path.losses, given)) is not None:
+        kept = yield attempt(ground, f"{name}ridge {ridge:.3g}", ridge, path.end, -path.loss * ground.unseen)
+        if kept.cut:
+            return path._replace(W=path.W if path.losses else kept.value.W, end=kept)
+        path.losses[ridge] = -float(kept.value.told.sum()) / ground.unseen
+        path = path._replace(W=path.W if kept.value.W is None else kept.value.W, end=kept)
+    return path
+
+
+def next_ridge(losses: dict[float, float], given: float | None = None) -> float | None:
+    """From strong to weak until two in a row lie beyond the best, upwards while the strongest is best, then the neighbours.
+
+    >>> next_ridge({}), next_ridge({100.0: 3.0, 10.0: 1.0}), next_ridge({100.0: 1.0, 10.0: 2.0, 1.0: 3.0})
+    (100.0, 1.0, 1000.0)
+    """
     if given is not None:
-        return Path(given, attempt(given), [(given, losses[given])])
-    descend(attempt, losses)
-    ridge = best_ridge(losses)
-    return Path(ridge, losses[ridge], sorted(losses.items(), reverse=True))
-
-
-def descend(attempt: Callable[[float], Any], losses: dict[float, float]) -> None:
-    """Try ridges from strong to weak until two in a row lie beyond the best, then its neighbours; `attempt` notes losses."""
-    for decade in DECADES:
-        attempt(10.0**decade)
-        recent = list(losses.values())
-        if len(recent) >= 3 and min(recent[-2:]) > min(recent):
-            break
-    while best_ridge(losses) == max(losses) < 1e6:
-        attempt(max(losses) * 10)
-    centre = best_ridge(losses)
-    for factor in (10**0.5, 10**-0.5):
-        attempt(centre * factor)
+        return None if losses else given
+    down = [losses[10.0**k] for k in DECADES if 10.0**k in losses]
+    if len(down) < len(DECADES) and (len(down) < 3 or min(down[-2:]) <= min(down)):
+        return 10.0 ** DECADES[len(down)]
+    decades = {ridge: loss for ridge, loss in losses.items() if math.isclose(math.log10(ridge), round(math.log10(ridge)))}
+    centre = best_ridge(decades)
+    if centre == max(decades) < 1e6:
+        return centre * 10
+    return next((ridge for ridge in (centre * 10**0.5, centre * 10**-0.5) if ridge not in losses), None)
 
 
 def best_ridge(losses: dict[float, float]) -> float:
@@ -186,62 +212,30 @@ def best_ridge(losses: dict[float, float]) -> float:
     return min(losses, key=lambda ridge: (losses[ridge], -ridge))
 
 
-def pair_ridges(V: Array, starts: np.ndarray, ridge: float, rows: float, mutual: bool) -> Array:
-    """(n, n)  the ridge of each pair that zero-sum couplings V ask for: strong where they are weak.
-
-    A block with a Student prior of one degree of freedom, whose log is -(1 + d)/2 log(1/(STRICTER ridge) + |V_jk|^2), is pulled
-    as by a ridge of (1 + d) / (1/(STRICTER ridge) + |V_jk|^2). For d stands how many of its (m_j - 1)(m_k - 1) free couplings
-    the rows tell in spite of the ridge, the others being small for want of rows (MacKay 1992).
-    """
-    m = np.diff(starts)
-    told = rows / np.outer(m, m)
-    free = np.outer(m - 1, m - 1) * told / (told + ridge)
-    size = np.add.reduceat(np.add.reduceat(V**2, starts[:-1], axis=0), starts[:-1], axis=1)
-    if mutual:
-        size = (size + size.T) / 2
-    return (1 + free) / (1 / (STRICTER * ridge) + size)
+# the degree
 
 
-def ridges_by_pair(
-    attempt: Callable[[Array | None], tuple[Array, Array]], starts: np.ndarray, ridge: float, rows: float, mutual: bool
-) -> Array | None:
-    """Rounds of ridges by pair, while held-out rows prefer each; None where they refuse the first.
-
-    `attempt` fits with these, or the common one for None, and returns the log likelihood of held-out rows and the couplings.
-    """
-    best, (before, V) = None, attempt(None)
-    for _ in range(ROUNDS):
-        pairs = pair_ridges(V, starts, ridge, rows, mutual)
-        after, V = attempt(pairs)
-        gain = after - before
-        if gain.sum() <= SURE * gain.std() * len(gain) ** 0.5:
-            break
-        best, before = pairs, after
-    return best
-
-
-def gathered(ids: np.ndarray, W: Array) -> Array:
-    H = np.empty((len(ids), W.shape[1]))
-    kernels.gather(ids, W, H)
-    return H
-
-
-def degree_path(model: Conditional, rows: Rows, solver: str, ridge: Any, highest: int) -> tuple[tuple[int, ...], dict[int, Path]]:
+def degree_path(
+    ground: Callable[[tuple[int, ...]], Ground], highest: int, given: float | None
+) -> Generator[Stage, Kept, tuple[int, dict[int, Path]]]:
     """Degrees upwards, each with its best ridge, until one does not pay; XOR-like tables need a look at 2 and 3 in any case."""
-    n, best, found = rows.codes.shape[1], 1, {}
-    for K in range(1, min(n, highest) + 1):
+    best, found = 1, {}
+    for K in range(1, highest + 1):
         try:
-            found[K] = ridge_path(model, rows, tuple(range(1, K + 1)), None, solver, ridge)
+            tried = ground(tuple(range(1, K + 1)))
         except DataError:  # too large: the degrees below have to do
             if K == 1:
                 raise
             break
+        found[K] = yield from ridge_path(tried, f"degree {K}, ", given)
+        if found[K].cut:
+            break
         # the log likelihoods of all held-out rows differ by the log pseudo-Bayes factor (Geisser, Eddy 1979)
-        if (found[best].loss - found[K].loss) * rows.folds.sum() > EVIDENCE:
+        if (found[best].loss - found[K].loss) * tried.unseen > EVIDENCE:
             best = K
         if K >= 3 and best < K:
             break
-    return tuple(range(1, best + 1)), found
+    return best, found
 
 
 def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
@@ -269,3 +263,41 @@ def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
     folds[order] = np.arange(len(y)) % k
     folds[(np.bincount(y) < 2)[y]] = -1
     return folds
+
+
+# the ridge of each pair of a network
+
+
+def coupling_sizes(V: Array, starts: np.ndarray, mutual: bool) -> Array:
+    """(n, n)  squared sizes of the zero-sum couplings of each pair; `mutual`: the mean of both directions."""
+    size = np.add.reduceat(np.add.reduceat(V**2, starts[:-1], axis=0), starts[:-1], axis=1)
+    return (size + size.T) / 2 if mutual else size
+
+
+def pair_ridges(sizes: Array, m: Sequence[int], ridge: float, rows: float) -> Array:
+    """(n, n)  the ridge of each pair that couplings of these squared sizes ask for: strong where they are weak.
+
+    A block with a Student prior of one degree of freedom, whose log is -(1 + d)/2 log(1/(STRICTER ridge) + |V_jk|^2), is pulled
+    as by a ridge of (1 + d) / (1/(STRICTER ridge) + |V_jk|^2). For d stands how many of its (m_j - 1)(m_k - 1) free couplings
+    the rows tell in spite of the ridge, the others being small for want of rows (MacKay 1992).
+    """
+    told = rows / np.outer(m, m)
+    free = np.outer(np.subtract(m, 1), np.subtract(m, 1)) * told / (told + ridge)
+    return (1 + free) / (1 / (STRICTER * ridge) + sizes)
+
+
+def ridges_by_pair(ground: Ground, path: Path, rows: float) -> Generator[Stage, Kept, tuple[Array | None, Path]]:
+    """Rounds of ridges by pair, while held-out rows prefer each; None where they refuse the first. And where the search ended."""
+    ridge, m, best = path.ridge, ground.model.outputs, None
+    kept = yield attempt(ground, f"ridge {ridge:.3g} again", ridge, path.end)
+    before, W = kept.value.told, path.W
+    for number in range(ROUNDS):
+        if kept.cut:
+            break
+        pairs = pair_ridges(kept.value.sizes, m, ridge, rows)
+        kept = yield attempt(ground, f"ridges by pair, round {number + 1}", ridge, kept, before.sum(), pairs)
+        gain = kept.value.told - before
+        if kept.cut or gain.sum() <= SURE * gain.std() * len(gain) ** 0.5:
+            break
+        best, before, W = pairs, kept.value.told, kept.value.W
+    return best, path._replace(W=W, end=kept)

@@ -9,6 +9,7 @@ first met after the fit                  code -1: it contributes nothing
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,13 +17,16 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from pandas import Index, isna
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from tallies.data.columns import states_of, values_of
 from tallies.data.table import check_names
 from tallies.errors import DataError
+from tallies.estimator import Inputs
+from tallies.maths import Array
 
 MISSING = "missing"
+ARRAY: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "ensure_min_features": 1}  # states may be anything
 
 
 class Categories(NamedTuple):
@@ -51,26 +55,42 @@ def label(state: Any) -> str:
     return state.decode(errors="replace") if isinstance(state, bytes) else str(state)
 
 
-def read_categories(
-    model: Any, X: Any, known: Categories | None, *, missing: str = "state", bins: Any = None
-) -> tuple[np.ndarray, Categories]:
-    """Codes (l, n) of X, int32, and the categories they refer to: those `known` from a fit, else learned here."""
-    names, columns = _columns(model, X, known is None)
-    if known is None:
-        if missing not in ("state", "ignore"):
-            raise ValueError(f'missing must be "state" or "ignore", got {missing!r}')
-        known = _learn(names, columns, missing, _check_bins(bins, names))
+class Coded(NamedTuple):
+    """A table as a fit reads it."""
+
+    codes: np.ndarray  # (l, n) int32
+    categories: Categories
+    inputs: Inputs
+
+
+def learn_codes(model: Any, X: Any, missing: str, bins: Any) -> Coded:
+    """The codes of X, and the categories they refer to, which are learned here."""
+    names, columns = _columns(X, lambda X: check_array(X, **ARRAY, estimator=model))
+    if missing not in ("state", "ignore"):
+        raise ValueError(f'missing must be "state" or "ignore", got {missing!r}')
+    known = _learn(names, columns, missing, _check_bins(bins, names))
+    return Coded(_codes(columns, known), known, Inputs.of(X, len(names)))
+
+
+def read_codes(model: Any, X: Any, known: Categories) -> np.ndarray:
+    """The codes of X, among the categories that a fit has learned."""
+    if nw.dependencies.is_into_dataframe(X):
+        validate_data(model, X, reset=False, skip_check_array=True)
+    return _codes(_columns(X, lambda X: validate_data(model, X, reset=False, **ARRAY))[1], known)
+
+
+def _codes(columns: list[np.ndarray], known: Categories) -> np.ndarray:
     codes = np.empty((len(columns[0]), len(columns)), dtype=np.int32)
     for j, values in enumerate(columns):
         codes[:, j] = _code(values, j, known)
-    return codes, known
+    return codes
 
 
-def _columns(model: Any, X: Any, reset: bool) -> tuple[list[str], list[np.ndarray]]:
+def _columns(X: Any, check: Callable[[Any], np.ndarray]) -> tuple[list[str], list[np.ndarray]]:
+    """Names and values of the columns; `check` is for what is no data frame."""
     check_names(X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        validate_data(model, X, reset=reset, skip_check_array=True)
         if 0 in frame.shape:
             raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")
         return [str(name) for name in frame.columns], [values_of(column) for column in frame.iter_columns()]
@@ -78,7 +98,7 @@ def _columns(model: Any, X: Any, reset: bool) -> tuple[list[str], list[np.ndarra
         raise TypeError(
             "X is a sparse matrix, but dense data is required: a table of categories has a state in every cell; use X.toarray()"
         )
-    X = validate_data(model, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_features=1)
+    X = check(X)
     if X.dtype.kind == "f" and np.isinf(X).any():
         raise DataError(f"X contains infinity in {int(np.isinf(X).sum())} cells; expected states, or NaN for missing: replace them")
     return [f"x{j}" for j in range(X.shape[1])], [values_of(column) for column in X.T]
@@ -175,3 +195,22 @@ def column_caveats(categories: Categories, rows: int) -> list[str]:
             "cut numbers into intervals with bins=5, or drop what is a name"
         )
     return found
+
+
+def check_fields(ridge: Any, solver: str, solvers: tuple[str, ...]) -> None:
+    """Refuse a ridge or solver that none of the models knows."""
+    if not (ridge == "auto" or (isinstance(ridge, int | float | np.number) and 0 <= ridge < np.inf)):
+        raise ValueError(f'ridge must be "auto" or a number from 0 on, got {ridge!r}')
+    if solver not in solvers:
+        *others, last = (f'"{name}"' for name in solvers)
+        raise ValueError(f"solver must be {', '.join(others)} or {last}, got {solver!r}")
+
+
+def check_weight(sample_weight: Any, l: int) -> Array:
+    """(l,)  row weights, ones where none are given."""
+    weight = np.ones(l) if sample_weight is None else _check_sample_weight(sample_weight, np.empty((l, 1)), dtype=np.float64)
+    if (weight < 0).any():
+        raise DataError(f"sample_weight must not be negative, got {weight.min()}; leave rows out with a weight of 0")
+    if not weight.any():
+        raise DataError("sample_weight is zero for every row, so there is nothing to fit; give some row a positive weight")
+    return weight

@@ -7,7 +7,7 @@ from math import comb
 import numpy as np
 
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.terms import Terms, alike, feature_total, features, groups_of, make_terms, symmetric
+from tallies.categories.terms import Layout, Terms, alike, feature_total, features, symmetric, terms_of
 from tallies.errors import DataError
 from tallies.maths import Array
 
@@ -25,18 +25,25 @@ def dual_scores(codes: np.ndarray, rows: np.ndarray, a: Array, degrees: tuple[in
     kernels.kernel_rows(codes, rows, table, a, out)
 
 
+def dual_weights(rows: np.ndarray, a: Array, layout: Layout) -> tuple[Terms, Array]:
+    """The terms of the layout, and W of eq. 4."""
+    total, K = feature_total(np.array(layout.sizes), layout.degrees), max(layout.degrees)
+    if total * a.shape[1] * 8 > LARGEST:
+        raise DataError(
+            f"degree {K} of {len(layout.sizes)} variables has {total:,.0f} weights for each class: too many to list; "
+            "ask for one with effect(...)"
+        )
+    terms = terms_of(layout)
+    W = np.zeros((terms.p, a.shape[1]))
+    kernels.scatter(features(terms, rows), a, W)
+    return terms, W
+
+
 def dual_zero_sum(rows: np.ndarray, a: Array, sizes: np.ndarray, degrees: tuple[int, ...]) -> tuple[Array, Terms, Array]:
     """b, terms and V of eq. 5, all groups of variables up to the highest degree."""
-    n, K, M = len(sizes), max(degrees), a.shape[1]
-    total = feature_total(sizes, range(1, K + 1))
-    if total * M * 8 > LARGEST:
-        raise DataError(
-            f"degree {K} of {n} variables has {total:,.0f} weights for each class: too many to list; ask for one with effect(...)"
-        )
+    K, M = max(degrees), a.shape[1]
     a = a - a.mean(axis=1, keepdims=True)
-    terms = make_terms(sizes, groups_of(n, range(1, K + 1)))
-    V = np.zeros((terms.p, M))
-    kernels.scatter(features(terms, rows), a, V)
+    terms, V = dual_weights(rows, a, Layout.of(sizes, range(1, K + 1)))
     degree, ends = terms.degree(), terms.offset
     scale = common_factors(terms.variables, degree, sizes, degrees)
     for shape, members in alike(terms):

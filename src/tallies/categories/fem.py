@@ -1,7 +1,7 @@
 """FEM: how combinations of categories shape an output.
 
     x_i = (x_i1 .. x_in)                       a row of categories, x_ij one of m_j states
-    sigma^k                                    products of one-hot indicators of k different variables (`fem_terms`)
+    sigma^k                                    products of one-hot indicators of k different variables (`terms`)
     y_i | x_i ~ Categorical(softmax(h(x_i)))   1.  h(x) = sum_k W_k sigma^k(x)
 
     2.  maximise  sum_i w_i log p(y_i | x_i) - ridge/2 |W|^2
@@ -17,41 +17,74 @@ References: Hoang, Song, Periwal, Jo 2019 (free energy minimisation); Boehning a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path as File
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from tallies import engine
-from tallies.backends import over_rows
-from tallies.categories.choose import Path, Rows, degree_path, fold_numbers, ridge_path, set_up
-from tallies.categories.door import Categories, read_categories, unique_rows
-from tallies.categories.dual import dual_effect, dual_scores, dual_zero_sum
+from tallies.categories import base
+from tallies.categories import screen as screening
+from tallies.categories.answers import DualScorer, Scorer, by_rows, carry_out, redrawn, scores
+from tallies.categories.base import Categorical, Choice, final, finite, table_of
+from tallies.categories.choose import RIDGE, Ground, Path, arrange, degree_path, fold_numbers, ridge_path
+from tallies.categories.door import Categories, check_fields, check_weight, learn_codes, read_codes, unique_rows
+from tallies.categories.dual import dual_effect, dual_weights, dual_zero_sum
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.model import Conditional, Params, Shard, Survey, Tally, check_fields, check_weight, redrawn
-from tallies.categories.screen import grow, screen_pairs
-from tallies.categories.solvers import Metric, Search
-from tallies.categories.terms import Terms, check_degree, features, groups_of, make_terms, zero_sum
-from tallies.categories.words import asked_degrees, effects_table, find_states, series, strongest
+from tallies.categories.model import Rows, cut
+from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
+from tallies.categories.words import effects_table, feature_names, find_states, series
 from tallies.data.labels import encode_labels, label_codes
+from tallies.engine import Plan
 from tallies.errors import DataError
+from tallies.estimator import Inputs, Run, RunOptions, option, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BLOCK = 2048  # rows predicted at a time
-RIDGE = 1.0  # where there are too few rows for folds
+
+class Table(NamedTuple):
+    """What the door lets in."""
+
+    codes: np.ndarray  # (l, n)
+    labels: np.ndarray  # (l,)  codes of the classes
+    weight: Array  # (l,)
+    categories: Categories
+    classes: np.ndarray  # (M,)
+    inputs: Inputs
+
+    def distinct(self, number: np.ndarray | None) -> tuple[Rows, Any]:
+        """The distinct rows with the weight of each class in them, and (k, u, M) the part of it that each fold holds out."""
+        used, M = self.weight > 0, len(self.classes)
+        codes, weight = self.codes[used], self.weight[used]
+        first, twin = unique_rows(codes)
+        cell, u = twin * M + self.labels[used], len(first)
+        Y = np.bincount(cell, weight, u * M).reshape(-1, M)
+        folds = None
+        if number is not None:
+            number = number[used]
+            shape, out = (number.max() + 1, u, M), number >= 0
+            folds = np.bincount((number * u * M + cell)[out], weight[out], int(np.prod(shape))).reshape(shape)
+        return Rows(np.ascontiguousarray(codes[first]), Y, Y.sum(axis=1, keepdims=True)), folds
 
 
-@dataclass(eq=False, repr=False)
-class FEM(ClassifierMixin, Conditional):
+class Fitted(NamedTuple):
+    run: Run
+    inputs: Inputs
+    categories: Categories
+    classes: np.ndarray  # (M,)
+    n_rows: int
+    choice: Choice
+    path: dict[str, list[float]]
+    W: Array  # (p, M); kernel: dual weights (u, M)
+    rows: Any  # (u, n)  kernel: codes of the distinct rows, else None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class FEM(ClassifierMixin, Categorical):
     """Classifier on tables of categories: calibrated probabilities, and a named weight for every combination of states.
 
     >>> import tallies
@@ -63,125 +96,126 @@ class FEM(ClassifierMixin, Conditional):
     [['x0 & x1', 2]]
     """
 
-    degree: Any = 1  # K: products of 1 to K variables | a set of such numbers | "auto": by cross-validation
-    ridge: float | Literal["auto"] = "auto"  # of eq. 2; "auto": by cross-validation along a path
-    solver: Literal["auto", "fem", "lbfgs", "kernel"] = "auto"  # "auto": the cheapest; the choice is in solver_
-    screen: int | None = None  # keep so many pairs, the strongest of all (and triples grown from them); None: keep all
-    missing: Literal["state", "ignore"] = "state"  # a missing cell: a state of its own | nothing
-    bins: Any = None  # numbers are cut into so many quantile intervals; {column: bins} for some columns
+    # 1 to K variables | a set of such numbers | by cross-validation
+    degree: int | Collection[int] | Literal["auto"] = option(
+        1, "Products of 1 to so many variables; several, such as 1,3, for these alone; or auto."
+    )
+    # of eq. 2; "auto" tries those of a path
+    ridge: float | Literal["auto"] = option("auto", "Strength of the ridge penalty: auto (cross-validation), or a number.")
+    solver: Literal["auto", "fem", "lbfgs", "kernel"] = option("auto", "How to fit.")  # "auto": the cheapest, see solver_
+    screen: int | None = option(None, "Keep so many pairs, the strongest of all.")  # and triples grown from them; None: all
+    missing: Literal["state", "ignore"] = option("state", "An empty cell is a state of its own, or nothing.")
+    bins: Any = option(None, "Cut numbers into so many quantile intervals.")  # {column: bins} for some columns
     cv: Any = 5  # folds for the "auto"s, or a list of (train, test) rows
     max_degree: int = 5  # the highest that degree="auto" tries
     max_iter: int = 2000  # sweeps
     tol: float = 1e-8  # stop when the objective has no more to gain than this share of it
     random_state: Any = 0  # which rows are in which fold
 
-    # the verbs are those of Conditional (fem_base): survey counts, sweep expects, update compares
+    records = (Fitted, *base.RECORDS, *screening.RECORDS)
+    next_steps = ("model.interactions()", "model.predict_proba(X)", 'model.report("page.html", X, y)')
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        progress: bool | None = None,
-        checkpoint: str | File | None = None,
-        resume: str | File | None = None,
-        callback: Callable[..., Any] | None = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Fit to rows X of categories with labels y."""
-        self._run(self._shards(X, y, sample_weight), progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
-        self._close()
-        return self
+        return self._fit(self._prepare(X, y, sample_weight), **run)
 
-    def _shards(self, X: Any, y: Any, sample_weight: Any = None) -> list[Shard]:
-        """Read the data and decide what is left to decide: degree, ridge, solver."""
-        rows = self._read(X, y, sample_weight)
-        terms, self.path_ = self._choose(rows)
-        starts = np.array([0, len(self.classes_)])
-        self._setup, ids = set_up(self, rows, self.degree_, terms, starts, self.ridge_, self.solver)
-        self.solver_ = self._setup.solver
-        self.rows_ = rows.codes if self.solver_ == "kernel" else None
-        return self._cut(ids, rows.Y, rows.Y.sum(axis=1, keepdims=True))
-
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> Rows:
-        """The door: codes, classes, weights and folds of the distinct rows."""
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> Table:
         if y is None:
             raise ValueError("FEM requires y to be passed, but the target y is None; give one label a row")
         _check(self)
-        codes, self.categories_ = read_categories(self, X, None, missing=self.missing, bins=self.bins)
-        self.n_rows_ = l = len(codes)
-        self.classes_, labels = encode_labels(y, l, missing=False)
-        M = len(self.classes_)
-        if M < 2:
+        codes, categories, inputs = learn_codes(self, X, self.missing, self.bins)
+        classes, labels = encode_labels(y, len(codes), missing=False)
+        if len(classes) < 2:
             raise DataError(
-                f"y must hold at least two classes, but all rows are of one class, {self.classes_.tolist()[0]!r}: "
+                f"y must hold at least two classes, but all rows are of one class, {classes.tolist()[0]!r}: "
                 "there is nothing to tell apart"
             )
-        weight = check_weight(sample_weight, l)
-        chosen = self.ridge == "auto" or self.degree == "auto"
-        number = fold_numbers(labels, self.cv, self._seed() % 2**32) if chosen else None
-        used = weight > 0
-        if not used.all():
-            codes, labels, weight = codes[used], labels[used], weight[used]
-            number = None if number is None else number[used]
-        first, twin = unique_rows(codes)
-        cell = twin * M + labels
-        Y: Any = np.bincount(cell, weight, len(first) * M).reshape(-1, M)
-        folds = None
-        if number is not None:
-            shape, out = (number.max() + 1, len(first), M), number >= 0
-            folds = np.bincount((number * len(first) * M + cell)[out], weight[out], int(np.prod(shape))).reshape(shape)
-        return Rows(np.ascontiguousarray(codes[first]), Y, folds)
+        return Table(codes, labels, check_weight(sample_weight, len(codes)), categories, classes, inputs)
 
-    def _choose(self, rows: Rows) -> tuple[Terms | None, dict[str, list[float]]]:
-        """Degree, pairs and ridge: as given, else by cross-validation. Returns the screened terms, and the path."""
-        n, ridge = rows.codes.shape[1], None if self.ridge == "auto" else float(self.ridge)
+    def _plan(self, data: Table, seed: int) -> Plan:
+        """Degree, pairs and ridge, as given, else by cross-validation; then the fit to all rows."""
+        n, M, sizes = data.codes.shape[1], len(data.classes), data.categories.sizes
+        given = None if self.ridge == "auto" else float(self.ridge)
+        search = given is None or self.degree == "auto"
+        rows, folds = data.distinct(fold_numbers(data.labels, self.cv, seed % 2**32) if search else None)
         paths: dict[int, Path] = {}
-        terms = None
-        if self.degree == "auto" and rows.folds is not None and self.screen is None:
-            self.degree_, paths = degree_path(self, rows, self.solver, ridge, self.max_degree)
+        pairs, told_to_stop = None, False
+
+        def ground(degrees: tuple[int, ...]) -> Ground:
+            return _folded(rows, folds, Layout.of(sizes, degrees, pairs), self.solver, self.shard_rows)
+
+        if self.degree == "auto" and folds is not None and self.screen is None:
+            best, paths = yield from degree_path(ground, min(n, self.max_degree), given)
+            degrees = tuple(range(1, best + 1))
         else:
-            self.degree_ = check_degree(min(2, n) if self.degree == "auto" else self.degree, n)
-        self.pairs_ = None
-        if self.screen is not None and max(self.degree_) > 1:
-            pairs = screen_pairs(rows.codes, rows.Y, self.categories_.sizes, self.screen, RIDGE if ridge is None else ridge)
-            self.pairs_ = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-            terms = make_terms(self.categories_.sizes, grow(n, pairs, self.degree_))
-        K = max(self.degree_)
-        if not paths and ridge is None and rows.folds is not None:
-            paths = {K: ridge_path(self, rows, self.degree_, terms, self.solver)}
-        self.ridge_ = paths[K].ridge if K in paths else RIDGE if ridge is None else ridge
-        tried = [(float(k), *pair) for k, path in paths.items() for pair in path.tried]
-        return terms, {name: [row[c] for row in tried] for c, name in enumerate(("degree", "ridge", "log_loss"))}
+            degrees = check_degree(min(2, n) if self.degree == "auto" else self.degree, n)
+        if self.screen is not None and max(degrees) > 1:
+            ridge = RIDGE if given is None else given
+            kept = yield from screening.pair_scores(rows, tuple(sizes.tolist()), ridge, self.shard_rows)
+            pairs, told_to_stop = screening.strongest_pairs(kept.value.scores, self.screen), kept.cut
+        K = max(degrees)
+        if not paths and given is None and folds is not None and not told_to_stop:
+            paths = {K: (yield from ridge_path(ground(degrees)))}
+        ridge, W = RIDGE if given is None else given, None
+        solver: str = self.solver
+        if K in paths:
+            ridge = paths[K].ridge if given is None else given
+            if any(path.cut for path in paths.values()):  # one sweep is left: from the weights of the best
+                W, solver = paths[K].W, solver if solver == "fem" else paths[K].solver
+        model = arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver, ridge=ridge, tol=self.tol)
+        kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, W)
+        return Fitted(
+            run=Run.of(kept, seed),
+            inputs=data.inputs,
+            categories=data.categories,
+            classes=data.classes,
+            n_rows=len(data.codes),
+            choice=Choice(degrees, ridge, model.solver, pairs),
+            path=table_of(paths),
+            W=finite(kept.value.W),
+            rows=rows.codes if model.solver == "kernel" else None,
+        )
 
     # use
 
-    def _terms(self) -> Terms:
-        n = len(self.categories_.names)
-        groups = (
-            groups_of(n, self.degree_) if self.pairs_ is None else grow(n, [(int(a), int(b)) for a, b in self.pairs_], self.degree_)
-        )
-        return make_terms(self.categories_.sizes, groups)
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes, sorted."""
+        return self.fitted_.classes
+
+    @property
+    def rows_(self) -> Any:
+        """The codes of the distinct rows of the fit where it is in the kernel form, else None."""
+        return self.fitted_.rows
+
+    @property
+    def pairs_(self) -> Any:
+        """The pairs that screening kept, strongest first; None without screening."""
+        return self.fitted_.choice.pairs
 
     def _scores(self, X: Any) -> Array:
         """h of eq. 1, up to a number for each row."""
-        check_is_fitted(self)
-        codes, _ = read_categories(self, X, self.categories_)
-        W, H, train = self.params_.W, np.empty((len(codes), len(self.classes_))), self.rows_
-        if train is not None:
-            share = 1.0 / self.categories_.sizes if self.missing == "state" else np.zeros(codes.shape[1])
-            over_rows(lambda rows: dual_scores(codes[rows], train, W, self.degree_, share, H[rows]), len(codes), 64)
-            return H
-        b, terms = np.zeros(len(self.classes_)), self._terms()
-        if self.missing == "state" and (codes < 0).any():  # unseen states contribute nothing where weights sum to zero
-            b, terms, W = self._zero_sum()
+        fitted, M = self.fitted_, len(self.classes_)
+        codes, state = read_codes(self, X, fitted.categories), self.missing == "state"
+        if fitted.rows is not None:
+            share = 1.0 / fitted.categories.sizes if state else np.zeros(codes.shape[1])
+            return by_rows(scores, codes, M, 64, DualScorer(fitted.rows, fitted.W, self.degree_, share))
+        scorer = Scorer(terms_of(self._layout()), fitted.W, np.zeros(M))
+        if state and (codes < 0).any():  # unseen states contribute nothing where weights sum to zero
+            b, terms, V = self._zero_sum()
+            scorer = Scorer(terms, V, b)
+        return by_rows(scores, codes, M, 2048, scorer)
 
-        def fill(rows: slice) -> None:
-            kernels.gather(features(terms, codes[rows]), W, H[rows])
-            H[rows] += b
+    def decision_function(self, X: Any) -> Array:
+        """h of eq. 1 for each class; of two classes, by how much that of the second exceeds that of the first.
 
-        over_rows(fill, len(codes), BLOCK)
-        return H
+        >>> import tallies
+        >>> model = tallies.FEM(ridge=1.0).fit([["a"], ["b"]] * 20, ["no", "yes"] * 20)
+        >>> model.decision_function([["a"], ["b"]]).round(2).tolist()
+        [-2.65, 2.65]
+        """
+        H = self._scores(X)
+        return H[:, 1] - H[:, 0] if H.shape[1] == 2 else H
 
     def predict_proba(self, X: Any) -> Array:
         """p(y | x), columns as in classes_."""
@@ -199,16 +233,16 @@ class FEM(ClassifierMixin, Conditional):
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
 
-    def sample(self, X: Any, random_state: Any = None) -> np.ndarray:
+    def sample_y(self, X: Any, *, random_state: Any = None) -> np.ndarray:
         """An output drawn for each row of X; FEM says nothing about how X itself comes about.
 
         >>> import tallies
         >>> model = tallies.FEM(ridge=1.0).fit([["a"], ["b"]] * 20, ["no", "yes"] * 20)
-        >>> model.sample([["a"]] * 3, random_state=0).tolist()
+        >>> model.sample_y([["a"]] * 3, random_state=0).tolist()
         ['no', 'no', 'no']
         """
         P = self.predict_proba(X).cumsum(axis=1)
-        u = check_random_state(random_state).random_sample((len(P), 1)) * P[:, -1:]
+        u = np.random.default_rng(seed_of(random_state)).random((len(P), 1)) * P[:, -1:]
         return self.classes_[np.minimum((u >= P).sum(axis=1), P.shape[1] - 1)]
 
     def _evaluate(self, X: Any, y: Any) -> Score:
@@ -218,33 +252,29 @@ class FEM(ClassifierMixin, Conditional):
 
     # reading the model
 
+    def _outputs(self) -> list[str]:
+        return [str(c) for c in self.classes_]
+
     def _zero_sum(self) -> tuple[Array, Terms, Array]:
         """b, terms and V of eq. 5."""
-        check_is_fitted(self)
-        if self.rows_ is not None:
-            return dual_zero_sum(self.rows_, self.params_.W, self.categories_.sizes, self.degree_)
-        return zero_sum(self._terms(), self.params_.W, np.array([0, len(self.classes_)]))
+        return _gauged(self._layout(), self.fitted_.W, self.fitted_.rows)
 
-    @property
-    def weights_(self) -> pd.DataFrame:
-        """Every weight by name, in zero-sum gauge: one row a combination of states, one column a class; the first row is the bias.
+    def weights_by_degree(self) -> dict[int, pd.DataFrame]:
+        """W_k of eq. 1 for every degree k, by name and as fitted, in no gauge: h(x) is the sum of the weights of x's combinations.
 
         >>> import tallies
-        >>> tallies.FEM(ridge=1.0).fit([["a"], ["b"]] * 20, ["no", "yes"] * 20).weights_.round(2)
-                  no   yes
-        (bias)  0.00  0.00
-        x0=a    1.32 -1.32
-        x0=b   -1.32  1.32
+        >>> X, y = [["a", "x"], ["a", "z"], ["b", "x"], ["b", "z"]] * 5, ["no", "yes", "yes", "no"] * 5
+        >>> W = tallies.FEM(degree=2, ridge=0.1).fit(X, y).weights_by_degree()
+        >>> {k: table.shape for k, table in W.items()}, W[2].loc["x0=a & x1=x"].round(1).to_dict()
+        ({1: (4, 2), 2: (4, 2)}, {'no': 1.7, 'yes': -1.7})
         """
-        return effects_table(*self._zero_sum(), self.categories_, [str(c) for c in self.classes_])
+        import pandas as pd
 
-    def interactions(self, top: int = 20, degree: Any = None) -> pd.DataFrame:
-        """The strongest terms of two and more variables, or of the given degree (1: effects of single variables).
-
-        Strength is the size of all weights of a term in zero-sum gauge (Frobenius norm); its largest single weight is named.
-        """
-        outputs = [str(c) for c in self.classes_]
-        return strongest(*self._zero_sum(), self.categories_, outputs, top, asked_degrees(degree, max(self.degree_)))
+        fitted, layout = self.fitted_, self._layout()
+        terms, W = (terms_of(layout), fitted.W) if fitted.rows is None else dual_weights(fitted.rows, fitted.W, layout)
+        table = pd.DataFrame(W, index=feature_names(terms, fitted.categories), columns=self._outputs())
+        degree = np.repeat(terms.degree(), np.diff(terms.offset))
+        return {k: table[degree == k] for k in self.degree_}
 
     def effect(self, **states: Any) -> pd.Series:
         """The weights of one combination of states, in zero-sum gauge: what it adds to all its parts. For any degree and solver.
@@ -254,21 +284,18 @@ class FEM(ClassifierMixin, Conditional):
         >>> tallies.FEM(degree=2, ridge=0.1).fit(X, y).effect(x0="a", x1="x").round(1).to_dict()
         {'no': 1.7, 'yes': -1.7}
         """
-        check_is_fitted(self)
-        group, at = find_states(self.categories_, states)
-        if self.rows_ is not None:
-            values = dual_effect(self.rows_, self.params_.W, self.categories_.sizes, self.degree_, group, at)
-        else:
-            _, terms, V = self._zero_sum()
-            found = [t for t, other in enumerate(terms.all()) if other == group]
-            values = (
-                V[terms.offset[found[0]] + np.ravel_multi_index(at, terms.shape(found[0]))]
-                if found
-                else np.zeros(len(self.classes_))
-            )
-        return series(values, [str(c) for c in self.classes_])
+        fitted = self.fitted_
+        group, at = find_states(fitted.categories, states)
+        if fitted.rows is not None:
+            return series(dual_effect(fitted.rows, fitted.W, fitted.categories.sizes, self.degree_, group, at), self._outputs())
+        _, terms, V = self._zero_sum()
+        t = next((t for t, other in enumerate(terms.all()) if other == group), None)
+        none = np.zeros(len(self.classes_))
+        return series(none if t is None else V[terms.offset[t] + np.ravel_multi_index(at, terms.shape(t))], self._outputs())
 
-    def standard_errors(self, X: Any, y: Any, n_boot: int = 50, random_state: Any = 0, sample_weight: Any = None) -> pd.DataFrame:
+    def standard_errors(
+        self, X: Any, y: Any, *, n_boot: int = 50, sample_weight: Any = None, random_state: Any = 0
+    ) -> pd.DataFrame:
         """Bootstrap standard errors of `weights_`: the same model on rows drawn with replacement, all draws fitted at once.
 
         >>> import tallies
@@ -276,34 +303,25 @@ class FEM(ClassifierMixin, Conditional):
         >>> tallies.FEM(ridge=1.0).fit(X, y).standard_errors(X, y).shape
         (3, 2)
         """
-        check_is_fitted(self)
-        codes, _ = read_categories(self, X, self.categories_)
-        M, weight = len(self.classes_), check_weight(sample_weight, len(codes))
-        labels = label_codes(y, len(codes), self.classes_)
+        codes, M, layout = read_codes(self, X, self.categories_), len(self.classes_), self._layout()
+        labels, weight = label_codes(y, len(codes), self.classes_), check_weight(sample_weight, len(codes))
         first, twin = unique_rows(codes)
-        Y = np.stack(
-            [np.bincount(twin * M + labels, weight * times, len(first) * M) for times in redrawn(len(codes), n_boot, random_state)]
+        cell, u = twin * M + labels, len(first)
+        Y = np.hstack(
+            [np.bincount(cell, weight * times, u * M).reshape(u, M) for times in redrawn(len(codes), n_boot, random_state)]
         )
-        Y = np.ascontiguousarray(Y.reshape(n_boot, len(first), M).transpose(1, 0, 2).reshape(len(first), n_boot * M)).astype(float)
-        starts = np.arange(0, (n_boot + 1) * M, M)
-        job = type(self)(**self.get_params(deep=False))
-        job.categories_ = self.categories_
-        rows = Rows(np.ascontiguousarray(codes[first]), np.asarray(Y, dtype=float), None)
-        terms = self._terms() if self.pairs_ is not None else None
-        job._setup, ids = set_up(
-            job, rows, self.degree_, terms, starts, self.ridge_, "auto" if self.solver_ == "fem" else self.solver_
-        )
-        backend = self._place(job._cut(ids, Y, np.add.reduceat(Y, starts[:-1], axis=1)))
-        W = job._solve(job.init(engine.survey(job, backend), np.random.default_rng(0)), backend, self.max_iter).W
-        draws = []
-        for a in starts[:-1]:
-            part = np.ascontiguousarray(W[:, a : a + M])
-            if job._setup.solver == "kernel":
-                draws.append(dual_zero_sum(rows.codes, part, self.categories_.sizes, self.degree_))
-            else:
-                draws.append(zero_sum(self._terms(), part, np.array([0, M])))
-        spread = [np.std([draw[i] for draw in draws], axis=0, ddof=1) for i in (0, 2)]
-        return effects_table(spread[0], draws[0][1], spread[1], self.categories_, [str(c) for c in self.classes_])
+        rows = Rows(np.ascontiguousarray(codes[first]), Y, np.add.reduceat(Y, range(0, n_boot * M, M), axis=1))
+        solver = "auto" if self.solver_ == "fem" else self.solver_
+        model = arrange(rows.codes, layout, (M,) * n_boot, solver, ridge=self.ridge_, tol=self.tol)
+
+        def plan() -> Plan:
+            kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, name="all draws")
+            return kept.value.W
+
+        W, train = carry_out(plan()), rows.codes if model.solver == "kernel" else None
+        draws = [_gauged(layout, np.ascontiguousarray(W[:, a : a + M]), train) for a in range(0, n_boot * M, M)]
+        b, V = (np.std([draw[i] for draw in draws], axis=0, ddof=1) for i in (0, 2))
+        return effects_table(b, draws[0][1], V, self.categories_, self._outputs())
 
     def _facts(self) -> list[str]:
         size = f"{self.n_rows_:,} rows, {len(self.categories_.names)} variables, {len(self.classes_)} classes"
@@ -316,6 +334,24 @@ class FEM(ClassifierMixin, Conditional):
         return [(what, f"{weight:+.2f}") for what, weight in zip(top["strongest"], top["weight"], strict=True)]
 
 
+def _folded(rows: Rows, folds: Array, layout: Layout, solver: str, shard_rows: int | None) -> Ground:
+    """All folds at once, as outputs: each is fitted to what it does not hold out."""
+    k, u, M = folds.shape
+    held = folds.transpose(1, 0, 2).reshape(u, k * M)
+    train = np.tile(rows.Y, k) - held
+    model = arrange(rows.codes, layout, (M,) * k, "auto" if solver == "fem" else solver)
+    seen = Rows(rows.codes, train, np.add.reduceat(train, range(0, k * M, M), axis=1))
+    sources = cut(model, seen, shard_rows, seen._replace(Y=held))
+    return Ground(model, sources, float(held.sum()), folds=k)
+
+
+def _gauged(layout: Layout, W: Array, rows: Any) -> tuple[Array, Terms, Array]:
+    """b, terms and V of eq. 5; `rows` in the kernel form."""
+    if rows is not None:
+        return dual_zero_sum(rows, W, np.array(layout.sizes), layout.degrees)
+    return zero_sum(terms_of(layout), W, np.array([0, W.shape[1]]))
+
+
 def _check(model: FEM) -> None:
     check_fields(model.ridge, model.solver, ("auto", "fem", "lbfgs", "kernel"))
     if model.screen is not None and (not isinstance(model.screen, int | np.integer) or model.screen < 1):
@@ -326,6 +362,3 @@ def _check(model: FEM) -> None:
         raise ValueError(
             'solver="kernel" needs a ridge above 0: without one its weights are not unique; set ridge="auto", or use "lbfgs"'
         )
-
-
-__all__ = ["FEM", "Categories", "Metric", "Params", "Search", "Survey", "Tally"]

@@ -1,30 +1,29 @@
-"""What FEM and FEMNetwork share: the verbs of a conditional model of categories, p(output | active features).
+"""What FEM and FEMNetwork share: a conditional model of categories, p(output | active features).
+
+    x_i                                          features of a row: products of one-hot codes (`terms`)
+    y_io | x_i ~ Categorical(softmax(h_o(x_i)))  1.  h(x) = x W, one block of columns an output
 
 Whatever the solver, a sweep counts what the model expects at the trial point, and the update compares it with what was
-counted (`fem_solvers`, eq. 2). Shards are pieces of the rows; the kernel form ties every row to every other and has one shard.
+counted (`solvers`, eq. 2). Shards are pieces of the rows; the kernel form ties every row to every other and has one shard.
+A shard may have rows to judge by: what of the data a fit must not see, so that a search can choose among fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import wraps
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import comb
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight
 
-from tallies import engine
-from tallies.backends import _blas, place
 from tallies.categories import solvers
-from tallies.categories.basis import Basis, narrow, widen
-from tallies.categories.door import Categories, column_caveats
+from tallies.categories.basis import Basis, basis_of, narrow, widen
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.solvers import Metric, Search
-from tallies.categories.terms import Terms, rescaled
-from tallies.engine import State
-from tallies.errors import DataError
-from tallies.estimator import Estimator
+from tallies.categories.terms import Layout, Terms, features, own_features, rescaled, terms_of
+from tallies.engine import Model, State
 from tallies.maths import Array
 
 SHARD_WORK = 1 << 22  # sums a sweep makes in one shard: a few milliseconds, many times what scheduling it costs
@@ -33,44 +32,49 @@ FREE = 0.01  # ridge of a bias in terms of the common one: it may be spread over
 MAX_SHARDS = 16  # every shard brings home a tally of the size of W
 
 
-def _one_thread(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """BLAS keeps to one thread in the solver's algebra too: a threaded product may sum in another order."""
+class Rows(NamedTuple):
+    """Rows of a table of codes, with what is known of their outputs."""
 
-    @wraps(verb)
-    def limited(*arguments: Any) -> Any:
-        with _blas().limit(limits=1, user_api="blas"):
-            return verb(*arguments)
+    codes: np.ndarray  # (l, n)  states of the inputs, -1: none
+    Y: np.ndarray  # (l, M)  weighted counts of each output state, or (l, n_out) states
+    weight: np.ndarray  # (l, n_out), or (l, 1) where it is the same for all outputs
 
-    return limited
-
-
-class Setup(NamedTuple):
-    """What the door has decided; the verbs read it."""
-
-    solver: str  # "fem" | "lbfgs" | "kernel"
-    metric: str  # which Metric, see fem_solvers
-    terms: Terms | None  # None: kernel
-    starts: np.ndarray  # (n_out + 1,)  first column of each output
-    ridge: float
-    table: Any  # (n + 1,)  kernel as a function of the matches, else None
-    own: Any  # features that each output must not use, else None
-    tol: float
-    basis: Basis | None = None  # of the metric "reduced", and of sweeps that multiply matrices
-    own_ridge: Any = None  # (T, n_out)  of each term for each output, biases aside; None: `ridge` for all
-    multiply: bool = False  # sweeps multiply matrices, eq. 3 and 4 of fem_basis, instead of picking the features of each row
+    def part(self, cut: slice | np.ndarray) -> Rows:
+        """Some of the rows."""
+        return Rows(*(array[cut] for array in self))
 
 
 class Shard(NamedTuple):
     ids: np.ndarray  # (l, T)  active features; places in psi where matrices are multiplied; kernel: (l, n) codes
-    Y: np.ndarray  # (l, M)  weighted counts of each output state, or (l, n_out) states
-    weight: np.ndarray  # (l, n_out), or (l, 1) where it is the same for all outputs
+    Y: np.ndarray  # as in Rows
+    weight: np.ndarray
+    judges: Shard | None = None  # held-out rows, their ids always features; kernel: it judges by the rows of the fit
+
+
+class Cut(NamedTuple):
+    """A source: rows, from which the features are made where they are needed."""
+
+    model: Conditional
+    rows: Rows
+    judges: Rows | None  # rows to judge by
+
+    def load(self, *shared: Any) -> Shard:
+        """The features of the rows, in the form that the model's sweeps take."""
+        model, (codes, Y, weight), judges = self.model, self.rows, None
+        ids = model.ids(codes)
+        if self.judges is not None:
+            known = ids if self.judges.codes is codes else model.ids(self.judges.codes)
+            judges = Shard(known, self.judges.Y, self.judges.weight)
+        if model.multiply:
+            ids = np.maximum(model.basis.kept, 0)[ids]  # a last state writes the constant once more: no branch
+        return Shard(ids, Y, weight, judges)
 
 
 class Survey(NamedTuple):
     counted: Array  # (p, M)  sum_i x_i y_i'; kernel: Y itself
     counts: Array  # (p, n_out) or (p, 1)  weight of the rows that have a feature; kernel: of each row
-    gram: Array | None  # (p, p)  sum_i w_i x_i x_i'; kernel: K (l, l)
-    weight: Array  # (n_out,)
+    gram: Array | None  # (p, p)  sum_i w_i x_i x_i', (r, r) in a basis; kernel: K (l, l)
+    weight: Array  # (n_out,) or (1,)
 
 
 class Tally(NamedTuple):
@@ -78,53 +82,82 @@ class Tally(NamedTuple):
     expected: Array  # (p, M)  sum_i w_i x_i p_i'; over psi: (r, M - n_out); kernel: w p (l, M)
 
 
+class Trial(NamedTuple):
+    trial: Array  # as in Params
+
+
 class Params(NamedTuple):
-    W: Array  # (p, M)  weights, the best so far; kernel: dual weights a (l, M), W = sum_i x_i a_i'
-    value: Array  # (n_out,)  penalised log likelihood there
-    trial: Any  # where the next sweep evaluates: W, B of fem_basis or K a; this and what follows is None once the fit is over
-    counted: Any  # (p, M)  as surveyed
-    metric: Metric | None
-    search: Search | None
-    finished: bool
+    trial: Array  # where the next sweep evaluates: W; B of `basis`, eq. 3, where matrices are multiplied; kernel: K a
+    search: Search  # its best point is W (p, M); kernel: dual weights a (l, M), W = sum_i x_i a_i'
+    counted: Array  # (p, M)  as surveyed
+    metric: Metric
+    pair_ridges: Array | None  # (T, n_out)  ridge of each term for each output, biases aside; None: the common one for all
 
 
-class Conditional(Estimator):
-    """Base of FEM and FEMNetwork; `_setup` is the door's doing."""
+@dataclass(frozen=True)
+class Conditional(Model):
+    """The multinomial regressions of several outputs on the same features."""
 
-    _setup: Setup
-    categories_: Categories
-    n_rows_: int
-    run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol"})
-    next_steps = ("model.interactions()", "model.predict_proba(X)", 'model.report("page.html", X, y)')
+    layout: Layout  # the features
+    outputs: tuple[int, ...]  # (n_out,)  how many states each output has
+    solver: str  # "fem" | "lbfgs" | "kernel"
+    metric: (
+        str  # "diagonal" | "gram" | "reduced" (in a basis) | "exclusive" (without the output's own features) | "pinv" | "kernel"
+    )
+    ridge: float = 1.0
+    tol: float = 1e-8  # done when the objective has no more to gain than this share of it
+    exclude: bool = False  # outputs are the inputs, and no output may use a feature that contains it
+    multiply: bool = False  # sweeps multiply matrices, eq. 3 and 4 of `basis`, instead of picking the features of each row
 
-    def _measure(self) -> str:
-        return "penalised log likelihood"
+    @property
+    def starts(self) -> np.ndarray:
+        """(n_out + 1,)  first column of each output."""
+        return starts_of(self.outputs)
+
+    @property
+    def terms(self) -> Terms:
+        """The features by term."""
+        return terms_of(self.layout)
+
+    @property
+    def basis(self) -> Basis:
+        """A basis of the features, where the model needs one."""
+        basis = basis_of(self.layout)
+        assert basis is not None
+        return basis
+
+    def ids(self, codes: np.ndarray) -> np.ndarray:
+        """Active features of these rows; kernel: the codes themselves."""
+        return codes if self.solver == "kernel" else features(self.terms, codes)
+
+    def surveys_like(self, other: Model) -> bool:
+        return isinstance(other, Conditional) and replace(other, ridge=self.ridge, tol=self.tol) == self
 
     # verbs
 
     def survey(self, shard: Shard) -> Survey:
-        s = self._setup
-        if s.solver == "kernel":
+        if self.solver == "kernel":
+            n, degrees = shard.ids.shape[1], self.layout.degrees
             matched = np.empty((len(shard.ids), len(shard.ids)), dtype=np.int32)
             kernels.matches(shard.ids, shard.ids, matched)
-            return Survey(shard.Y, shard.weight, s.table[matched], shard.weight.sum(axis=0))
-        if s.multiply:
+            # rows that agree in a number of variables share so many choose k features of degree k
+            table = np.array([float(sum(comb(agree, k) for k in degrees)) for agree in range(n + 1)])
+            return Survey(shard.Y, shard.weight, table[matched], shard.weight.sum(axis=0))
+        if self.multiply:
             return self._survey_psi(shard)
-        assert s.terms is not None
-        p, M = s.terms.p, int(s.starts[-1])
+        p, M = self.terms.p, sum(self.outputs)
         counted, counts, gram = np.zeros((p, M)), np.zeros((p, shard.weight.shape[1])), None
         row = np.ascontiguousarray(shard.weight.max(axis=1))
         if shard.Y.dtype.kind == "f":
             kernels.scatter(shard.ids, shard.Y, counted)
         else:
-            kernels.scatter_states(shard.ids, shard.Y, row, s.starts, counted)
-        kernels.feature_counts(shard.ids, shard.weight, counts)
-        if s.metric == "reduced":
-            assert s.basis is not None
-            half = np.zeros(s.basis.R.shape)
-            kernels.gram_kept(shard.ids, s.basis.kept, row, half)
-            gram = _in_metric(half + np.tril(half, -1).T, s)
-        elif s.metric != "diagonal":
+            kernels.scatter_states(shard.ids, shard.Y, row, self.starts, counted)
+        kernels.scatter(shard.ids, shard.weight, counts)
+        if self.metric == "reduced":
+            half = np.zeros(self.basis.R.shape)
+            kernels.gram_kept(shard.ids, self.basis.kept, row, half)
+            gram = self._in_metric(half + np.tril(half, -1).T)
+        elif self.metric != "diagonal":
             half = np.zeros((p, p))
             kernels.gram(shard.ids, row, half)
             gram = half + np.tril(half, -1).T
@@ -132,201 +165,190 @@ class Conditional(Estimator):
 
     def _survey_psi(self, shard: Shard) -> Survey:
         """The same sums as products of matrices, over psi."""
-        s = self._setup
-        assert s.basis is not None
-        r, m = len(s.basis.R), np.diff(s.starts)
-        last = s.starts[1:] - 1
-        counted, counts, gram = np.zeros((r, int(s.starts[-1]) - len(m))), np.zeros((r, shard.weight.shape[1])), np.zeros((r, r))
+        basis, starts, m = self.basis, self.starts, np.array(self.outputs)
+        r, last, full = len(basis.R), starts[1:] - 1, self.metric != "diagonal"
+        counted, counts = np.zeros((r, sum(self.outputs) - len(m))), np.zeros((r, shard.weight.shape[1]))
+        gram = np.zeros((r, r))
         for part, X in _psi(shard.ids, r):
+            weight = shard.weight[part]
             if shard.Y.dtype.kind == "f":
-                Z, weight = np.delete(shard.Y[part], last, axis=1), shard.weight[part]
+                Z = np.delete(shard.Y[part], last, axis=1)
             else:
-                states, weight = shard.Y[part], shard.weight[part]
+                states = shard.Y[part]
                 Z = np.empty((len(states), counted.shape[1]))
-                kernels.one_hot(np.where((states >= 0) & (states < m - 1), states + _first(s.starts)[:-1], -1), Z)
+                kernels.one_hot(np.where((states >= 0) & (states < m - 1), states + _first(starts)[:-1], -1), Z)
                 Z *= weight.max(axis=1, keepdims=True)
             counted += X.T @ Z
             counts += X.T @ weight
-            if s.metric != "diagonal":
+            if full:
                 gram += X.T @ (X * weight.max(axis=1, keepdims=True))
-        counts = s.basis.T.T @ counts
-        return Survey(
-            widen(s.basis, counted, counts, s.starts),
-            counts,
-            None if s.metric == "diagonal" else _in_metric(gram, s),
-            shard.weight.sum(axis=0),
-        )
+        counts = basis.T.T @ counts
+        whole = self._in_metric(gram) if full else None
+        return Survey(widen(basis, counted, counts, starts), counts, whole, shard.weight.sum(axis=0))
 
-    @_one_thread
+    def _in_metric(self, gram: Array) -> Array:
+        """From the Gram matrix of psi to the one that the metric takes: of the orthonormal basis, or of the features."""
+        _, T, R = self.basis
+        return R.T @ gram @ R if self.metric == "reduced" else T.T @ (T.T @ gram).T
+
     def init(self, survey: Survey, rng: np.random.Generator) -> Params:
-        """At W = 0 every state is as likely as any other: the first step needs no sweep."""
-        s = self._setup
-        params = self._begin(survey, np.zeros_like(survey.counted), None)
-        m = np.diff(s.starts)
+        return self.first(survey)
+
+    def first(self, survey: Survey, W: Array | None = None, pair_ridges: Array | None = None) -> Params:
+        """The start of a fit at W, such as the end of another; None: at 0, where every state is as likely as any other."""
+        counted, image, cold = survey.counted, None, W is None or W.shape != survey.counted.shape
+        W = np.zeros_like(counted) if W is None or cold else np.asarray(W, dtype=np.float64)
+        if self.exclude:
+            counted = counted.copy()
+            self._exclude(counted)
+        if self.solver == "kernel":
+            image = np.zeros_like(W) if cold or survey.gram is None else survey.gram @ W
+        search = solvers.begin(W, self.starts, image)
+        params = Params(self._evaluated(search), search, counted, self._make_metric(survey, pair_ridges), pair_ridges)
+        if not cold:
+            return params
+        m = np.array(self.outputs)  # the first step needs no sweep
         lse = np.broadcast_to(survey.weight, m.shape) * np.log(m)
         columns = survey.counts if survey.counts.shape[1] == 1 else np.repeat(survey.counts, m, axis=1)
         return self._climb(params, lse, columns / np.repeat(m, m))
 
-    @_one_thread
-    def _begin(self, survey: Survey, W: Array, image: Any) -> Params:
-        """A fit that starts at W: `init`, and the next ridge of a path."""
-        s = self._setup
-        m = float(np.median(np.diff(s.starts)))
-        counted = survey.counted
-        if s.metric == "diagonal":
-            assert s.terms is not None
-            metric = solvers.diagonal_metric(survey.counts.max(axis=1), s.ridge, m, len(s.terms.variables))
+    def _make_metric(self, survey: Survey, pair_ridges: Array | None) -> Metric:
+        m, G = float(np.median(self.outputs)), survey.gram
+        own = own_features(self.layout) if self.exclude else None
+        made: Metric
+        if self.metric == "diagonal" or G is None:
+            made = solvers.diagonal_metric(survey.counts.max(axis=1), self.ridge, m, len(self.terms.variables))
+        elif self.metric == "pinv":
+            made = solvers.pseudo_metric(G, self.ridge, own, len(self.outputs))
+        elif self.metric == "kernel":
+            made = solvers.Dual(solvers.factor(G, self.ridge, m, 0.0), self.ridge, m)
+        elif self.metric == "reduced":
+            made = solvers.Reduced(solvers.factor(G, self.ridge, m, 1e-9), self.basis)
         else:
-            assert survey.gram is not None
-            make = solvers.pinv_metric(survey.gram, s.ridge, s.own) if s.metric == "pinv" else None
-            metric = make or solvers.full_metric(survey.gram, s.ridge, m, s.metric, s.basis)
-        if s.own_ridge is not None:
-            assert s.terms is not None
-            g = survey.weight / np.outer(s.terms.sizes, np.diff(s.starts))  # of G/m where all states are as frequent
-            metric = metric._replace(stretch=(s.terms.offset, np.sqrt((g + s.ridge) / (g + s.own_ridge))))
-        if s.own is not None:
-            counted = counted.copy()
-            self._exclude(counted)
-        if s.solver == "kernel" and image is None:
-            image = np.zeros_like(W)
-        search = solvers.begin(W, s.starts, image)
-        return Params(W, search.value, self._evaluated(W, image), counted, metric, search, False)
+            L = solvers.factor(G, self.ridge, m, 1e-6)
+            made = solvers.Full(L) if own is None else solvers.exclusive_metric(L, own)
+        if pair_ridges is None:
+            return made
+        g = survey.weight / np.outer(self.layout.sizes, self.outputs)  # of G/m where all states are as frequent
+        return solvers.Stretched(made, self.terms.offset, np.sqrt((g + self.ridge) / (g + pair_ridges)))
 
-    def _evaluated(self, W: Array, image: Any) -> Array:
-        """The form in which a sweep wants its point."""
-        s = self._setup
-        if s.multiply:
-            assert s.basis is not None
-            return narrow(s.basis, W, s.starts)
+    def _evaluated(self, search: Search) -> Array:
+        """The trial point in the form that a sweep wants."""
+        W, image = solvers.trial(search, self.starts)
+        if self.multiply:
+            return narrow(self.basis, W, self.starts)
         return W if image is None else image
 
     def _exclude(self, table: Array) -> None:
         """Zero the entries of every output with features that contain it."""
-        s = self._setup
-        for o, F in enumerate(s.own):
-            table[F, s.starts[o] : s.starts[o + 1]] = 0.0
+        for o, F in enumerate(own_features(self.layout)):
+            table[F, self.starts[o] : self.starts[o + 1]] = 0.0
 
-    def sweep(self, shard: Shard, latents: None, params: Params, rng: np.random.Generator) -> tuple[Tally, None]:
-        s = self._setup
-        lse = np.zeros(len(s.starts) - 1)
-        if s.solver == "kernel":
+    def outgoing(self, params: Params) -> Trial:
+        return Trial(params.trial)  # metric and memory of the search are many times as large
+
+    def sweep(self, shard: Shard, latents: None, params: Params | Trial, rng: np.random.Generator) -> tuple[Tally, None]:
+        lse = np.zeros(len(self.outputs))
+        if self.solver == "kernel":
             P = params.trial.copy()
-            kernels.softmax_rows(P, shard.weight, s.starts, lse)
+            kernels.softmax_rows(P, shard.weight, self.starts, lse)
             return Tally(lse, P), None
         G = np.zeros_like(params.trial)
-        if s.multiply:
-            first = _first(s.starts)
+        if self.multiply:
+            first = _first(self.starts)
             for part, X in _psi(shard.ids, len(G)):
                 H = X @ params.trial
                 kernels.softmax_corner(H, shard.weight[part], first, lse)
                 G += X.T @ H
         else:
-            kernels.expected(shard.ids, shard.weight, params.trial, s.starts, G, lse)
+            kernels.expected(shard.ids, shard.weight, params.trial, self.starts, G, lse)
         return Tally(lse, G), None
 
-    @_one_thread
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
-        s, (lse, expected) = self._setup, tally
-        if s.multiply:
-            assert s.basis is not None and params.search is not None
+        lse, expected = tally
+        if self.multiply:
             # every row has one state of each output: what was counted says how many rows have a feature
-            counts = np.add.reduceat(params.counted, s.starts[:-1], axis=1)
-            last = solvers.trial(params.search, s.starts)[0][:, s.starts[1:] - 1]  # the score that was taken off all states
-            lse, expected = lse + np.einsum("po,po->o", counts, last), widen(s.basis, expected, counts, s.starts)
+            counts = np.add.reduceat(params.counted, self.starts[:-1], axis=1)
+            last = solvers.trial(params.search, self.starts)[0][:, self.starts[1:] - 1]  # the score that was taken off all states
+            lse, expected = lse + np.einsum("po,po->o", counts, last), widen(self.basis, expected, counts, self.starts)
         return self._climb(params, lse, expected)
 
     def _climb(self, params: Params, lse: Array, expected: Array) -> Params:
         """Objective and gradient at the trial point; the solver says where to go from there."""
-        s, search = self._setup, params.search
-        assert search is not None and params.metric is not None
-        x, h = solvers.trial(search, s.starts)
-        pull = self._pull(x)
-        value = solvers.dots(params.counted - 0.5 * pull, x if h is None else h, s.starts) - lse  # eq. 1
+        x, image = solvers.trial(params.search, self.starts)
+        pull = self._pull(x, params.pair_ridges)
+        value = solvers.dots(params.counted - 0.5 * pull, x if image is None else image, self.starts) - lse  # eq. 1
         g = params.counted - expected - pull  # eq. 2
-        if s.own is not None:
+        if self.exclude:
             self._exclude(g)
-        if s.solver == "fem":
-            step, _ = solvers.apply(params.metric, g, s.starts)
-            start = value if search.g is None else search.start
-            done = bool(np.all(0.5 * solvers.dots(g, step, s.starts) <= s.tol * solvers.scale(value, start)))
-            search = search._replace(x=x + step, g=g, value=value, start=start)
-        else:
-            search = solvers.advance(search, value, g, params.metric, s.starts, s.tol, s.own)
-            done = bool(search.done.all())
-        point, image = solvers.trial(search, s.starts)
-        return params._replace(W=search.x, value=search.value, trial=self._evaluated(point, image), search=search, finished=done)
+        climb = solvers.fixed_step if self.solver == "fem" else solvers.advance
+        search = climb(params.search, value, g, params.metric, self.starts, self.tol)
+        return params._replace(trial=self._evaluated(search), search=search)
 
-    def _pull(self, x: Array) -> Array:
+    def _pull(self, x: Array, pair_ridges: Array | None) -> Array:
         """Gradient of the penalty. Where terms have ridges of their own, means over their states, the bias, are nearly free."""
-        s = self._setup
-        if s.own_ridge is None:
-            return s.ridge * x
-        assert s.terms is not None
-        return rescaled(x, s.terms.offset, s.starts, s.own_ridge, FREE * s.ridge)
+        if pair_ridges is None:
+            return self.ridge * x
+        return rescaled(x, self.terms.offset, self.starts, pair_ridges, FREE * self.ridge)
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
         """Penalised log likelihood of the best point: a refused trial repeats it."""
-        return float(after.value.sum())
+        return float(after.search.point.value.sum())
 
-    def done(self, params: Params) -> bool:
-        return params.finished
+    def done(self, state: State) -> bool:
+        return bool(state.params.search.done.all())  # a refused step changes nothing, and is not the end
 
-    def _converged(self, state: State) -> bool:
-        return self.done(state.params)  # a refused step changes nothing, and is not the end
-
-    # fitting
-
-    def _cut(self, ids: np.ndarray, Y: np.ndarray, weight: np.ndarray) -> list[Shard]:
-        """Shards of equal work; where they are cut follows from the data alone."""
-        s, l, M = self._setup, len(ids), int(self._setup.starts[-1])
-        if s.solver == "kernel":
-            return [Shard(ids, Y, weight)]
-        work = l * ids.shape[1] * M
-        if s.multiply:
-            assert s.basis is not None
-            ids = np.maximum(s.basis.kept, 0)[ids]  # a last state writes the constant once more: no branch
-            work = l * M * (len(s.basis.R) // 8 + 8)  # eight sums of a product cost one; and exp
-        parts = int(np.clip(work // SHARD_WORK, 1, min(MAX_SHARDS, l)))
-        if s.terms is not None and s.metric != "diagonal":  # tallies of the survey have p^2 entries
-            parts = min(parts, max(1, (1 << 26) // (len(s.basis.R) if s.basis and s.metric == "reduced" else s.terms.p) ** 2))
-        size = self.shard_rows or -(-l // parts)
-        return [Shard(ids[a : a + size], Y[a : a + size], weight[a : a + size]) for a in range(0, l, size)]
-
-    def _solve(self, params: Params, backend: Any, limit: int) -> Params:
-        """Iterate from `params` to the end, without watchers: a step of a path."""
-        steps = engine.steps(self, backend, state=State(params, backend.latents, ()))
-        for _ in range(limit):
-            params = next(steps).params
-            if self.done(params):
-                break
-        return params
-
-    def _close(self) -> None:
-        """Keep of the params what predictions need, and check that the fit went well."""
-        if not np.isfinite(self.params_.W).all():
-            raise DataError(
-                "the weights grew beyond all bounds: without a ridge a perfect fit has none; set a small ridge, such as 1e-3"
-            )
-        self.params_ = self.params_._replace(trial=None, counted=None, metric=None, search=None)
-
-    @staticmethod
-    def _place(shards: list[Shard]) -> Any:
-        return place(shards)
-
-    def _caveats(self) -> list[str]:
-        return column_caveats(self.categories_, self.n_rows_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
+    def rows(self, shard: Shard, latents: None, params: Params) -> Array:
+        """(l',)  weighted log likelihood of every row to judge by."""
+        assert shard.judges is not None
+        (x, image, *_), (ids, Y, weight, _) = params.search.point, shard.judges
+        H = gathered(ids, x) if image is None else image.copy()
+        if Y.dtype.kind == "f":
+            kernels.softmax_rows(H, np.ones((len(H), 1)), self.starts, np.zeros(len(self.outputs)))
+            return np.einsum("im,im->i", Y, np.log(H))
+        return np.sum(weight * log_chosen(H, Y, self.starts), axis=1)
 
 
-def _in_metric(gram: Array, s: Setup) -> Array:
-    """From the Gram matrix of psi to the one that the metric takes: of the orthonormal basis, or of the features."""
-    assert s.basis is not None
-    T, R = s.basis.T, s.basis.R
-    return R.T @ gram @ R if s.metric == "reduced" else T.T @ (T.T @ gram).T
+@lru_cache(maxsize=8)
+def starts_of(outputs: tuple[int, ...]) -> np.ndarray:
+    """(n_out + 1,)  first column of each output."""
+    return np.concatenate([[0], np.cumsum(outputs)])
+
+
+def gathered(ids: np.ndarray, W: Array) -> Array:
+    """(l, M)  sum of the weights of the features of each row."""
+    H = np.empty((len(ids), W.shape[1]))
+    kernels.gather(ids, W, H)
+    return H
+
+
+def log_chosen(H: Array, states: np.ndarray, starts: np.ndarray) -> Array:
+    """(l, n_out)  log p of each output's state under scores H, which are overwritten; 0 where it is missing."""
+    kernels.softmax_rows(H, np.ones((len(H), 1)), starts, np.zeros(len(starts) - 1))
+    chosen = np.take_along_axis(H, starts[:-1] + np.maximum(states, 0), axis=1)
+    return np.where(states >= 0, np.log(chosen), 0.0)
+
+
+def cut(model: Conditional, rows: Rows, shard_rows: int | None = None, judges: Rows | None = None) -> list[Cut]:
+    """Sources of equal work; where they are cut follows from the data alone. `judges` are cut into as many parts."""
+    l, M = len(rows.codes), sum(model.outputs)
+    if model.solver == "kernel":
+        return [Cut(model, rows, judges)]
+    r = len(model.basis.R) if model.multiply or model.metric == "reduced" else 0
+    # eight sums of a product cost one; and exp
+    work = l * M * (r // 8 + 8) if model.multiply else l * len(model.terms.variables) * M
+    parts = int(np.clip(work // SHARD_WORK, 1, min(MAX_SHARDS, l)))
+    if model.metric != "diagonal":  # tallies of the survey have p^2 entries
+        parts = min(parts, max(1, (1 << 26) // (r if model.metric == "reduced" else model.terms.p) ** 2))
+    size = shard_rows or -(-l // parts)
+    first = range(0, l, size)
+    if judges is None:
+        return [Cut(model, rows.part(slice(a, a + size)), None) for a in first]
+    if judges.codes is rows.codes:  # the same rows, with other outputs
+        pairs = ((rows.part(slice(a, a + size)), judges.part(slice(a, a + size))) for a in first)
+        return [Cut(model, part, other._replace(codes=part.codes)) for part, other in pairs]
+    ends = np.linspace(0, len(judges.codes), len(first) + 1).astype(int)
+    return [Cut(model, rows.part(slice(a, a + size)), judges.part(slice(*ends[i : i + 2]))) for i, a in enumerate(first)]
 
 
 def _first(starts: np.ndarray) -> np.ndarray:
@@ -342,30 +364,3 @@ def _psi(places: np.ndarray, r: int) -> Iterator[tuple[slice, Array]]:
         kernels.one_hot(places[part], X)
         X[:, 0] = 1.0
         yield part, X
-
-
-def check_fields(ridge: Any, solver: str, solvers: tuple[str, ...]) -> None:
-    """Refuse a ridge or solver that none of the models knows."""
-    if not (ridge == "auto" or (isinstance(ridge, int | float | np.number) and 0 <= ridge < np.inf)):
-        raise ValueError(f'ridge must be "auto" or a number from 0 on, got {ridge!r}')
-    if solver not in solvers:
-        *others, last = (f'"{name}"' for name in solvers)
-        raise ValueError(f"solver must be {', '.join(others)} or {last}, got {solver!r}")
-
-
-def redrawn(l: int, n_boot: int, random_state: Any) -> Iterator[np.ndarray]:
-    """How often each of l rows comes in each of n_boot draws with replacement."""
-    if n_boot < 2:
-        raise ValueError(f"n_boot must be at least 2, for a spread, got {n_boot}")
-    rng = check_random_state(random_state)
-    return (rng.multinomial(l, np.full(l, 1 / l)) for _ in range(n_boot))
-
-
-def check_weight(sample_weight: Any, l: int) -> Array:
-    """(l,)  row weights, ones where none are given."""
-    weight = np.ones(l) if sample_weight is None else _check_sample_weight(sample_weight, np.empty((l, 1)), dtype=np.float64)
-    if (weight < 0).any():
-        raise DataError(f"sample_weight must not be negative, got {weight.min()}; leave rows out with a weight of 0")
-    if not weight.any():
-        raise DataError("sample_weight is zero for every row, so there is nothing to fit; give some row a positive weight")
-    return weight

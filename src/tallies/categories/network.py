@@ -15,27 +15,24 @@ References: Besag 1975; Ekeberg, Lövkvist, Lan, Weigt, Aurell 2013; Morcos et a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path as File
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from tallies import engine
-from tallies.backends import over_rows
-from tallies.categories.choose import PATH_SWEEPS, PATH_TOL, best_ridge, descend, gathered, multiplied, plan, ridges_by_pair
-from tallies.categories.door import Categories, read_categories
+from tallies.categories import base
+from tallies.categories.answers import Scorer, by_rows, carry_out, energies, log_conditional, redrawn
+from tallies.categories.base import Categorical, Choice, final, finite, table_of
+from tallies.categories.choose import Ground, Path, arrange, ridge_path, ridges_by_pair
+from tallies.categories.door import Categories, check_fields, check_weight, learn_codes, read_codes
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.model import Conditional, Params, Setup, Shard, Survey, Tally, check_fields, check_weight, redrawn
+from tallies.categories.model import Conditional, Rows, cut, starts_of
 from tallies.categories.scores import coupling_scores, sequence_weights, top_pairs
-from tallies.categories.solvers import Metric, Search
-from tallies.categories.terms import Terms, check_degree, features, groups_of, make_terms, zero_sum
-from tallies.categories.words import asked_degrees, effects_table, strongest
+from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
+from tallies.engine import Plan
 from tallies.errors import DataError
+from tallies.estimator import Inputs, Run, RunOptions, option, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 
@@ -43,8 +40,30 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(eq=False, repr=False)
-class FEMNetwork(Conditional):
+class Table(NamedTuple):
+    """What the door lets in."""
+
+    codes: np.ndarray  # (l, n)
+    weight: Array  # (l,)
+    categories: Categories
+    degrees: tuple[int, ...]
+    inputs: Inputs
+
+
+class Fitted(NamedTuple):
+    run: Run
+    inputs: Inputs
+    categories: Categories
+    n_rows: int
+    effective_rows: float
+    frequencies: list[Array]  # (n, m_j)
+    choice: Choice
+    path: dict[str, list[float]]
+    W: Array  # (p, M)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class FEMNetwork(Categorical):
     """The coupling network of a table of categories, or of a time series of them.
 
     >>> import numpy as np, tallies
@@ -56,161 +75,109 @@ class FEMNetwork(Conditional):
     [['x0', 'x1']]
     """
 
-    degree: Any = 1  # K: each output from products of 1 to K other variables | a set of such numbers
-    ridge: float | Literal["auto"] = "auto"  # |W|^2 ridge/2 is taken off; "auto": by held-out rows, by pair if they say so
-    lag: Literal[0, 1] = 0  # 0: each variable from the others in the row | 1: from the row before
+    # each output from products of 1 to K other variables | a set of such numbers
+    degree: int | Collection[int] = option(1, "Products of 1 to so many variables; several, such as 1,3, for these alone.")
+    # |W|^2 ridge/2 is taken off; "auto": by pair if the rows say so
+    ridge: float | Literal["auto"] = option("auto", "Strength of the ridge penalty: auto (held-out rows), or a number.")
+    lag: Literal[0, 1] = option(0, "0: each variable from the others; 1: from the row before.")
     solver: Literal["auto", "fem", "lbfgs"] = "auto"  # "fem": the seed's iteration
-    reweight: float | None = None  # rows with this share of equal cells count as one (alignments: 0.8); None: rows count alike
-    missing: Literal["state", "ignore"] = "state"  # a missing cell: a state of its own | nothing
-    bins: Any = None  # as in FEM
+    reweight: float | None = option(None, "Rows with this share of equal cells count as one (alignments: 0.8).")  # None: all alike
+    missing: Literal["state", "ignore"] = option("state", "An empty cell is a state of its own, or nothing.")
+    bins: Any = option(None, "Cut numbers into so many quantile intervals.")  # as in FEM
     max_iter: int = 2000  # sweeps
     tol: float = 1e-8  # stop when no output has more to gain than this share of its objective
     random_state: Any = 0  # which rows are held out to choose the ridge
 
+    records = (Fitted, *base.RECORDS)
     next_steps = ("model.top_couplings()", "model.simulate(100)", 'model.report("page.html", X)')
 
-    # the verbs are those of Conditional (fem_base): survey counts, sweep expects, update compares
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        progress: bool | None = None,
-        checkpoint: str | File | None = None,
-        resume: str | File | None = None,
-        callback: Callable[..., Any] | None = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Fit to a table X (lag 0), or to a series X whose rows follow one another (lag 1)."""
-        self._run(self._shards(X, sample_weight), progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
-        self._close()
-        return self
+        return self._fit(self._prepare(X, y, sample_weight), **run)
 
-    def _shards(self, X: Any, sample_weight: Any = None) -> list[Shard]:
-        """Read the data and decide what is left to decide: solver, ridge."""
+    def _prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> Table:
         _check(self)
-        codes, self.categories_ = read_categories(self, X, None, missing=self.missing, bins=self.bins)
-        self.n_rows_, n = codes.shape
+        codes, categories, inputs = learn_codes(self, X, self.missing, self.bins)
+        n = codes.shape[1]
         if n < 2 and not self.lag:
             raise DataError(
                 f"a network needs at least two variables, but X has {n} feature(s); add columns, or use lag=1 for one series"
             )
         if len(codes) < 2 + self.lag:
             raise DataError(f"a network needs at least {2 + self.lag} rows, but X has {len(codes)} sample(s)")
-        self.degree_ = check_degree(self.degree, n if self.lag else n - 1)
+        degrees = check_degree(self.degree, n if self.lag else n - 1)
+        return Table(codes, self._weight(codes, sample_weight), categories, degrees, inputs)
+
+    def _weight(self, codes: np.ndarray, sample_weight: Any) -> Array:
         weight = check_weight(sample_weight, len(codes))
-        if self.reweight is not None:
-            weight = weight * sequence_weights(codes, self.reweight)
-        shards = self._arrange(codes, weight)
-        self.frequencies_ = [
-            np.bincount(c[c >= 0], weight[c >= 0], m) / weight[c >= 0].sum()
-            for c, m in zip(codes.T, self.categories_.sizes, strict=True)
-        ]
-        self.effective_rows_ = float(weight.sum())
-        return shards
+        return weight if self.reweight is None else weight * sequence_weights(codes, self.reweight)
 
-    def _arrange(self, codes: np.ndarray, weight: Array, pairs: Array | None = None) -> list[Shard]:
-        """Solver and ridge for these rows, and their shards; `pairs` are ridges by pair that go with a given ridge."""
-        past, now, weight = (codes[:-1], codes[1:], weight[1:]) if self.lag else (codes, codes, weight)
-        setup, ids = self._plan(past)
-        Y, W = np.ascontiguousarray(now), self._weights(now, weight)
-        if self.ridge == "auto":
-            self.ridge_, self.pair_ridges_, self.path_ = self._choose(setup, ids, Y, W)
-        else:
-            self.ridge_, self.pair_ridges_, self.path_ = float(self.ridge), pairs, {"ridge": [], "log_loss": []}
-        self._setup = setup._replace(ridge=self.ridge_, own_ridge=self.pair_ridges_)
-        self.solver_ = setup.solver
-        return self._cut(ids, Y, W)
+    def _plan(self, data: Table, seed: int) -> Plan:
+        """The ridge, and that of each pair, as given, else by held-out rows; then the fit to all rows."""
+        codes, weight, c = data.codes, data.weight, data.categories
+        rows = _steps(codes, weight, self.lag)
+        model = self._arrange(rows, Layout.of(c.sizes, data.degrees), self.solver)
+        path, pairs, ridge = Path("", {}), None, self.ridge
+        if ridge == "auto":
+            ground, worth = _held_out(model, rows, self.lag, seed, self.shard_rows)
+            path = yield from ridge_path(ground)
+            if ground.by_pair and not path.cut:
+                pairs, path = yield from ridges_by_pair(ground, path, worth)
+            ridge = path.ridge
+        model = replace(model, ridge=float(ridge))
+        W = path.W if path.cut else None  # one sweep is left: from the weights of the best
+        kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, W, pairs)
+        return Fitted(
+            run=Run.of(kept, seed),
+            inputs=data.inputs,
+            categories=c,
+            n_rows=len(codes),
+            effective_rows=float(weight.sum()),
+            frequencies=[
+                np.bincount(x[x >= 0], weight[x >= 0], m) / weight[x >= 0].sum() for x, m in zip(codes.T, c.sizes, strict=True)
+            ],
+            choice=Choice(data.degrees, float(ridge), model.solver, pair_ridges=pairs),
+            path=table_of({max(data.degrees): path}),
+            W=finite(kept.value.W),
+        )
 
-    def _terms(self) -> Terms:
-        sizes = self.categories_.sizes
-        return make_terms(sizes, groups_of(len(sizes), self.degree_))
-
-    def _starts(self) -> np.ndarray:
-        return np.concatenate([[0], np.cumsum(self.categories_.sizes)])
-
-    @staticmethod
-    def _weights(states: np.ndarray, weight: Array) -> Array:
-        """Rows whose output is missing do not count for it."""
-        if (states >= 0).all():
-            return np.ascontiguousarray(weight[:, None])
-        return weight[:, None] * (states >= 0)
-
-    def _plan(self, past: np.ndarray) -> tuple[Setup, np.ndarray]:
-        """The setup and the active features; what does not fit in memory is refused before any of it is made."""
-        starts = self._starts()
-        chosen = plan(len(past), self.categories_.sizes, self.degree_, int(starts[-1]), None, self.solver, kernel=False)
-        terms, own, metric = self._terms(), None, chosen.metric
-        ids = features(terms, past)
-        if not self.lag:
-            owner = [np.flatnonzero((terms.variables == j).any(axis=1)) for j in range(len(terms.sizes))]
-            own = [np.concatenate([np.arange(terms.offset[t], terms.offset[t + 1]) for t in which]) for which in owner]
-            if metric == "gram":  # one inverse serves all outputs while what each leaves out is small
-                metric = "exclusive" if max(self.degree_) == 1 else "diagonal"
-        return multiplied(Setup(chosen.solver, metric, terms, starts, 1.0, None, own, self.tol), ids), ids
-
-    def _choose(
-        self, setup: Setup, ids: np.ndarray, Y: np.ndarray, weight: Array
-    ) -> tuple[float, Array | None, dict[str, list[float]]]:
-        """The ridge of best held-out pseudo-likelihood, on a path with warm starts on four fifths of the rows; then by pair."""
-        l = len(ids)
-        block = np.arange(l) * 20 // l if self.lag else np.random.default_rng(self._seed() % 2**32).permutation(l)
-        out = block % 5 == 4  # a series is held out in stretches: neighbours are alike
-        if setup.solver != "lbfgs":
-            setup = setup._replace(solver="lbfgs", metric="diagonal")
-        self._setup = setup
-        backend = self._place(self._cut(ids[~out], Y[~out], weight[~out]))
-        surveyed = engine.survey(self, backend)
-        held, W = np.broadcast_to(weight[out], (int(out.sum()), Y.shape[1])), np.zeros_like(surveyed.counted)
-        losses: dict[float, float] = {}
-
-        def told(ridge: float, pairs: Array | None = None) -> Array:
-            nonlocal W
-            self._setup = setup._replace(ridge=ridge, own_ridge=pairs, tol=PATH_TOL)
-            W = self._solve(self._begin(surveyed, W, None), backend, PATH_SWEEPS).W
-            return np.sum(held * self._log_conditional(ids[out], Y[out], W), axis=1)
-
-        def attempt(ridge: float) -> None:
-            if ridge not in losses:
-                losses[ridge] = float(-told(ridge).sum() / held.sum())
-
-        descend(attempt, losses)
-        tried, ridge, pairs, starts = sorted(losses.items(), reverse=True), best_ridge(losses), None, self._starts()
-        if self.degree_ == (1,) and self.solver != "fem":  # the seed's matrix knows one ridge
-            rows, couplings = float(surveyed.weight.max()), lambda: zero_sum(self._terms(), W, starts)[2]
-            pairs = ridges_by_pair(lambda pairs: (told(ridge, pairs), couplings()), starts, ridge, rows, not self.lag)
-        return ridge, pairs, {"ridge": [a for a, _ in tried], "log_loss": [b for _, b in tried]}
-
-    def _log_conditional(self, ids: np.ndarray, Y: np.ndarray, W: Array) -> Array:
-        """(l, n)  log p of each output in each row; 0 where it is missing."""
-        starts, out = self._starts(), np.zeros(Y.shape)
-
-        def fill(rows: slice) -> None:
-            H = gathered(ids[rows], W)
-            kernels.softmax_rows(H, np.ones((len(H), 1)), starts, np.zeros(len(starts) - 1))
-            chosen = np.take_along_axis(H, starts[:-1] + np.maximum(Y[rows], 0), axis=1)
-            out[rows] = np.where(Y[rows] >= 0, np.log(chosen), 0.0)
-
-        over_rows(fill, len(ids), 1024)
-        return out
+    def _arrange(self, rows: Rows, layout: Layout, solver: str) -> Conditional:
+        return arrange(rows.codes, layout, layout.sizes, solver, tol=self.tol, lag=self.lag)
 
     # use
 
+    @property
+    def frequencies_(self) -> list[Array]:
+        """How often each variable has each of its states."""
+        return self.fitted_.frequencies
+
+    @property
+    def effective_rows_(self) -> float:
+        """The sum of the weights of all rows."""
+        return self.fitted_.effective_rows
+
+    @property
+    def pair_ridges_(self) -> Any:
+        """(n, n)  the ridge of each input for each output; None where one holds for all."""
+        return self.fitted_.choice.pair_ridges
+
+    def _starts(self) -> np.ndarray:
+        return starts_of(self._layout().sizes)
+
     def _read(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        return read_categories(self, X, self.categories_)[0]
+        """Codes of the rows (lag 0), or of each row and the next, side by side (lag 1)."""
+        codes = read_codes(self, X, self.categories_)
+        return np.hstack([codes[:-1], codes[1:]]) if self.lag else codes
 
     def log_conditional(self, X: Any) -> Array:
         """(l, n)  log p of every cell given the rest of its row (lag 0), or (l - 1, n) given the row before (lag 1)."""
-        codes = self._read(X)
-        past, now = (codes[:-1], codes[1:]) if self.lag else (codes, codes)
+        rows, starts = self._read(X), self._starts()
         if self.missing == "ignore":  # the fit had no feature for a missing cell, in its own gauge
-            return self._log_conditional(features(self._terms(), past), np.ascontiguousarray(now), self.params_.W)
-        b, terms, V = self._zero_sum()
-        # the bias as one more feature that every row has; unseen states contribute nothing where weights sum to zero
-        ids = np.column_stack([features(terms, past), np.full(len(past), terms.p, dtype=np.int32)])
-        return self._log_conditional(ids, np.ascontiguousarray(now), np.vstack([V, b]))
+            scorer = Scorer(terms_of(self._layout()), self.fitted_.W, np.zeros(int(starts[-1])))
+        else:  # unseen states contribute nothing where weights sum to zero
+            b, terms, V = self._zero_sum()
+            scorer = Scorer(terms, V, b)
+        return by_rows(log_conditional, rows, len(starts) - 1, 1024, scorer, starts)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log p of a row: the sum of its conditionals (pseudo-likelihood)."""
@@ -221,50 +188,29 @@ class FEMNetwork(Conditional):
 
     def energy(self, X: Any) -> Array:
         """Energy of each row, eq. 6 (lag 0), or of each step from a row to the next: -sum_j h_j[x_j(t+1)] (lag 1)."""
-        codes = self._read(X)
+        rows = self._read(X)
         b, terms, V = self._zero_sum()
-        past, now = (codes[:-1], codes[1:]) if self.lag else (codes, codes)
-        starts = self._starts()
         if not self.lag:
             V = V / (np.repeat(terms.degree(), np.diff(terms.offset)) + 1)[:, None]
-        out = np.empty(len(past))
+        return by_rows(energies, rows, 1, 1024, Scorer(terms, V, b), self._starts())[:, 0]
 
-        def fill(rows: slice) -> None:
-            H = gathered(features(terms, past[rows]), V) + b
-            chosen = np.take_along_axis(H, starts[:-1] + np.maximum(now[rows], 0), axis=1)
-            out[rows] = -np.where(now[rows] >= 0, chosen, 0.0).sum(axis=1)
-
-        over_rows(fill, len(past), 1024)
-        return out
-
-    def simulate(self, n_steps: int, start: Any = None, random_state: Any = None) -> Any:
+    def simulate(self, n_steps: int, *, start: Any = None, random_state: Any = 0) -> Any:
         """States that follow one another: a synchronous time series (lag 1), or Gibbs sweeps (lag 0).
 
         `start` is a row of states, or a dict of them by name; None: each variable by its frequency.
         """
-        check_is_fitted(self)
+        fitted, starts = self.fitted_, self._starts()
         if n_steps < 1:
             raise ValueError(f"n_steps must be at least 1, got {n_steps}")
-        rng = check_random_state(random_state)
+        rng = np.random.default_rng(seed_of(random_state))
         if start is None:
-            state = np.array([rng.choice(len(f), p=f / f.sum()) for f in self.frequencies_], dtype=np.int32)
+            state = np.array([rng.choice(len(f), p=f / f.sum()) for f in fitted.frequencies], dtype=np.int32)
         else:
             state = self._start(start)
-        terms, out = self._terms(), np.empty((n_steps, len(state)), dtype=np.int32)
-        M = self.params_.W.shape[1]
-        uniform = rng.random_sample((n_steps, len(state)))
-        kernels.advance(
-            state,
-            self.params_.W,
-            np.zeros(M),
-            terms.variables,
-            terms.strides,
-            terms.offset,
-            self._starts(),
-            uniform,
-            bool(self.lag),
-            out,
-        )
+        out, uniform = np.empty((n_steps, len(state)), dtype=np.int32), rng.random((n_steps, len(state)))
+        variables, strides, offset, _ = terms_of(self._layout())
+        no_bias = np.zeros(int(starts[-1]))
+        kernels.advance(state, fitted.W, no_bias, variables, strides, offset, starts, uniform, bool(self.lag), out)
         return self._decode(out)
 
     def _start(self, start: Any) -> np.ndarray:
@@ -273,11 +219,11 @@ class FEMNetwork(Conditional):
         if len(given) != len(names):
             raise DataError(f"start must give one state to each of {len(names)} variables, got {len(given)}; they are {names[:20]}")
         row: Any = [given]
-        if hasattr(self, "feature_names_in_"):
+        if self.fitted_.inputs.names is not None:
             from pandas import DataFrame
 
             row = DataFrame(row, columns=self.feature_names_in_)
-        codes = self._read(row)[0]
+        codes = read_codes(self, row, self.categories_)[0]
         if (codes < 0).any():
             j = int(np.flatnonzero(codes < 0)[0])
             raise DataError(
@@ -286,19 +232,19 @@ class FEMNetwork(Conditional):
             )
         return codes
 
-    def sample(self, n: int = 1, random_state: Any = None, burn_in: int = 200, thin: int = 10) -> Any:
+    def sample(self, n: int = 1, *, burn_in: int = 200, thin: int = 10, random_state: Any = None) -> Any:
         """n rows: every `thin`-th state of `simulate`, after `burn_in` of them."""
         rows = self.simulate(burn_in + n * thin, random_state=random_state)
         return (rows.iloc if hasattr(rows, "iloc") else rows)[burn_in + thin - 1 :: thin][:n]
 
     def _decode(self, codes: np.ndarray) -> Any:
         """Codes -> states; binned columns as the names of their intervals."""
-        c: Categories = self.categories_
+        c = self.categories_
         columns = []
         for j in range(codes.shape[1]):
             whole = c.edges[j] is None and c.gap[j] < 0
             columns.append((c.states[j] if whole else np.array(c.labels[j], dtype=object))[codes[:, j]])
-        if hasattr(self, "feature_names_in_"):
+        if self.fitted_.inputs.names is not None:
             from pandas import DataFrame
 
             return DataFrame(dict(zip(self.feature_names_in_, columns, strict=True)))
@@ -308,27 +254,16 @@ class FEMNetwork(Conditional):
     # reading the model
 
     def _zero_sum(self) -> tuple[Array, Terms, Array]:
-        check_is_fitted(self)
-        return zero_sum(self._terms(), self.params_.W, self._starts())
+        return zero_sum(terms_of(self._layout()), self.fitted_.W, self._starts())
+
+    def _outputs(self) -> list[str]:
+        c = self.categories_
+        return [f"{name}={state}" for name, labels in zip(c.names, c.labels, strict=True) for state in labels]
 
     @property
     def couplings_(self) -> Array:
         """(M, M)  pairwise couplings in zero-sum gauge, blocks by variable; symmetric at lag 0 (eq. 3), row -> column at lag 1."""
-        _, terms, V = self._zero_sum()
-        pairs = V[: int(self._starts()[-1])] if 1 in terms.degree() else np.zeros((V.shape[1], V.shape[1]))
-        return pairs.copy() if self.lag else (pairs + pairs.T) / 2
-
-    @property
-    def weights_(self) -> pd.DataFrame:
-        """Every weight by name, in zero-sum gauge: one row a combination of states, one column a state of an output."""
-        return effects_table(*self._zero_sum(), self.categories_, self._outputs())
-
-    def _outputs(self) -> list[str]:
-        return [
-            f"{name}={state}"
-            for name, labels in zip(self.categories_.names, self.categories_.labels, strict=True)
-            for state in labels
-        ]
+        return _couplings(self._layout(), self.fitted_.W, self.lag)
 
     def scores(self, kind: Literal["frobenius", "direct_information"] = "frobenius", apc: bool = True) -> Array:
         """(n, n)  how strongly each pair is coupled (eq. 4, 5); rows act on columns at lag 1."""
@@ -340,11 +275,7 @@ class FEMNetwork(Conditional):
         """The most strongly coupled pairs by name, with their largest single coupling."""
         return top_pairs(self.scores(kind, apc), self.couplings_, self._starts(), self.categories_, top, bool(self.lag))
 
-    def interactions(self, top: int = 20, degree: Any = None) -> pd.DataFrame:
-        """The strongest terms over all outputs, as in FEM."""
-        return strongest(*self._zero_sum(), self.categories_, self._outputs(), top, asked_degrees(degree, max(self.degree_)))
-
-    def standard_errors(self, X: Any, sample_weight: Any = None, n_boot: int = 50, random_state: Any = 0) -> Array:
+    def standard_errors(self, X: Any, *, n_boot: int = 50, sample_weight: Any = None, random_state: Any = 0) -> Array:
         """(M, M)  bootstrap standard errors of `couplings_`: the same model on rows (lag 1: steps) drawn with replacement.
 
         >>> import numpy as np, tallies
@@ -353,19 +284,20 @@ class FEMNetwork(Conditional):
         >>> bool(abs(model.standard_errors(X)[0, 2] - 1 / 400**0.5) < 0.02)      # of two fair coins: 1 / sqrt(rows)
         True
         """
-        codes = self._read(X)
-        weight = check_weight(sample_weight, len(codes))
-        if self.reweight is not None:
-            weight = weight * sequence_weights(codes, self.reweight)
-        job = clone(self).set_params(ridge=self.ridge_, solver="auto")
-        job.categories_, job.degree_ = self.categories_, self.degree_
-        draws = []
-        for times in redrawn(len(codes), n_boot, random_state):
-            backend = self._place(job._arrange(codes, weight * times, self.pair_ridges_))
-            params = job.init(engine.survey(job, backend), np.random.default_rng(0))
-            job.params_ = job._solve(params, backend, self.max_iter)
-            draws.append(job.couplings_)
-        return np.std(draws, axis=0, ddof=1)
+        codes, layout = read_codes(self, X, self.categories_), self._layout()
+        weight, draws = self._weight(codes, sample_weight), redrawn(len(codes), n_boot, random_state)
+
+        def plan() -> Plan:
+            found = []
+            for b, times in enumerate(draws):
+                rows = _steps(codes, weight * times, self.lag)
+                model = replace(self._arrange(rows, layout, "auto"), ridge=self.ridge_)
+                sources = cut(model, rows, self.shard_rows)
+                kept = yield final(model, sources, self.max_iter, None, self.pair_ridges_, f"draw {b + 1}")
+                found.append(_couplings(layout, kept.value.W, self.lag))
+            return np.std(found, axis=0, ddof=1)
+
+        return carry_out(plan())
 
     def _facts(self) -> list[str]:
         degrees, size = ", ".join(map(str, self.degree_)), f"{self.n_rows_:,} rows, {len(self.categories_.names)} variables"
@@ -387,12 +319,38 @@ class FEMNetwork(Conditional):
         return "penalised log pseudo-likelihood"
 
 
+def _steps(codes: np.ndarray, weight: Array, lag: int) -> Rows:
+    """Inputs, outputs and their weights. Rows whose output is missing do not count for it."""
+    past, now, weight = (codes[:-1], codes[1:], weight[1:]) if lag else (codes, codes, weight)
+    known = now >= 0
+    return Rows(past, np.ascontiguousarray(now), np.ascontiguousarray(weight[:, None]) if known.all() else weight[:, None] * known)
+
+
+def _held_out(model: Conditional, rows: Rows, lag: int, seed: int, shard_rows: int | None) -> tuple[Ground, float]:
+    """A fifth of the rows to judge by, the others to fit, and the weight of these."""
+    l = len(rows.codes)
+    block = np.arange(l) * 20 // l if lag else np.random.default_rng(seed % 2**32).permutation(l)
+    out = block % 5 == 4  # a series is held out in stretches: neighbours are alike
+    seen, unseen = rows.part(~out), rows.part(out)
+    weight = np.broadcast_to(unseen.weight, unseen.Y.shape).sum()
+    by_pair = model.layout.degrees == (1,) and model.solver != "fem"  # the seed's matrix knows one ridge
+    if model.solver != "lbfgs":
+        model = replace(model, solver="lbfgs", metric="diagonal")
+    ground = Ground(model, cut(model, seen, shard_rows, unseen), float(weight), by_pair=by_pair)
+    return ground, float(seen.weight.sum(axis=0).max())
+
+
+def _couplings(layout: Layout, W: Array, lag: int) -> Array:
+    """(M, M)  eq. 3."""
+    starts = starts_of(layout.sizes)
+    _, terms, V = zero_sum(terms_of(layout), W, starts)
+    pairs = V[: int(starts[-1])] if 1 in terms.degree() else np.zeros((V.shape[1], V.shape[1]))
+    return pairs.copy() if lag else (pairs + pairs.T) / 2
+
+
 def _check(model: FEMNetwork) -> None:
     check_fields(model.ridge, model.solver, ("auto", "fem", "lbfgs"))
     if model.lag not in (0, 1):
         raise ValueError(f"lag must be 0 (each variable from the others) or 1 (from the row before), got {model.lag!r}")
     if model.reweight is not None and not 0 < model.reweight <= 1:
         raise ValueError(f"reweight must be None or a share of equal cells above 0 and up to 1, got {model.reweight!r}")
-
-
-__all__ = ["FEMNetwork", "Metric", "Params", "Search", "Survey", "Tally"]

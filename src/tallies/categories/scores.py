@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallies.backends import over_rows
+from tallies.categories.answers import by_rows, neighbours
 from tallies.categories.door import Categories
 from tallies.categories.kernels import fem as kernels
 from tallies.maths import Array
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def coupling_scores(J: Array, starts: np.ndarray, frequencies: list[Array], kind: str, apc: bool, directed: bool) -> Array:
-    """(n, n)  eq. 4 and 5 of `fem_network`."""
+    """(n, n)  eq. 4 and 5 of `network`."""
     n = len(starts) - 1
     if kind == "frobenius":
         squares = np.add.reduceat(np.add.reduceat(np.square(J), starts[:-1], axis=0), starts[:-1], axis=1)
@@ -70,7 +70,4 @@ def sequence_weights(codes: np.ndarray, identity: float) -> Array:
     [0.5, 0.5, 1.0]
     """
     least = int(np.ceil(identity * codes.shape[1] - 1e-9))
-    out = np.empty(len(codes))
-    order = np.arange(len(codes))
-    over_rows(lambda rows: kernels.neighbours(codes, order[rows], least, out[rows]), len(codes), 64)
-    return 1.0 / out
+    return 1.0 / by_rows(neighbours, np.arange(len(codes)), 1, 64, codes, least)[:, 0]

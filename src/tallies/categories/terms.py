@@ -11,6 +11,7 @@ its subsets. It exists for every W and is unique, and p(y|x) is the same in both
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -67,6 +68,51 @@ def make_terms(sizes: np.ndarray, groups: Iterable[tuple[int, ...]]) -> Terms:
             strides[rows, :k] = after[:, ::-1]
     widths = strides[:, 0] * sizes[variables[:, 0]]
     return Terms(variables, strides, np.concatenate([[0], np.cumsum(widths)]).astype(np.int64), np.asarray(sizes, dtype=np.int64))
+
+
+class Layout(NamedTuple):
+    """Which features there are, in few numbers: the tables of terms are made from it wherever they are needed."""
+
+    sizes: tuple[int, ...]  # (n,)  m_j
+    degrees: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...] | None = None  # those that screening kept, None: all
+
+    @classmethod
+    def of(cls, sizes: Iterable[int], degrees: Iterable[int], pairs: Any = None) -> Layout:
+        """The layout of these numbers, whatever they come in."""
+        kept = None if pairs is None else tuple((int(a), int(b)) for a, b in pairs)
+        return cls(tuple(int(m) for m in sizes), tuple(int(k) for k in degrees), kept)
+
+
+@lru_cache(maxsize=4)
+def terms_of(layout: Layout) -> Terms:
+    """The terms of a layout: all of its degrees, or those that its pairs are part of."""
+    n = len(layout.sizes)
+    groups = groups_of(n, layout.degrees) if layout.pairs is None else grow(n, layout.pairs, layout.degrees)
+    return make_terms(np.array(layout.sizes, dtype=np.int64), groups)
+
+
+def grow(n: int, pairs: Iterable[tuple[int, int]], degrees: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The groups to fit when these pairs are kept: of three or more variables, those whose pairs are all kept but one at most."""
+    kept = {tuple(sorted(pair)) for pair in pairs}
+    groups: list[tuple[int, ...]] = [(j,) for j in range(n)] if 1 in degrees else []
+    level = sorted(kept)
+    for k in range(2, max(degrees) + 1):
+        if k > 2:
+            wider = {tuple(sorted({*group, *pair})) for group in level for pair in kept if len({*group, *pair}) == k}
+            level = sorted(g for g in wider if sum(p in kept for p in combinations(g, 2)) >= k * (k - 1) // 2 - 1)
+        if k in degrees:
+            groups += level
+    return groups
+
+
+@lru_cache(maxsize=2)
+def own_features(layout: Layout) -> list[np.ndarray]:
+    """For each variable, all features that contain it."""
+    terms = terms_of(layout)
+    width = np.diff(terms.offset)
+    holds = [np.repeat((terms.variables == j).any(axis=1), width) for j in range(len(layout.sizes))]
+    return [np.flatnonzero(mine) for mine in holds]
 
 
 def groups_of(n: int, degrees: Iterable[int]) -> list[tuple[int, ...]]:

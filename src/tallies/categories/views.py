@@ -67,17 +67,31 @@ def table(title: str, block: Array, labels: Sequence[Sequence[str]], variables: 
 
 def network(title: str, names: Sequence[str], strength: Array, caption: str, directed: bool = False) -> charts.Chart | None:
     """Variables on a ring, joined where they act together; `strength` (n, n), the thickness of the lines."""
+    if len(strength) < 3 or not np.any(strength > 0):
+        return None
+    return ring(title, names, strength, caption, directed)
+
+
+def ring(
+    title: str,
+    names: Sequence[str],
+    strength: Array,
+    caption: str,
+    directed: bool,
+    links: int = LINKS,
+    nodes: int = NODES,
+    least: float = 0.02,
+) -> charts.Chart:
+    """A network of the `nodes` variables that are connected most, with its strongest `links` above `least` of the strongest."""
     S = np.maximum(strength, strength.T) if not directed else np.maximum(strength, 0)
     n = len(S)
-    if n < 3 or not np.any(S > 0):
-        return None
-    kept = np.arange(n) if n <= NODES else np.sort(np.argsort(-(S.sum(axis=0) + S.sum(axis=1)), kind="stable")[:NODES])
+    kept = np.arange(n) if n <= nodes else np.sort(np.argsort(-(S.sum(axis=0) + S.sum(axis=1)), kind="stable")[:nodes])
     S = S[np.ix_(kept, kept)]
     pairs = [
         (a, b) for a, b in (np.argwhere(~np.eye(len(S), dtype=bool)) if directed else np.argwhere(np.triu(np.ones_like(S), 1)))
     ]
-    pairs = sorted(pairs, key=lambda ab: -S[ab[0], ab[1]])[:LINKS]
-    pairs = [(int(a), int(b)) for a, b in pairs if S[a, b] > 0.02 * S.max()]
+    pairs = sorted(pairs, key=lambda ab: -S[ab[0], ab[1]])[:links]
+    pairs = [(int(a), int(b)) for a, b in pairs if S[a, b] > least * S.max()]
     turn = 2 * np.pi * np.arange(len(kept)) / len(kept)
     order = _round(S)
     x, y = np.empty(len(kept)), np.empty(len(kept))
@@ -88,7 +102,7 @@ def network(title: str, names: Sequence[str], strength: Array, caption: str, dir
     for i, name in enumerate(called):
         near = sorted(((S[a, b], b if a == i else a) for a, b in pairs if i in (a, b)), reverse=True)[:6]
         tips.append("\n".join([name, *(f"{arrow} {called[j]}: {s:.3g}" for s, j in near)]))
-    few = f" {NODES} of {n:,} variables." if n > NODES else ""
+    few = f" {nodes} of {n:,} variables." if n > nodes else ""
     return charts.points(
         title,
         charts.axis(""),
@@ -103,6 +117,7 @@ def network(title: str, names: Sequence[str], strength: Array, caption: str, dir
         select="variable",
         links=[{"a": a, "b": b, "w": S[a, b] / S.max()} for a, b in reversed(pairs)],
         words=called,
+        directed=directed,
         ring=True,
         bare=True,
         equal=True,

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from tallies.cli.options import Option, alternatives
 from tallies.errors import DataError, nearest
-from tallies.registry import WORDS, estimator
+from tallies.registry import WORDS, estimator, part
+from tallies.runs import read_toml
 
-# options whose name on the line is shorter than that of the hyperparameter they set
-LONG = {"topics": "n_topics", "sweeps": "max_iter", "chains": "n_chains", "random_state": "seed"}
-RUN = ("version", "model", "data", "out", "seed", "threads", "scheduler")  # of any model, beside settings and hyperparameters
+SWEEPS = Option("max_iter", "Most sweeps over the data; default: the model's own.", None, int, "sweeps", least=1, run=True)
+SCHEDULER = Option("scheduler", "Address of a Dask scheduler to run on.", run=True)
+FIT = (  # of every fit, in run.toml
+    Option("out", "RUN folder to write.", kind=Path, flag="out,o", needed=True, run=True),
+    Option("seed", "Seed of the random numbers, where there are any.", 0, int, least=0, run=True),
+    SCHEDULER,
+)
+SETTING = (  # how to set others
+    Option("config", "Options in TOML, such as run.toml of a RUN: repeats it. What the line says wins.", kind=Path, run=True),
+    Option("pairs", "Any other hyperparameter, by its name in Python.", flag="set", many=True, metavar="NAME=VALUE", run=True),
+    Option("force", "Replace an existing RUN folder.", False, bool, run=True),
+)
 
 
 def model_name(name: Any, where: str) -> str:
     """Check the name of a model."""
     if name is None:
-        raise DataError(f'{where} does not say which model; add a line such as: model = "lda", or use: tallies fit MODEL')
+        some = next(iter(WORDS))
+        raise DataError(f'{where} does not say which model; add a line such as: model = "{some}", or use: tallies fit MODEL')
     if name not in WORDS:
         raise DataError(f"{where} names the model {name!r}, which there is not; {nearest(str(name), WORDS)}")
     return str(name)
@@ -30,72 +42,133 @@ def class_of(name: str) -> Any:
     return estimator(WORDS[name])
 
 
-def long_name(key: str) -> str:
-    """The name of an option in `run.toml`.
+def hyperparameters(cls: Any) -> dict[str, Option]:
+    """Those of an estimator, as options; those that have no help are set with --set."""
+    kinds = get_type_hints(cls)
+    found = {
+        field.name: Option(field.name, **{"help": "", **field.metadata}, default=field.default, kind=kinds[field.name])
+        for field in dataclasses.fields(cls)
+        if field.name != "random_state"  # --seed
+    }
+    return found | {SWEEPS.name: SWEEPS}
 
-    >>> long_name("burn-in"), long_name("topics")
-    ('burn_in', 'n_topics')
+
+def options_of(name: str) -> dict[str, Option]:
+    """All options of a model: those of its data, from its room's command, its hyperparameters, and those of every fit."""
+    data = part(WORDS[name], "command").OPTIONS
+    return {option.name: option for option in (*data, *hyperparameters(class_of(name)).values(), *FIT)}
+
+
+def line_options(name: str) -> list[Option]:
+    """Those that have a place of their own on the line."""
+    return [*(option for option in options_of(name).values() if option.help), *SETTING]
+
+
+def from_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """NAME=VALUE of `--set`.
+
+    >>> from_pairs(["tol=1e-6", "start=random"])
+    {'tol': '1e-6', 'start': 'random'}
     """
-    key = key.replace("-", "_")
-    return LONG.get(key, key)
-
-
-def from_pairs(pairs: Iterable[str]) -> dict[str, Any]:
-    """NAME=VALUE of `--set`; a value is TOML where it can be, else text.
-
-    >>> from_pairs(["tol=1e-6", "start=random", "bins=none"])
-    {'tol': 1e-06, 'start': 'random', 'bins': 'none'}
-    """
-    found: dict[str, Any] = {}
+    found = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
             raise DataError(f"--set takes NAME=VALUE, such as --set tol=1e-6; got {pair!r}")
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except (tomllib.TOMLDecodeError, KeyError):
-            value = text
-        found[name.strip()] = value
+        found[name.strip()] = text
     return found
 
 
-def merged(
-    name: str, defaults: Mapping[str, Any], told: Mapping[str, Any], pairs: Mapping[str, Any], config: str | Path | None
-) -> dict[str, Any]:
-    """All options of a fit, in the order of `defaults`: those told on the line win over the file, the file over the defaults."""
-    from tallies.runs import read_toml
+def merged(name: str, told: Mapping[str, Any], pairs: Mapping[str, str], config: str | Path | None) -> dict[str, Any]:
+    """All options of a fit: the line wins over the file, the file over the defaults; hyperparameters not told are None."""
+    written = {} if config is None else read_toml(config)
+    other = model_name(written.get("model", name), str(config))
+    if other != name:
+        raise DataError(f"{str(config)!r} is for the model {other!r}, but this is `tallies fit {name}`; use: tallies fit {other}")
+    options, command = options_of(name), part(WORDS[name], "command")
+    long = {option.flags[0].replace("-", "_"): key for key, option in options.items()} | {"random_state": "seed"}
+    found = {key: option.default for key, option in options.items()}
+    found |= dict.fromkeys(hyperparameters(class_of(name))) | {"threads": None}
+    said: set[str] = set()
+    for source, where in ((written, str(config)), (told, ""), (pairs, "--set")):
+        for given, value in source.items():
+            key = given.replace("-", "_")
+            key = long.get(key, key)
+            if key in found:
+                found[key] = read(value, options[key]) if key in options else value
+            elif key not in ("version", "model"):
+                raise DataError(f"{where} sets {given!r}, which {name} does not have; {nearest(given, found)}")
+            said |= {key} if source is not written else set()
+    return found | (command.settle(found, said) if hasattr(command, "settle") else {})
 
-    written: dict[str, Any] = {}
-    if config is not None:
-        written = read_toml(config)
-        other = model_name(written.get("model", name), str(config))
-        if other != name:
-            raise DataError(
-                f"{str(config)!r} is for the model {other!r}, but this is `tallies fit {name}`; use: tallies fit {other}"
-            )
-    fields = [field.name for field in dataclasses.fields(class_of(name)) if field.name != "random_state"]
-    known = list(dict.fromkeys([*defaults, *fields, *RUN]))
-    found: dict[str, Any] = dict(defaults)
-    for source, where in ((written, str(config)), (pairs, "--set")):
-        for key, value in source.items():
-            if long_name(key) not in known:
-                raise DataError(f"{where} sets {key!r}, which {name} does not have; {nearest(key, known)}")
-            found[long_name(key)] = value
-        if source is written:
-            found |= told
-    return {key: _parsed(key, value) for key, value in found.items() if key not in ("version", "model")}
+
+def read(value: Any, option: Option) -> Any:
+    """What is written for an option: TOML where a text can be that, else a number, a list with commas, pairs name=value, or a word.
+
+    >>> read("1,3", Option("degree", "", kind=int | list[int])), read("wing=normal", Option("families", "", kind=Any))
+    ([1, 3], {'wing': 'normal'})
+    """
+    kinds, text = alternatives(option.kind), value
+    if isinstance(text, str):
+        if option.parse is not None:
+            return option.parse(text)
+        if (str in kinds or Path in kinds) and not text.startswith("{"):  # where a word may be an object, too: a table
+            return text
+        value = _value(text)
+    for fit in (fit for kind in kinds for fit in _fits(value, kind)):
+        return fit
+    wanted = " or ".join(dict.fromkeys(word for kind in kinds for word in _words(kind)))
+    if isinstance(text, str) and text != "none" and wanted:
+        raise DataError(f"{option.title}: expected {wanted}, got {text!r}")
+    return value  # what is no text is for the model to judge
+
+
+def _value(text: str) -> Any:
+    """What a text means where nothing is known of it."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, KeyError):
+        pass
+    parts = [part.strip() for part in text.split(",")]
+    if all("=" in part for part in parts):
+        return {key.strip(): _value(value.strip()) for key, value in (part.split("=", 1) for part in parts)}
+    if len(parts) > 1:
+        return [_value(part) for part in parts]
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _fits(value: Any, kind: Any) -> list[Any]:
+    """The value as one of this kind, such as an object from a table of its fields; nothing where it is none."""
+    inner: tuple[Any, ...] = get_args(kind)
+    home: Any = get_origin(kind)
+    if isinstance(home, type) and issubclass(home, Collection) and not issubclass(home, Mapping):
+        items = [_fits(item, inner[0]) for item in (value if isinstance(value, list) else [value])]
+        return [[fit for item in items for fit in item]] if all(items) else []
+    if isinstance(value, Mapping) and set(value) <= set(getattr(kind, "__annotations__", ())):
+        return [kind(**value)]
+    if kind is float and type(value) is int:
+        value = float(value)
+    alike = value in inner if home is Literal else kind is Any or type(value) is kind or isinstance(value, home or ())
+    return [value] if alike else []
+
+
+def _words(kind: Any) -> list[str]:
+    """What a kind of value is called."""
+    if inner := get_args(kind):
+        several = [f"{word}, or several with commas" for word in _words(inner[0])]
+        return [str(word) for word in inner] if get_origin(kind) is Literal else several
+    return [{float: "a number", int: "a whole number", bool: "true or false"}[kind]] if kind in (bool, int, float) else []
 
 
 def build(name: str, options: Mapping[str, Any]) -> Any:
     """The model that options describe: hyperparameters not among them have their defaults."""
     cls = class_of(name)
-    given = {}
-    for field in dataclasses.fields(cls):
-        key = "seed" if field.name == "random_state" else field.name
-        value = _parsed(key, options.get(key))
-        if value is not None:
-            given[field.name] = None if isinstance(value, str) and value == "none" else value
-    return cls(**given)
+    given = {key: read(options[key], how) for key, how in hyperparameters(cls).items() if options.get(key) is not None}
+    given = {key: None if isinstance(value, str) and value == "none" else value for key, value in given.items()}
+    return cls(**given, **({"random_state": options["seed"]} if hasattr(cls, "random_state") else {}))
 
 
 def as_written(name: str, model: Any, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,74 +178,3 @@ def as_written(name: str, model: Any, options: Mapping[str, Any]) -> dict[str, A
     values = {k: "none" if v is None and plain[k] is not None else v for k, v in given.items()}
     settings = {k: v for k, v in options.items() if k not in values and k not in ("seed", "out")}
     return {"model": name, **settings, **values, "seed": options["seed"]}
-
-
-def _parsed(key: str, value: Any) -> Any:
-    """The value of an option that may be written as text: lists with commas, numbers or a word."""
-    if isinstance(value, Path):
-        return str(value)
-    if key in ("min_df", "max_df"):
-        return _df(key, value)
-    if key == "word_prior" and isinstance(value, Mapping):  # keys of TOML are text
-        return {int(k) if str(k).isdecimal() else k: words for k, words in value.items()}
-    parse = PARSERS.get(key)
-    return parse(value, "--" + key.replace("_", "-")) if parse is not None and isinstance(value, str) else value
-
-
-def _df(key: str, value: Any) -> Any:
-    """A bound on document frequency: a share as it is, a number of documents as a whole one; 1 is all but for the lower bound."""
-    if not isinstance(value, float | int):
-        raise DataError(f"--{key.replace('_', '-')} must be a number of documents or a share below 1, got {value!r}")
-    return int(value) if value > 1 or (value == 1 and key == "min_df") else float(value)
-
-
-def _names(text: str, option: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
-
-
-def _number(text: str, option: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise DataError(f"{option}: expected a number, got {text!r}") from None
-
-
-def _numbers(text: str, option: str) -> list[float]:
-    return [_number(part, option) for part in text.split(",")]
-
-
-def _word_or_number(text: str, option: str) -> float | str:
-    return text if text in ("auto", "none") else _number(text, option)
-
-
-def _families(text: str, option: str) -> Any:
-    """One family, or column=family pairs."""
-    if "=" not in text:
-        return text
-    pairs = [pair.split("=", 1) for pair in text.split(",")]
-    if any(len(pair) < 2 for pair in pairs):
-        raise DataError(f"{option} must be auto, one family, or column=family with commas between; got {text!r}")
-    return {column.strip(): family.strip() for column, family in pairs}
-
-
-def _degree(text: str, option: str) -> Any:
-    """ "2", "1,3" or "auto"."""
-    if text == "auto":
-        return text
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise DataError(f"{option} must be a whole number, several with commas between, or auto; got {text!r}") from None
-    return numbers if "," in text else numbers[0]
-
-
-PARSERS: dict[str, Callable[[str, str], Any]] = {
-    "columns": _names,
-    "priors": _numbers,
-    "shrinkage": _word_or_number,
-    "alpha": _word_or_number,
-    "beta": _word_or_number,
-    "ridge": _word_or_number,
-    "families": _families,
-    "degree": _degree,
-}

@@ -14,34 +14,25 @@ from typing import Annotated, Any
 import typer
 
 from tallies._version import __version__
+from tallies.cli.configs import SCHEDULER, SWEEPS
 from tallies.cli.fit import fit_app, resume
-from tallies.cli.options import Json, Quiet, Run, Threads, print_json, say, where
+from tallies.cli.options import RUN, Answer, Late, Line, Option, command, say
 from tallies.errors import DataError, MissingExtra, TalliesError
-
-
-class InOrder(typer.core.TyperGroup):
-    """Commands in the order in which they are met."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return ["fit", *(name for name in super().list_commands(ctx) if name != "fit")]
-
+from tallies.registry import WORDS, furniture, part
+from tallies.runs import read_run
 
 app = typer.Typer(
-    cls=InOrder,
+    cls=Late,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Generative models for words, counts and categories.",
-    epilog="Begin with: tallies demo · tallies fit lda texts.jsonl --out RUN · tallies report RUN texts.jsonl",
+    epilog="Begin with: tallies demo · tallies fit MODEL DATA --out RUN · tallies report RUN DATA",
 )
 app.add_typer(fit_app, name="fit")
-app.command()(resume)
-
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="A file like the one that was fitted.")]
-Covariates = Annotated[Path | None, typer.Option(help="Covariates of these samples (pln); default: those of the fit.")]
-Table = Annotated[
-    Path | None, typer.Option("--out", "-o", help="File to write (csv, tsv, jsonl, parquet); default: csv to stdout.")
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the draws, where a score needs any.")]
+command(app, lambda: (RUN, SWEEPS, SCHEDULER))(resume)
+DATA = Option("data", "A file like the one that was fitted.", ..., Path, "DATA")
+TABLE = Option("out", "File to write (csv, tsv, jsonl, parquet); default: csv to stdout.", None, Path, "out,o")
+SEED = Option("seed", "Seed of the draws, where a score needs any.", 0, int, least=0)
 
 
 def _version(value: bool) -> None:
@@ -59,132 +50,106 @@ def _options(
     pass
 
 
-def _read(run: Path, covariates: Path | None = None) -> tuple[Any, dict[str, Any], Any]:
-    """Model, options and command module of a RUN."""
-    from tallies.registry import furniture
-    from tallies.runs import read_run
+def _whose(what: str) -> dict[str, dict[str, Option]]:
+    """Options that not every model has, by their names and then by the models; `what` is PREDICT, SCORE or REPORT."""
+    found: dict[str, dict[str, Option]] = {}
+    for word, name in WORDS.items():
+        for option in getattr(part(name, "command"), what, ()):
+            found.setdefault(option.name, {})[word] = option
+    return found
 
+
+def _own(what: str) -> list[Option]:
+    """The same, each with what it means to whom."""
+    found = []
+    for models in _whose(what).values():
+        help = "; ".join(f"{option.help.rstrip('.')} ({word})" for word, option in models.items())
+        found.append(next(iter(models.values()))._replace(help=f"{help}."))
+    return found
+
+
+def _read(run: Path, line: Line, what: str = "") -> tuple[Any, dict[str, Any], Any]:
+    """Model, options and command module of a RUN; with those options of the line that are the model's own."""
     model, options = read_run(run)
-    if covariates is not None:
-        if options["model"] != "pln":
-            raise DataError(f"--covariates is for pln, but {str(run)!r} is a fit of {options['model']}; leave it out")
-        options["covariates"] = str(covariates)
+    for key, models in _whose(what).items():
+        if key in line.told and options["model"] not in models:
+            whose, title = " and ".join(models), next(iter(models.values())).title
+            raise DataError(f"{title} is for {whose}, but {str(run)!r} is a fit of {options['model']}; leave it out")
+        options |= {key: line.told[key]} if key in line.told else {}
     return model, options, furniture(model, "command")
 
 
-@app.command()
-def info(run: Run, as_json: Json = False, quiet: Quiet = False) -> None:
+@command(app, lambda: (RUN,))
+def info(line: Line, run: Path) -> Answer:
     """What a RUN holds: the model, the options that made it, how the fit ended."""
-    from tallies.runs import read_run
-
     model, options = read_run(run)
-    if as_json:
-        result = {
-            "n_iter": model.n_iter_,
-            "converged": model.converged_,
-            "stopped": model.stopped_,
-            "history": model.history_.tolist(),
-            "summary": model.summary(),
-        }
-        print_json({"options": options, **result})
-    else:
-        print(model.summary())
-        print("\n".join(["", *(f"{key}: {value}" for key, value in options.items())]))
-    say(f"\nNext: tallies report {run} · tallies fit --config {run / 'run.toml'} --out NEW (the same again)", quiet or as_json)
+    ended = {"n_iter": model.n_iter_, "converged": model.converged_, "stopped": model.stopped_, "history": model.history_}
+    text = "\n".join([model.summary(), "", *(f"{key}: {value}" for key, value in options.items())])
+    after = f"\nNext: tallies report {run} · tallies fit --config {run / 'run.toml'} --out NEW (the same again)"
+    return Answer({"options": options, **ended, "summary": model.summary()}, text, after)
 
 
-@app.command()
-def predict(
-    run: Run,
-    data: Data,
-    out: Table = None,
-    covariates: Covariates = None,
-    top: Annotated[int, typer.Option(min=1, help="Concepts a sentence (author-concept).")] = 5,
-    threads: Threads = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+@command(app, lambda: (RUN, DATA, TABLE, *_own("PREDICT")))
+def predict(line: Line, run: Path, data: Path, out: Path | None, **own: Any) -> Answer:
     """Predict every row of a file."""
-    model, options, family = _read(run, covariates)
-    with where(threads=threads):
-        table = family.predict(model, {**options, "top": top}, str(data))
-    _give(table, out, as_json, quiet, f"tallies score {run} DATA · tallies report {run} {data}")
+    model, options, family = _read(run, line, "PREDICT")
+    table = family.predict(model, options, str(data))
+    return _table(line, table, out, f"tallies score {run} DATA · tallies report {run} {data}")
 
 
-@app.command()
-def score(
-    run: Run,
-    data: Data,
-    covariates: Covariates = None,
-    seed: Seed = 0,
-    threads: Threads = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+@command(app, lambda: (RUN, DATA, SEED, *_own("SCORE")))
+def score(line: Line, run: Path, data: Path, seed: int, **own: Any) -> Answer:
     """How good the model is on a file with known answers."""
-    model, options, family = _read(run, covariates)
-    with where(threads=threads):
-        result = family.score(model, options, str(data), seed)
-    if as_json:
-        print_json(result)
-        return
-    _print_scores(result)
-    say(f"\nNext: tallies report {run} {data} · tallies compare {run} OTHER --data {data}", quiet)
+    model, options, family = _read(run, line, "SCORE")
+    result = family.score(model, options, str(data), seed)
+    after = f"\nNext: tallies report {run} {data} · tallies compare {run} OTHER --data {data}"
+    return Answer(result, _scores(result), after)
 
 
-def _print_scores(result: dict[str, Any]) -> None:
-    flat: dict[str, Any] = {}
+def _scores(result: dict[str, Any]) -> str:
+    """Numbers a line each, and a confusion matrix."""
+    from pandas import DataFrame
+
+    lines = []
     for key, value in result.items():
-        flat |= {f"{key} {k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value}
-    for key, value in flat.items():
-        if key not in ("classes", "confusion"):
-            number = isinstance(value, float | int) and not isinstance(value, bool)
-            print(f"{key:24}{value:,.6g}" if number else f"{key:24}{'-' if value is None else value}")
+        for name, number in value.items() if isinstance(value, dict) else [("", value)]:
+            if key not in ("classes", "confusion"):
+                told = f"{number:,.6g}" if isinstance(number, float | int) and not isinstance(number, bool) else number
+                lines.append(f"{f'{key} {name}'.strip():24}{'-' if told is None else told}")
     if "confusion" in result:
-        print("\nconfusion (rows: truth, columns: prediction)")
-        names = [str(name) for name in result["classes"]]
-        width = max(map(len, [*names, "1,000,000"])) + 2
-        print(" " * width + "".join(f"{name:>{width}}" for name in names))
-        for name, row in zip(names, result["confusion"], strict=True):
-            print(f"{name:>{width}}" + "".join(f"{count:>{width},}" for count in row))
+        table = DataFrame(result["confusion"], result["classes"], result["classes"]).map("{:,}".format)
+        lines += ["", "confusion (rows: truth, columns: prediction)", table.to_string(col_space=11)]
+    return "\n".join(lines)
 
 
-@app.command()
-def sample(
-    run: Run,
-    n: Annotated[int, typer.Option("-n", min=1, help="Rows to draw.")] = 100,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed; default: a new one each time.")] = None,
-    out: Table = None,
-    threads: Threads = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+ROWS = Option("n", "Rows to draw.", 100, int, least=1)
+ANY_SEED = Option("seed", "Seed; default: a new one each time.", None, int, least=0)
+
+
+@command(app, lambda: (RUN, ROWS, ANY_SEED, TABLE))
+def sample(line: Line, run: Path, n: int, seed: int | None, out: Path | None) -> Answer:
     """Draw new data from a fitted model."""
-    model, options, family = _read(run)
-    with where(threads=threads):
-        table = family.sample(model, options, n, seed)
-    _give(table, out, as_json, quiet, f"tallies fit {options['model']} {out} --out NEW (to see what a fit makes of them)")
+    model, options, family = _read(run, line)
+    table = family.sample(model, options, n, seed)
+    return _table(line, table, out, f"tallies fit {options['model']} {out} --out NEW (to see what a fit makes of them)")
 
 
-@app.command()
-def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="Two or more RUN folders.")],
-    data: Annotated[Path, typer.Option("--data", "-d", help="Unseen data to compare them on.")],
-    covariates: Covariates = None,
-    seed: Seed = 0,
-    threads: Threads = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+RUNS = Option("runs", "Two or more RUN folders.", ..., Path, "RUN RUN...", many=True)
+UNSEEN = Option("data", "Unseen data to compare them on.", ..., Path, "data,d")
+
+
+@command(app, lambda: (RUNS, UNSEEN, SEED, *_own("SCORE")))
+def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> Answer:
     """Scores of several RUNs on the same file, a row each."""
+    from pandas import DataFrame
+
     if len(runs) < 2:
         raise DataError(f"compare needs two or more RUN folders, got {len(runs)}; for one there is: tallies score {runs[0]} {data}")
     rows, columns = {}, set()
     for run in runs:
-        model, options, family = _read(run, covariates)
+        model, options, family = _read(run, line, "SCORE")
         columns.add(tuple(getattr(model, "feature_names_in_", ())))
-        with where(threads=threads):
-            found = family.score(model, options, str(data), seed)
+        found = family.score(model, options, str(data), seed)
         if "kind" not in found and all(isinstance(value, dict) for value in found.values()):  # several kinds: the last is the best
             found = list(found.values())[-1]
         rows[str(run)] = {"model": type(model).__name__, **{k: v for k, v in found.items() if not isinstance(v, list)}}
@@ -195,76 +160,53 @@ def compare(
         )
     elif len(columns) > 1 and kinds != {"conditional"}:  # those of a target may come from any columns
         warnings.warn("comparing likelihoods of different columns: they are not the same quantity", stacklevel=1)
-    if as_json:
-        print_json(rows)
-        return
-    from pandas import DataFrame
-
-    print(DataFrame.from_dict(rows, orient="index").to_string(float_format=lambda value: f"{value:,.6g}"))
-    say(f"\nNext: tallies report RUN {data}, for the one you choose", quiet)
+    text = DataFrame.from_dict(rows, orient="index").to_string(float_format=lambda value: f"{value:,.6g}")
+    return Answer(rows, text, f"\nNext: tallies report RUN {data}, for the one you choose")
 
 
-@app.command()
-def report(
-    run: Run,
-    data: Annotated[Path | None, typer.Argument(metavar="DATA", help="Unseen data to judge the model by.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Page to write; default: report.html in the RUN folder.")] = None,
-    group: Annotated[
-        str | None, typer.Option(help="Column of DATA (or of the fit's data): topics by date or group (lda), colours (pln).")
-    ] = None,
-    covariates: Covariates = None,
-    threads: Threads = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+JUDGE = Option("data", "Unseen data to judge the model by.", None, Path, "DATA")
+PAGE = Option("out", "Page to write; default: report.html in the RUN folder.", None, Path, "out,o")
+
+
+@command(app, lambda: (RUN, JUDGE, PAGE, *_own("REPORT")))
+def report(line: Line, run: Path, data: Path | None, out: Path | None, **own: Any) -> Answer:
     """Write one self-contained HTML page about a fitted model."""
-    model, options, family = _read(run, covariates)
-    fitted = Path(options["data"])
-    told: dict[str, Any] = {"data_name": fitted.name, "command": f"tallies fit --config {run / 'run.toml'} --out NEW"}
-    with where(threads=threads):
-        if group is not None:
-            if not hasattr(family, "report_group"):
-                raise DataError(f"--group is for lda and pln, but {str(run)!r} is a fit of {options['model']}; leave it out")
-            data, more = family.report_group(model, options, None if data is None else str(data), group)
-            told |= more
-        rows = () if data is None else family.report_data(model, options, str(data))
-        told["held_out"] = None if data is None else Path(data).resolve() != fitted.resolve()
-        page = model.report(out or run / "report.html", *rows, **told)
-    if as_json:
-        print_json({"report": str(page), "bytes": page.stat().st_size})
-    say(f"Wrote {page}. Next: open it in a browser; it needs no network.", quiet or as_json)
+    model, options, family = _read(run, line, "REPORT")
+    fitted, path = Path(options["data"]), None if data is None else str(data)
+    about: dict[str, Any] = {"data_name": fitted.name, "command": f"tallies fit --config {run / 'run.toml'} --out NEW"}
+    if hasattr(family, "report_options"):
+        path, more = family.report_options(model, options, path)
+        about |= more
+    rows = () if path is None else family.report_data(model, options, path)
+    about["held_out"] = None if path is None else Path(path).resolve() != fitted.resolve()
+    page = model.report(out or run / "report.html", *rows, **about)
+    return Answer(
+        {"report": str(page), "bytes": page.stat().st_size},
+        after=f"Wrote {page}. Next: open it in a browser; it needs no network.",
+    )
 
 
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")] = Path("demo"),
-    threads: Threads = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+@command(app, lambda: (Option("out", "Folder to write.", Path("demo"), Path, "out,o"),))
+def demo(line: Line, out: Path) -> Answer:
     """Fit models to data that need no download and write a gallery of reports."""
     from tallies.demo import run
 
-    with where(threads=threads):
-        index = run(out, quiet)
-    if as_json:
-        print_json({"gallery": str(index), "reports": sorted(str(p) for p in index.parent.glob("*.html") if p != index)})
+    index = run(out, line.quiet)
+    return Answer({"gallery": str(index), "reports": sorted(str(p) for p in index.parent.glob("*.html") if p != index)})
 
 
-def _give(table: Any, out: Path | None, as_json: bool, quiet: bool, after: str) -> None:
+def _table(line: Line, table: Any, out: Path | None, after: str) -> Answer:
     """A table to a file, or to stdout as csv or JSON."""
-    if out is not None:
-        from tallies.data.files import write_frame
+    from tallies.data.files import write_frame
 
-        write_frame(table, out)
-        if as_json:
-            print_json({"wrote": str(out), "rows": len(table), "columns": list(table.columns)})
-        say(f"Wrote {len(table):,} rows to {out}. Next: {after}", quiet or as_json)
-    elif as_json:
-        print_json(table.to_dict("records"))
-    else:
-        print(table.to_csv(index=False), end="")
-        say(f"{len(table):,} rows. Next: --out FILE writes them to a file", quiet or not sys.stdout.isatty())
+    if out is None:
+        if line.as_json:
+            return Answer(table.to_dict("records"))
+        more = f"{len(table):,} rows. Next: --out FILE writes them to a file" if sys.stdout.isatty() else ""
+        return Answer(None, table.to_csv(index=False), more)
+    write_frame(table, out)
+    result = {"wrote": str(out), "rows": len(table), "columns": list(table.columns)}
+    return Answer(result, after=f"Wrote {len(table):,} rows to {out}. Next: {after}")
 
 
 def main() -> None:

@@ -1,36 +1,176 @@
-"""What the commands share: options that mean the same everywhere, results on stdout, words on stderr."""
+"""Options and commands: the form in which both are declared, and what all commands share. Results on stdout, words on stderr."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import typer
 
 
+class Option(NamedTuple):
+    """An option or argument of a command: a hyperparameter of a model, something about its data, or about the run."""
+
+    name: str  # key in run.toml and in what the functions of a command are given
+    help: str
+    default: Any = None  # ... where the line must say it
+    kind: Any = str  # its type; what is neither a word, a number, a switch nor a choice is read from text, see `configs.read`
+    flag: str = ""  # names on the line where they differ: "topics,k" is --topics and -k; in capitals it is an argument
+    parse: Callable[[str], Any] | None = None  # reads text where the usual rule does not
+    needed: bool = False  # by a fit, from the line or a file
+    many: bool = False  # may be given several times
+    metavar: str | None = None  # what stands for its value in --help
+    least: int | None = None
+    run: bool = False  # has its place in --help with those of the run; a switch among them has no --no
+    complete: Callable[[str], list[str]] | None = None  # for the shell
+
+    @property
+    def flags(self) -> list[str]:
+        """Its names on the line.
+
+        >>> Option("n_topics", "Number of topics.", flag="topics,k").flags, Option("min_df", "").flags
+        (['topics', 'k'], ['min-df'])
+        """
+        return (self.flag or self.name.replace("_", "-")).split(",")
+
+    @property
+    def title(self) -> str:
+        """Its name in a sentence.
+
+        >>> Option("min_df", "").title, Option("n", "").title, Option("data", "", flag="DATA").title
+        ('--min-df', '-n', 'DATA')
+        """
+        return self.flag if self.flag.isupper() else f"-{'-' * (len(self.flags[0]) > 1)}{self.flags[0]}"
+
+    def parameter(self) -> inspect.Parameter:
+        """How typer is told of it."""
+        plain, default = (bool, int, float, str, Path), self.default
+        kinds = [kind for kind in alternatives(self.kind) if kind in plain or get_origin(kind)]  # an object is no text
+        kind: Any = kinds[0] if len(kinds) == 1 else Any
+        words = get_args(kind) if get_origin(kind) is Literal else (None,)
+        if kind not in plain and not all(isinstance(word, str) for word in words):
+            kind, default = str, None if default is None else str(default)
+        more: dict[str, Any] = {"help": self.help + " Needed." * self.needed, "autocompletion": self.complete, "min": self.least}
+        if self.title.startswith("-"):
+            names = [self.title, *(f"-{letter}" for letter in self.flags[1:])]
+            names[0] += f"/--no-{self.flags[0]}" * (kind is bool and not self.run)
+            about: Any = typer.Option(*names, **more, metavar=self.metavar, rich_help_panel=PANEL if self.run else None)
+        else:
+            about = typer.Argument(metavar=self.title, **more)
+        kind = list[kind] if self.many else kind
+        form: Any = Annotated[kind if default is ... else kind | None, about]
+        default = inspect.Parameter.empty if default is ... else default
+        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=form)
+
+
+def alternatives(kind: Any) -> list[Any]:
+    """The types that a value may have; None is what is not told.
+
+    >>> alternatives(float | Literal["auto"] | None)
+    [<class 'float'>, typing.Literal['auto']]
+    """
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return [kind for kind in kinds if kind is not NoneType]
+
+
 def _runs(incomplete: str) -> list[str]:
     """RUN folders, for the completion of the shell."""
-    start = Path(incomplete)
-    home = start if incomplete.endswith("/") else start.parent
-    try:
-        found = [p for p in home.iterdir() if p.is_dir() and str(p).startswith(incomplete.removeprefix("./"))]
-    except OSError:
-        return []
-    return sorted(str(p) for p in found if (p / "run.toml").is_file())
+    home = Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
+    found = (str(path.parent) for path in home.glob("*/run.toml"))
+    return sorted(path for path in found if path.startswith(incomplete.removeprefix("./")))
 
 
 PANEL = "The run"  # heading in --help of the options that belong to the run, not to the model
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder written by `tallies fit`.", autocompletion=_runs)]
-Scheduler = Annotated[str | None, typer.Option(help="Address of a Dask scheduler to run on.", rich_help_panel=PANEL)]
-Threads = Annotated[
-    int | None, typer.Option(min=1, help="Threads to use; default: all cores. Changes no result.", rich_help_panel=PANEL)
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.", rich_help_panel=PANEL)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no closing words.", rich_help_panel=PANEL)]
+RUN = Option("run", "Folder written by `tallies fit`.", ..., Path, "RUN", complete=_runs)
+COMMON = (  # to all commands
+    Option("threads", "Threads to use; default: all cores. Changes no result.", None, int, least=1, run=True),
+    Option("as_json", "Print JSON for machines.", False, bool, "json", run=True),
+    Option("quiet", "No progress and no closing words.", False, bool, "quiet,q", run=True),
+)
+
+
+class Line(NamedTuple):
+    """What every command is told."""
+
+    command: str
+    told: dict[str, Any]  # what the line says, without what are only defaults; paths as text
+    as_json: bool
+    quiet: bool
+
+
+class Answer(NamedTuple):
+    """What every command gives back."""
+
+    result: Any  # for --json
+    text: str = ""  # the same for a person, on stdout
+    after: str = ""  # what was written, and what to do next, on stderr
+    code: int = 0  # of the exit
+
+
+class Late(typer.core.TyperGroup):
+    """Groups first, then commands as they were added; each learns its options when it is asked for, so that --help is quick."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(self.commands, key=lambda name: not isinstance(self.commands[name], Late))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        found: Any = super().resolve_command(ctx, args)
+        name, stub, rest = found
+        if not hasattr(stub.callback, "whole"):
+            return found
+        app = typer.Typer(add_completion=False)
+        app.command(name, help=stub.help)(stub.callback.whole())
+        return name, typer.main.get_command(app), rest
+
+
+Function = Callable[..., Answer]
+
+
+def command(
+    app: typer.Typer, options: Callable[[], Iterable[Option]], name: str = "", help: str = ""
+) -> Callable[[Function], Function]:
+    """Add a function to a group of class `Late`: it is called with a `Line`, and the options by keyword."""
+
+    def add(function: Function) -> Function:
+        def stub() -> None:
+            """Never called: `Late` puts the whole command in its place."""
+
+        stub.__dict__["whole"] = lambda: _whole(function, options())
+        app.command(name or function.__name__, help=help or function.__doc__)(stub)
+        return function
+
+    return add
+
+
+def _whole(function: Function, options: Iterable[Option]) -> Callable[..., None]:
+    """The function as typer calls it: with options spelled out, and what it gives back printed."""
+
+    def call(ctx: typer.Context, **values: Any) -> None:
+        as_json, quiet = values.pop("as_json"), values.pop("quiet")
+        sources = {key: getattr(ctx.get_parameter_source(key), "name", "") for key in values}
+        told = {key: values[key] for key, source in sources.items() if source not in ("DEFAULT", "DEFAULT_MAP")}
+        told = {key: str(value) if isinstance(value, Path) else value for key, value in told.items()}
+        with where(threads=values.pop("threads")):
+            answer = function(Line(str(ctx.info_name), told, as_json, quiet), **values)
+        if as_json:
+            print_json(answer.result)
+        elif answer.text:
+            print(answer.text.removesuffix("\n"))
+        say(answer.after, quiet or as_json or not answer.after)
+        if answer.code:
+            raise typer.Exit(answer.code)
+
+    ctx = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    call.__dict__["__signature__"] = inspect.Signature([ctx, *(option.parameter() for option in (*options, *COMMON))])
+    call.__annotations__ = {}
+    return call
 
 
 def where(scheduler: str | None = None, threads: int | None = None) -> AbstractContextManager[None]:
@@ -41,7 +181,7 @@ def where(scheduler: str | None = None, threads: int | None = None) -> AbstractC
 
 
 def say(text: str, quiet: bool = False) -> None:
-    """Words for a person, on stderr: what was written, and what to do next."""
+    """Words for a person, on stderr."""
     if not quiet:
         print(text, file=sys.stderr, flush=True)
 

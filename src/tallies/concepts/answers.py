@@ -1,363 +1,370 @@
-"""What users ask of a fitted author-concept model: ranks with their evidence, profiles, roll-up, tables, samples."""
+"""What users ask of a fitted author-concept model: ranks with their evidence, profiles, roll-up, tables, samples.
+
+Functions of the fitted record; sentences are read here and scored on the chosen backend, block by block.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from tallies.backends import over_rows
-from tallies.concepts import author_prior, mention, word_counts
-from tallies.concepts import context as beside
-from tallies.concepts.door import Sentences, clean_names, encode, sentences_of
-from tallies.concepts.kernels import mentions as kernels
+from tallies.backends import each, on_cluster, over_rows
+from tallies.concepts import author_prior, context, mention, word_counts
+from tallies.concepts.author_prior import Psi, Rows
+from tallies.concepts.context import Context
+from tallies.concepts.door import Concepts, Papers, Sentences, clean_names, encode, sentences_of
+from tallies.concepts.mention import Lexicon
+from tallies.concepts.scores import Scores, add_context, scores, strengths
+from tallies.concepts.settings import Settings
+from tallies.concepts.word_counts import TABLE, Words
 from tallies.data.corpus import Corpus
 from tallies.errors import DataError
-from tallies.evaluation.score import Score, mean_score
-from tallies.maths import Array, log0
+from tallies.estimator import Run, seed_of
+from tallies.maths import Array
+from tallies.sources import Held
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CANDIDATES = 40  # concepts of a sentence that compete for its words when they are ranked
 BLOCK = 512  # sentences scored at a time by a thread
+LENT = (
+    0.3  # of a prior to parents: chosen on unlabelled sentences; labels tell the prior of parents themselves, lending only blurs it
+)
 
 
-LENT = 0.3  # chosen on unlabelled sentences; labels tell the prior of parents themselves, and lending only blurs it
+class Fitted(NamedTuple):
+    """All that a fit gives."""
+
+    run: Run
+    settings: Settings
+    concepts: Concepts
+    papers: Papers
+    psi: Psi
+    words: Lexicon | Words
+    vocabulary: np.ndarray | None  # (V,)  multinomial
+    context: Context | None  # mention
+    best: np.ndarray  # (S,) int32  concept of each sentence
+    responsibilities: sp.csr_array  # (S, G)  eq. 1, of the kept concepts
+    seen: np.ndarray  # (t,)  fingerprints of the assignments of all sweeps
+    labelled: bool
+
+    @property
+    def n_concepts(self) -> int:
+        """Without the null."""
+        return len(self.concepts.ids)
 
 
-class ConceptUse:
-    """Mixed into AuthorConcept, which has the fitted attributes that these methods read."""
+class Ranking(NamedTuple):
+    """How sentences are ranked: settings that change no fit."""
 
-    if TYPE_CHECKING:
+    smoothing: float  # share of a prior that is lent to parents
+    context: float  # weight of the words around mentions
+    several: bool
 
-        def __getattr__(self, name: str) -> Any: ...  # the attributes of the model
 
-    # ranking
+class Posterior(NamedTuple):
+    """Concepts of sentences, best first, the null left out."""
 
-    def _ready(self, sentences: Any, authors: Any) -> tuple[Sentences, Any, list[str]]:
-        """Sentences and the rows of their authors; a document is a run of sentences with the same authors."""
-        check_is_fitted(self)
-        texts, document, _, known = sentences_of(sentences)
-        if authors is None:
-            names = [known[d] for d in document]
-        elif isinstance(authors, str) or all(isinstance(a, str) for a in authors):
-            names = [clean_names(authors)] * len(texts)
-        else:
-            names = [clean_names(a) for a in authors]
-        if len(names) != len(texts):
-            raise DataError(f"authors must be one list for all, or one for each of the {len(texts)} sentences; got {len(names)}")
-        runs = np.cumsum([i > 0 and a != names[i - 1] for i, a in enumerate(names)])
-        place = {a: i for i, a in enumerate(self.authors_)}
-        each = [[place.get(a, -1) for a in names[i]] for i in np.flatnonzero(np.diff(runs, prepend=-1))]
-        level = self._plan.author_backoff is not None
+    concept: np.ndarray  # (S, k)  -1: fewer
+    probability: Array  # (S, k)
+    string: np.ndarray  # (S, k)  by which it was known; -1: none
+    none: Array  # (S,)  probability of the null
+
+
+# scoring
+
+
+def read(fitted: Fitted, sentences: Any, authors: Any) -> tuple[Sentences, Rows]:
+    """Sentences, and who stands behind them; a document is a run of sentences with the same authors."""
+    texts, document, _, known = sentences_of(sentences)
+    if authors is None:
+        names = [known[d] for d in document]
+    elif isinstance(authors, str) or all(isinstance(a, str) for a in authors):
+        names = [clean_names(authors)] * len(texts)
+    else:
+        names = [clean_names(a) for a in authors]
+    if len(names) != len(texts):
+        raise DataError(f"authors must be one list for all, or one for each of the {len(texts)} sentences; got {len(names)}")
+    runs = np.cumsum([i > 0 and a != names[i - 1] for i, a in enumerate(names)])
+    place = {a: i for i, a in enumerate(fitted.papers.authors)}
+    each = [[place.get(a, -1) for a in names[i]] for i in np.flatnonzero(np.diff(runs, prepend=-1))]
+    if fitted.settings.author_backoff is None:
         # without a common prior an unknown author is left out, and only documents of unknown authors alone fall back to base
-        each = each if level else [[a for a in several if a >= 0] for several in each]
-        rows = author_prior.rows_of(each, np.ones(len(each)), self.author_weight_, None, len(place))
-        return encode(self, self._plan, texts, runs.astype(np.int64)), rows, list(texts)
+        each = [[a for a in several if a >= 0] for several in each]
+    rows = author_prior.rows_of(each, np.ones(len(each)), fitted.papers.author_weight, None, len(place))
+    words: Any = fitted.words.strings if isinstance(fitted.words, Lexicon) else fitted.vocabulary
+    return encode(texts, runs.astype(np.int64), words), rows
 
-    def _ranking(self) -> Any:
-        """The params that rank: a part of each concept's common prior is lent to its parents, for a text that often speaks of
-        the parts of a thing will also speak of the thing. EM itself does not know of this; it changes no fit."""
-        t, psi = self._plan.ontology_smoothing, self.params_.psi
-        if t is None:
-            t = 0.0 if self.labelled_ else LENT
-        if not t:
-            return self.params_
-        cached = self.__dict__.get("_lent")
-        if cached is None or cached[0] is not psi or cached[1] != t:
-            child = np.repeat(np.arange(len(self.concept_parents_)), [len(p) for p in self.concept_parents_])
-            parent = np.array([p for above in self.concept_parents_ for p in above], dtype=np.int64)
-            part = t / np.bincount(child, minlength=len(psi.base))[child]
 
-            def lend(p: Array) -> Array:
-                out = p.copy()
-                np.subtract.at(out, child, part * p[child])
-                np.add.at(out, parent, part * p[child])
-                return out
+def by_block(task: Callable[..., Any], x: Sentences, *rest: Any) -> list[Any]:
+    """task(block of sentences, *rest) on the chosen backend, in order."""
+    S = len(x.document)
+    size = max(BLOCK, S // 64)
+    if on_cluster():
+        return each(task, [Held(x.cut(a, min(a + size, S))) for a in range(0, S, size)], *rest)
+    found: dict[int, Any] = {}
 
-            self.__dict__["_lent"] = cached = (psi, t, psi._replace(base=lend(psi.base), everybody=lend(psi.everybody)))
-        return self.params_._replace(psi=cached[2])
+    def block(rows: slice) -> None:
+        found[rows.start] = task(x.cut(rows.start, rows.stop), *rest)
 
-    def _score_all(self, x: Sentences, rows: Any, keep: int, params: Any) -> tuple[np.ndarray, ...]:
-        """As `_scores`, block by block on all threads; sentences of unknown authors alone with everybody's prior."""
-        S = len(x.document)
-        out: list[np.ndarray] = [np.empty((S, keep), t) for t in (np.int32, np.float64, np.float64, np.int32)] + [np.empty(S)]
-        unknown = (np.diff(rows.ptr) == 0)[x.document]
-        for some, psi in ((unknown, params.psi._replace(base=params.psi.everybody)), (~unknown, params.psi)):
-            mine, here = np.flatnonzero(some), params._replace(psi=psi)
-            part = x if len(mine) == S else x.take(mine)
+    over_rows(block, S, size)
+    return [found[a] for a in sorted(found)]
 
-            def task(block: slice, mine: np.ndarray = mine, part: Sentences = part, here: Any = here) -> None:
-                for whole, found in zip(out, self._scores(part.cut(block.start, block.stop, 0), rows, here, keep), strict=True):
-                    whole[mine[block]] = found
 
-            over_rows(task, len(mine), max(BLOCK, len(mine) // 64))
-        return tuple(out)
+def score(x: Sentences, rows: Rows, psi: Psi, words: Lexicon | Words, keep: int) -> Scores:
+    """The best concepts of a block of sentences; those of unknown authors alone with everybody's prior."""
+    nobody = (np.diff(rows.ptr) == 0)[x.document]
+    parts = [(some, p) for some, p in ((nobody, psi._replace(base=psi.everybody)), (~nobody, psi)) if some.any()]
+    found = [scores(x if some.all() else x.take(np.flatnonzero(some)), rows, p, words, keep) for some, p in parts]
+    order = np.argsort(np.concatenate([np.flatnonzero(some) for some, _ in parts]), kind="stable")
+    return found[0] if len(found) == 1 else Scores(*(np.concatenate(both)[order] for both in zip(*found, strict=True)))
 
-    def _prior(self, rows: Any, params: Any) -> Array:
-        """(D, G) P(g | d) of few documents."""
-        psi = params.psi
-        own = (author_prior.matrix(rows, len(psi.constant)) @ psi.own).toarray()
-        dense = author_prior.effective_share(rows, psi)[:, None] * psi.base + own
-        return np.where((np.diff(rows.ptr) == 0)[:, None], psi.everybody, dense)
 
-    def _posterior(self, sentences: Any, authors: Any, keep: int) -> tuple[np.ndarray, Array, np.ndarray, Array]:
-        """Concept numbers, probabilities and strings (S, keep), best first, the null left out; and its probability (S,)."""
-        x, rows, _ = self._ready(sentences, authors)
-        G, null = len(self.concept_ids_), self._plan.null
-        wide = min(max(keep, CANDIDATES) + null, G + null)
-        params = self._ranking()
-        index, value, _, string, evidence = self._score_all(x, rows, wide, params)
-        if params.beside is not None and self._plan.beside:
-            evidence = self._add_beside(x, index, value, string, evidence)
-        p = np.exp(value - evidence[:, None])
-        none = np.where(index == G, p, 0.0).sum(axis=1) if null else np.zeros(len(p))
-        p[index == G] = 0.0
-        order = -p
-        if self._plan.words == "mention" and self._plan.several:
-            nothing = author_prior.dense_column(rows, params.psi, G)
-            null = np.where(np.diff(rows.ptr) == 0, params.psi.everybody[G], nothing)[x.document]
-            order = -self._strengths(x, null, index, value, string)
-        order = np.where((index == G) | (index < 0), np.inf, order)
-        best = np.argsort(order, axis=1, kind="stable")[:, :keep]
-        take = lambda a: np.take_along_axis(a, best, axis=1)  # noqa: E731
-        index, p, string, gone = take(index), take(p), take(string), np.isinf(take(order))
-        lack = ((0, 0), (0, keep - index.shape[1]))  # an ontology of fewer concepts than asked for
-        index, p, string = np.where(gone, -1, index), np.where(gone, 0.0, p), np.where(gone, -1, string)
-        return np.pad(index, lack, constant_values=-1), np.pad(p, lack), np.pad(string, lack, constant_values=-1), none
+def evidence(x: Sentences, rows: Rows, psi: Psi, words: Lexicon | Words) -> Array:
+    """(S,) log P(s | authors) of a block of sentences."""
+    return score(x, rows, psi, words, 1).evidence
 
-    def _add_beside(self, x: Sentences, index: np.ndarray, value: Array, string: np.ndarray, evidence: Array) -> Array:
-        """Add what the words beside each candidate say to its value; the evidence that follows."""
-        k, table = self.strings_, self.params_.beside
-        rest = np.maximum(1.0 - np.exp(value - evidence[:, None]).sum(axis=1), 0.0)  # of the concepts that are no candidates
-        stems = np.ascontiguousarray(k.words[:, 1])
-        made = (*beside.stems(k), k.word_ptr, stems, index, string, *table, self._plan.beside, value)
-        kernels.add_beside(x.ptr, x.keys, *made)
-        return np.logaddexp(np.logaddexp.reduce(value, axis=1), evidence + log0(rest))
 
-    def rank(self, sentences: Any, authors: Any = None, k: int = 10) -> tuple[np.ndarray, Array]:
-        """Ids (S, k) and probabilities (S, k) of the best concepts of each sentence; None and 0 where there are fewer.
+def given(x: Sentences, words: Lexicon | Words, G: int) -> Array:
+    """(S, G) log P(s | g) of a block of sentences, or with mentions the log odds of each concept."""
+    if isinstance(words, Words):
+        return word_counts.log_likelihoods(words, x.matrix(len(words.smooth)))[:, :G]
+    nobody = Rows(np.ones(1), np.zeros(2, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
+    flat = Psi(np.ones(G + 1), np.empty(0), sp.csr_array((0, G + 1)), np.ones(G + 1))
+    found = scores(x._replace(document=np.zeros_like(x.document)), nobody, flat, words, G + 1)
+    out = np.full((len(x.document), G + 1), -np.inf)
+    s, c = np.nonzero(found.concept >= 0)
+    out[s, found.concept[s, c]] = found.value[s, c]
+    return out[:, :G]
 
-        `authors` is one list of names for all sentences, or one for each; unknown names count as anybody. Probabilities are the
-        posterior of eq. 1, and what they lack to 1 is on other concepts or none. With mentions the order lets concepts compete only
-        for the words they share, since a sentence may speak of several: a probability may then be larger than the one before it.
-        """
-        if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
-        index, p, _, _ = self._posterior(sentences, authors, k)
-        names = np.append(self.concept_ids_, [None])
-        return names[index], p
 
-    def annotate(self, sentences: Any, authors: Any = None, k: int = 5) -> pd.DataFrame:
-        """A table with a row for each sentence and concept: rank, id, name, probability, the string it was known by, and P(none).
+# ranking
 
-        Write it with .to_csv, .to_parquet or .to_json.
-        """
-        import pandas as pd
 
-        index, p, string, none = self._posterior(sentences, authors, k)
-        s, c = np.nonzero(index >= 0)
-        g = index[s, c]
-        columns = {"sentence": s, "rank": c + 1, "id": self.concept_ids_[g], "name": self.concept_names_[g], "probability": p[s, c]}
-        if self._plan.words == "mention":
-            columns["known_by"] = [self._string(m) for m in string[s, c]]
-        return pd.DataFrame({**columns, "none": none[s]})
+def ranking_psi(fitted: Fitted, share: float) -> Psi:
+    """psi with a share of each concept's prior lent to its parents; EM itself does not know of this."""
+    edges = fitted.concepts
+    return author_prior.lend(fitted.psi, edges.child, edges.parent, share) if share else fitted.psi
 
-    def _string(self, m: int) -> str:
-        k = self.strings_
-        return " ".join(k.keys[key][1:] for key in k.words[k.word_ptr[m] : k.word_ptr[m + 1], 2])
 
-    def explain(self, sentence: str, concept: str, authors: Any = None) -> pd.DataFrame:
-        """Why a concept: log odds of every word against sentences in general, and of the prior against none of the concepts.
+def rank_block(
+    x: Sentences, rows: Rows, psi: Psi, words: Lexicon | Words, table: Context | None, rules: Ranking, null: bool, keep: int
+) -> Posterior:
+    """The best concepts of a block of sentences."""
+    G = len(psi.base) - null
+    found = score(x, rows, psi, words, min(max(keep, CANDIDATES), G) + null)
+    if isinstance(words, Lexicon) and table is not None and rules.context:
+        found = add_context(x, words, table, rules.context, found)
+    concept, p = found.concept, np.exp(found.value - found.evidence[:, None])
+    none = np.where(concept == G, p, 0.0).sum(axis=1)
+    order = -p
+    if isinstance(words, Lexicon) and rules.several:
+        nothing = np.where(np.diff(rows.ptr) == 0, psi.everybody[G], author_prior.dense_column(rows, psi, G))
+        order = -strengths(x, words, nothing[x.document], found)
+    order = np.where((concept == G) | (concept < 0), np.inf, order)
+    best = np.argsort(order, axis=1, kind="stable")[:, :keep]
+    gone = np.isinf(np.take_along_axis(order, best, axis=1))
+    lack = ((0, 0), (0, keep - best.shape[1]))  # an ontology of fewer concepts than asked for
 
-        The parts add up to the log odds of the concept against the null (mention), or against the background.
-        """
-        import pandas as pd
+    def take(values: np.ndarray, empty: float) -> np.ndarray:
+        return np.pad(np.where(gone, empty, np.take_along_axis(values, best, axis=1)), lack, constant_values=empty)
 
-        g = self._place(concept)
-        x, rows, _ = self._ready([sentence], None if authors is None else [clean_names(authors)])
-        p = self._prior(rows, self._ranking())[0]
-        parts = [("prior", float(np.log(p[g]) - (np.log(p[-1]) if self._plan.null else 0.0)))]
-        if self._plan.words == "mention":
-            keys = set(x.keys.tolist())
-            more, stems = mention.explain(self.strings_, self.params_.words, self._noise(), keys, g)
-            parts += more
-            if stems is not None and self.params_.beside is not None and self._plan.beside:
-                parts += beside.explain(self.strings_, self.params_.beside, self._plan.beside, keys, g, stems)
-        else:
-            w = self.params_.words
-            own, gain = word_counts.row_of(w, g)
-            found = dict(zip(own.tolist(), gain.tolist(), strict=True))
-            counts: Any = x.counts
-            parts += [(self.vocabulary_[v], n * found.get(v, 0.0)) for v, n in zip(x.keys.tolist(), counts.tolist(), strict=True)]
-            reference = w.slope[-1] if self._plan.null else -np.log(w.smooth.sum())
-            parts += [("length", float(counts.sum() * (w.slope[g] - reference)))]
-        return pd.DataFrame(parts, columns=["what", "log_odds"])
+    return Posterior(take(concept, -1), take(np.where(concept == G, 0.0, p), 0.0), take(found.string, -1), none)
 
-    # profiles
 
-    def _place(self, concept: str) -> int:
-        at = np.flatnonzero(self.concept_ids_ == self.alternatives_.get(concept, concept))
-        if not len(at):
-            raise KeyError(f"no concept {concept!r} in the ontology of this model")
-        return int(at[0])
+def posterior(fitted: Fitted, rules: Ranking, sentences: Any, authors: Any, k: int) -> Posterior:
+    """The best k concepts of each sentence."""
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    x, rows = read(fitted, sentences, authors)
+    psi = ranking_psi(fitted, rules.smoothing)
+    parts = by_block(rank_block, x, rows, psi, fitted.words, fitted.context, rules, fitted.settings.null, k)
+    return Posterior(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def _table(self, p: Array, n: int) -> pd.DataFrame:
-        import pandas as pd
 
-        best = np.argsort(-p, kind="stable")[:n]
-        return pd.DataFrame({"id": self.concept_ids_[best], "name": self.concept_names_[best], "probability": p[best]})
+def annotate(fitted: Fitted, found: Posterior) -> pd.DataFrame:
+    """A row for each sentence and concept."""
+    import pandas as pd
 
-    def _row(self, r: int) -> Array:
-        psi = self.params_.psi
-        return (psi.constant[r] * psi.base + psi.own[[r]].toarray()[0])[: len(self.concept_ids_)]
+    s, c = np.nonzero(found.concept >= 0)
+    g = found.concept[s, c]
+    concepts = fitted.concepts
+    columns = {"sentence": s, "rank": c + 1, "id": concepts.ids[g], "name": concepts.names[g]}
+    columns["probability"] = found.probability[s, c]
+    if isinstance(fitted.words, Lexicon):
+        texts = list(fitted.words.strings.keys)
+        columns["known_by"] = [mention.spelled(fitted.words, texts, m) for m in found.string[s, c]]
+    return pd.DataFrame({**columns, "none": found.none[s]})
 
-    def author_profile(self, author: str, n: int = 10) -> pd.DataFrame:
-        """The n concepts that an author writes most about, as psi of the author, backed off on all authors."""
-        check_is_fitted(self)
-        at = np.flatnonzero(self.authors_ == " ".join(author.split()))
-        if not len(at):
-            raise KeyError(f"no author {author!r} among the {len(self.authors_)} of this model")
-        weight = 1.0 if self.author_weight_ is None else self.author_weight_[at[0]]
-        base = self.params_.psi.base[: len(self.concept_ids_)]
-        return self._table(weight * self._row(at[0]) + (1.0 - weight) * base, n)
 
-    def document_profile(self, document: str, n: int = 10) -> pd.DataFrame:
-        """The n concepts with most expected sentences in a document of the fit, as shares of its sentences."""
-        mine = np.flatnonzero(self.document_ids_[self.sentence_documents_] == str(document))
-        if not len(mine):
-            raise KeyError(f"no document {document!r} among the {len(self.document_ids_)} of this model")
-        return self._table(np.asarray(self.responsibilities_[mine].sum(axis=0)).ravel()[: len(self.concept_ids_)] / len(mine), n)
+def explain(fitted: Fitted, rules: Ranking, sentence: str, concept: str, authors: Any) -> pd.DataFrame:
+    """Parts that add up to the log odds of a concept."""
+    import pandas as pd
 
-    def concept_profile(self, concept: str, n: int = 10) -> pd.DataFrame:
-        """The n words or strings that speak loudest for a concept, with their log odds."""
-        import pandas as pd
+    g, null = place(fitted.concepts, concept), fitted.settings.null
+    x, rows = read(fitted, [sentence], None if authors is None else [clean_names(authors)])
+    p = author_prior.table(rows, ranking_psi(fitted, rules.smoothing))[0]
+    parts = [("prior", float(np.log(p[g]) - (np.log(p[-1]) if null else 0.0)))]
+    w = fitted.words
+    if isinstance(w, Lexicon):
+        keys, texts = set(x.keys.tolist()), list(w.strings.keys)
+        more, stems = mention.explain(w, texts, keys, g)
+        parts += more
+        if stems is not None and fitted.context is not None and rules.context:
+            parts += context.explain(fitted.context, texts, rules.context, keys, g, stems)
+    else:
+        found = dict(zip(*(part.tolist() for part in word_counts.row_of(w, g)), strict=True))
+        counts, words = np.asarray(x.counts), vocabulary(fitted)
+        parts += [(words[v], n * found.get(v, 0.0)) for v, n in zip(x.keys.tolist(), counts.tolist(), strict=True)]
+        reference = w.slope[-1] if null else -np.log(w.smooth.sum())
+        parts += [("length", float(counts.sum() * (w.slope[g] - reference)))]
+    return pd.DataFrame(parts, columns=["what", "log_odds"])
 
-        g = self._place(concept)
-        if self._plan.words == "multinomial":
-            words, gain = word_counts.row_of(self.params_.words, g)
-            best = np.argsort(-gain)[:n]
-            return pd.DataFrame({"word": self.vocabulary_[words[best]], "log_odds": gain[best]})
-        full = [
-            (self._string(m), mention.full_odds(self.strings_, self.params_.words, self._noise(), m))
-            for m in np.flatnonzero(self.strings_.owner == g).tolist()
-        ]
-        return pd.DataFrame(sorted(full, key=lambda pair: -pair[1])[:n], columns=["word", "log_odds"])
 
-    @property
-    def author_concepts_(self) -> sp.csr_array:
-        """(A, G) P(concept | author) where the author has sentences of the concept, without the back-off."""
-        A, G = len(self.authors_), len(self.concept_ids_)
-        return sp.csr_array(self.params_.psi.own[:A, :G])
+# the pieces of the model: P(w | g), P(g | a), P(g | d)
 
-    @property
-    def concept_words_(self) -> sp.csr_array:
-        """(G, V) log odds of the words of each concept (multinomial), or (G, words of strings) of their full match (mention)."""
-        G = len(self.concept_ids_)
-        if self._plan.words == "multinomial":
-            w = self.params_.words
-            return sp.csr_array(
-                sp.csr_array((w.gain.astype(float), w.concept, w.ptr), shape=(len(w.smooth), G + self._plan.null)).T[:G]
-            )
-        k, w = self.strings_, self.params_.words
-        owner = sp.csr_array((np.ones(len(k.owner)), (k.owner, np.arange(len(k.owner)))), shape=(G, len(k.owner)))
-        return sp.csr_array(owner @ sp.csr_array((w.gain.astype(float), w.string, w.ptr), shape=(len(k.keys), len(k.owner))).T)
 
-    def _keep_assignments(self, latents: Sequence[Any]) -> None:
-        index, r = (np.concatenate([part[i] for part in latents]) for i in (0, 1))
-        G, kept = len(self.concept_ids_), (index >= 0) & (r > 0)
-        ptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        self.responsibilities_ = sp.csr_array((r[kept], index[kept], ptr), shape=(len(index), G + self._plan.null))
-        self.assignments_ = np.append(self.concept_ids_, [None, None])[index[:, 0]]
+def vocabulary(fitted: Fitted) -> np.ndarray:
+    """The columns of P(w | g): words of the corpus, or with mentions words of the ontology's strings."""
+    if isinstance(fitted.words, Words):
+        return np.asarray(fitted.vocabulary)
+    a, b = fitted.words.strings.span(2)
+    return np.array([text[1:] for text in list(fitted.words.strings.keys)[a:b]], dtype=object)
 
-    def roll_up(self, values: Any) -> Array:
-        """Values of concepts (G,) or (n, G) summed over all below each concept: a sentence on a part counts for the whole."""
-        if "_lineage" not in self.__dict__:
-            G, rows = len(self.concept_ids_), []
-            for g in range(G):
-                queue = [g]
-                for c in queue:
-                    queue += [p for p in self.concept_parents_[c] if p not in queue]
-                rows.append(queue)
-            ptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
-            self.__dict__["_lineage"] = sp.csr_array((np.ones(ptr[-1]), np.concatenate(rows), ptr), shape=(G, G))
-        return values @ self.__dict__["_lineage"]
 
-    # scores and samples
+def concept_words(fitted: Fitted) -> sp.csr_array:
+    """(G, V) P(w | g)."""
+    G = fitted.n_concepts
+    if isinstance(fitted.words, Lexicon):
+        return mention.word_law(fitted.words, G)
+    _fits(G, len(fitted.words.smooth), "concepts x words", "concept_profile(concept) shows one concept")
+    return sp.csr_array(word_counts.phi_of(fitted.words)[:G])
 
-    def log_prob(self, sentences: Any, authors: Any = None) -> Array:
-        """log P(words of each sentence | authors); with mentions, its log odds against sentences in general."""
-        x, rows, _ = self._ready(sentences, authors)
-        return self._score_all(x, rows, 1, self.params_)[4]
 
-    def document_log_likelihood(self, corpus: Any) -> Array:
-        """log sum_g P(g | d) prod_s P(s | g) of each document, as if all its sentences spoke of one concept (eq. 8 of the note)."""
-        if self._plan.words != "multinomial":
-            raise ValueError('the likelihood of whole documents needs words="multinomial"; mentions belong to sentences')
-        texts, document, ids, names = sentences_of(corpus)
-        joined = [" ".join(texts[i] for i in np.flatnonzero(document == d)) for d in range(len(ids))]
-        return self.log_prob(joined, names)
+def author_law(fitted: Fitted, a: Any) -> Array:
+    """(., G) P(g | a) of some authors, backed off on all authors."""
+    psi, weight = fitted.psi, fitted.papers.author_weight
+    w = np.ones((len(psi.constant[a]), 1)) if weight is None else weight[a][:, None]
+    return (w * author_prior.laid_out(psi, a) + (1.0 - w) * psi.base)[:, : fitted.n_concepts]
 
-    def _evaluate(self, sentences: Any, authors: Any = None) -> Score:
-        """Mean log probability of sentences: exact for the multinomial; mentions have log odds, which are not normalised."""
-        values = self.log_prob(sentences, authors)
-        if self._plan.words == "multinomial":
-            return mean_score(values, "exact", "nats/sentence")
-        return mean_score(values, "estimate", "nats/sentence over background")
 
-    def sample(self, n: int = 1, authors: Any = None, length: int = 15, random_state: Any = None) -> tuple[Corpus, np.ndarray]:
-        """n new sentences of `length` words, each its own document, with the ids they speak of (None: of nothing).
+def author_concepts(fitted: Fitted) -> Array:
+    """(A, G) P(g | a)."""
+    A = len(fitted.papers.authors)
+    _fits(A, fitted.n_concepts, "authors x concepts", "author_profile(author) shows one author")
+    return author_law(fitted, np.arange(A))
 
-        With mentions a sentence is a string of its concept amid words drawn by their rates: (1) of `mention` is no law of words.
-        """
-        check_is_fitted(self)
-        if n < 1:
-            raise ValueError(f"n must be at least 1, got {n}")
-        rng = check_random_state(random_state)
-        _, rows, _ = self._ready(["x"], None if authors is None else [clean_names(authors)])
-        p = self._prior(rows, self.params_)[0]
-        concepts = rng.choice(len(p), size=n, p=p / p.sum())
-        draw = (
-            mention.sampler(self.strings_, self.params_.words, self._noise(), rng)
-            if self._plan.words == "mention"
-            else self._word_sampler(rng)
-        )
-        texts = [" ".join(draw(int(g), length)) for g in concepts]
-        corpus = Corpus.from_pairs([(i, t) for i, t in enumerate(texts)], stop_words=None)
-        return corpus, np.append(self.concept_ids_, [None])[concepts]
 
-    def _word_sampler(self, rng: Any) -> Any:
-        w = self.params_.words
-        V = len(w.smooth)
-        whole = not len(w.counts)
+def document_concepts(fitted: Fitted) -> Array:
+    """(D, G) P(g | d)."""
+    D, G = len(fitted.papers.documents), fitted.n_concepts
+    _fits(D, G, "documents x concepts", "document_profile(document) shows one document")
+    return author_prior.table(fitted.papers.rows, fitted.psi)[:, :G]
 
-        def draw(g: int, length: int) -> list[str]:
-            own, gain = word_counts.row_of(w, g)
-            phi = (np.zeros(V) if whole else w.smooth.copy()) + 0.0
-            phi[own] = np.exp(gain) if whole else w.smooth[own] * np.exp(gain)
-            return self.vocabulary_[rng.choice(V, size=length, p=phi / phi.sum())].tolist()
 
-        return draw
+def _fits(n: int, m: int, what: str, remedy: str) -> None:
+    if n * m > TABLE:
+        raise ValueError(f"the table of {n:,} x {m:,} ({what}) is too large to be laid out; {remedy}")
 
-    def _facts(self) -> list[str]:
-        named, authors = int(np.sum(self.assignments_ != None)), len(self.authors_)  # noqa: E711  elementwise
-        cycle = [f"hard assignments came back after {self.cycle_} sweeps: a cycle, not a maximum"] if self.cycle_ else []
-        size = f"{self.n_sentences_:,} sentences, {len(self.document_ids_):,} documents, {authors:,} authors"
-        return [f"{size}, {len(self.concept_ids_):,} concepts", f"{named:,} sentences speak of a concept", *cycle]
 
-    def _learned(self) -> list[tuple[str, str]]:
-        n_g = np.asarray(self.responsibilities_.sum(axis=0)).ravel()[: len(self.concept_ids_)]
-        best = [g for g in np.argsort(-n_g, kind="stable")[:8] if n_g[g] >= 0.5]
-        return [(str(self.concept_names_[g]), f"{n_g[g]:,.0f} expected sentences") for g in best]
+# profiles
 
-    def _measure(self) -> str:
-        return "log likelihood with priors"
 
-    def __getstate__(self) -> dict[str, Any]:
-        state: Any = super().__getstate__()
-        return {k: v for k, v in state.items() if k not in ("_places", "_lineage", "_lent")}
+def place(concepts: Concepts, concept: str) -> int:
+    """The number of a concept."""
+    at = np.flatnonzero(concepts.ids == concepts.alternatives.get(concept, concept))
+    if not len(at):
+        raise KeyError(f"no concept {concept!r} in the ontology of this model")
+    return int(at[0])
+
+
+def _table(concepts: Concepts, p: Array, n: int) -> pd.DataFrame:
+    import pandas as pd
+
+    best = np.argsort(-p, kind="stable")[:n]
+    return pd.DataFrame({"id": concepts.ids[best], "name": concepts.names[best], "probability": p[best]})
+
+
+def author_profile(fitted: Fitted, author: str, n: int) -> pd.DataFrame:
+    at = np.flatnonzero(fitted.papers.authors == " ".join(author.split()))
+    if not len(at):
+        raise KeyError(f"no author {author!r} among the {len(fitted.papers.authors)} of this model")
+    return _table(fitted.concepts, author_law(fitted, at)[0], n)
+
+
+def document_profile(fitted: Fitted, document: str, n: int) -> pd.DataFrame:
+    papers = fitted.papers
+    mine = np.flatnonzero(papers.documents[papers.sentence_document] == str(document))
+    if not len(mine):
+        raise KeyError(f"no document {document!r} among the {len(papers.documents)} of this model")
+    return _table(fitted.concepts, expected(fitted, mine) / len(mine), n)
+
+
+def concept_profile(fitted: Fitted, concept: str, n: int) -> pd.DataFrame:
+    import pandas as pd
+
+    g, w = place(fitted.concepts, concept), fitted.words
+    if isinstance(w, Words):
+        own, gain = word_counts.row_of(w, g)
+        best = np.argsort(-gain)[:n]
+        return pd.DataFrame({"word": vocabulary(fitted)[own[best]], "log_odds": gain[best]})
+    texts, mine = list(w.strings.keys), np.flatnonzero(w.strings.owner == g).tolist()
+    loud = sorted(((mention.spelled(w, texts, m), mention.whole_odds(w, texts, m)) for m in mine), key=lambda pair: -pair[1])
+    return pd.DataFrame(loud[:n], columns=["word", "log_odds"])
+
+
+def expected(fitted: Fitted, some: Any = slice(None)) -> Array:
+    """(G,) expected sentences of each concept, among some of the fit."""
+    return np.asarray(fitted.responsibilities[some].sum(axis=0)).ravel()[: fitted.n_concepts]
+
+
+def lineage(concepts: Concepts) -> sp.csr_array:
+    """(G, G) 1 where the concept of the column is that of the row, or above it."""
+    G = len(concepts.ids)
+    up = sp.csr_array((np.ones(len(concepts.child)), (concepts.child, concepts.parent)), shape=(G, G))
+    reach = sp.eye_array(G, format="csr")
+    while True:
+        more = sp.csr_array(reach + reach @ up)
+        more.data[:] = 1.0
+        if more.nnz == reach.nnz:
+            return reach
+        reach = more
+
+
+# scores and samples
+
+
+def log_prob(fitted: Fitted, sentences: Any, authors: Any) -> Array:
+    x, rows = read(fitted, sentences, authors)
+    return np.concatenate(by_block(evidence, x, rows, fitted.psi, fitted.words))
+
+
+def log_prob_given(fitted: Fitted, sentences: Any) -> Array:
+    x, _ = read(fitted, sentences, None)
+    return np.concatenate(by_block(given, x, fitted.words, fitted.n_concepts))
+
+
+def document_log_likelihood(fitted: Fitted, corpus: Any) -> Array:
+    if isinstance(fitted.words, Lexicon):
+        raise ValueError('the likelihood of whole documents needs words="multinomial"; mentions belong to sentences')
+    texts, document, ids, names = sentences_of(corpus)
+    joined = [" ".join(texts[i] for i in np.flatnonzero(document == d)) for d in range(len(ids))]
+    return log_prob(fitted, joined, names)
+
+
+def sample(fitted: Fitted, n: int, authors: Any, length: int, random_state: Any) -> tuple[Corpus, np.ndarray]:
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
+    rng, w = np.random.default_rng(seed_of(random_state)), fitted.words
+    _, rows = read(fitted, ["x"], None if authors is None else [clean_names(authors)])
+    p = author_prior.table(rows, fitted.psi)[0]
+    concepts = rng.choice(len(p), size=n, p=p / p.sum())
+    G = fitted.n_concepts
+    draw = mention.sampler(w, G, rng) if isinstance(w, Lexicon) else word_counts.sampler(w, vocabulary(fitted), rng)
+    texts = [" ".join(draw(int(g), length)) for g in concepts]
+    corpus = Corpus.from_pairs([(i, t) for i, t in enumerate(texts)], stop_words=None)
+    return corpus, np.append(fitted.concepts.ids, [None])[concepts]

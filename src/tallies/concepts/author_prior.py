@@ -13,11 +13,12 @@ psi is kept as sparse + constant: psi_rg = constant_r base_g + own_rg.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.concepts.penalties import sparsity_counts
 from tallies.maths import Array
 
 
@@ -28,6 +29,11 @@ class Rows(NamedTuple):
     ptr: np.ndarray  # (D+1,)
     row: np.ndarray  # (.,) int64
     weight: Array  # (.,)
+
+    def cut(self, a: int, b: int) -> Rows:
+        """Of the documents from a up to b."""
+        mine = slice(self.ptr[a], self.ptr[b])
+        return Rows(self.share[a:b], self.ptr[a : b + 1] - self.ptr[a], self.row[mine], self.weight[mine])
 
 
 class Psi(NamedTuple):
@@ -84,18 +90,31 @@ def dense_column(rows: Rows, psi: Psi, g: int) -> Array:
     return effective_share(rows, psi) * psi.base[g] + own
 
 
+def cells(rows: Rows, psi: Psi, d: np.ndarray, g: np.ndarray) -> Array:
+    """P(g | d) of pairs of documents and concepts."""
+    own = sp.csr_array(matrix(rows, len(psi.constant)) @ psi.own)[d, g]
+    return effective_share(rows, psi)[d] * psi.base[g] + (own.toarray() if sp.issparse(own) else own)
+
+
+def table(rows: Rows, psi: Psi) -> Array:
+    """(D, G) P(g | d) of few documents; of unknown authors it is everybody's."""
+    own = (matrix(rows, len(psi.constant)) @ psi.own).toarray()
+    dense = effective_share(rows, psi)[:, None] * psi.base + own
+    return np.where((np.diff(rows.ptr) == 0)[:, None], psi.everybody, dense)
+
+
 def credit(
-    rows: Rows, psi: Psi, document: np.ndarray, r: sp.csr_array, log_prior: Array, whole: bool
+    rows: Rows, psi: Psi, document: np.ndarray, r: sp.csr_array, ratio: sp.csr_array, whole: bool
 ) -> tuple[Array, sp.csr_array]:
-    """Expected sentences of `base` and of every row (eq. 2 or 3); `log_prior` is log P(g | d) of each stored entry of r."""
-    S, D, R = r.shape[0], len(rows.share), len(psi.constant)
+    """Expected sentences of `base` and of every row (eq. 2 or 3), from r (S, G) and `ratio`, r_sg / P(g | d)."""
+    S, D = r.shape[0], len(rows.share)
     gather = sp.csr_array((np.ones(S), (document, np.arange(S))), shape=(D, S))
-    W = matrix(rows, R)
+    W = matrix(rows, len(psi.constant))
     if whole:
         by_document = gather @ r
         used = rows.share > 0
         return np.asarray(by_document[used].sum(axis=0)).ravel(), sp.csr_array((W > 0).astype(float).T @ by_document)
-    scaled = gather @ sp.csr_array((r.data * np.exp(-log_prior), r.indices, r.indptr), shape=r.shape)
+    scaled = gather @ ratio
     base = psi.base * (rows.share @ scaled)
     M = sp.csr_array(W.T @ scaled)
     flat = sp.csr_array(
@@ -104,8 +123,22 @@ def credit(
     return base, sp.csr_array(M.multiply(psi.own)) + flat
 
 
+def lend(psi: Psi, child: np.ndarray, parent: np.ndarray, share: float) -> Psi:
+    """psi with a share of each concept's common prior lent to its parents, for a text that often speaks of the parts of a thing
+    will also speak of the thing. `child` and `parent` are the edges of the ontology."""
+    G = len(psi.base)
+    part = share / np.bincount(child, minlength=G)[child]
+
+    def lent(p: Array) -> Array:
+        moved = part * p[child]
+        return p - np.bincount(child, weights=moved, minlength=G) + np.bincount(parent, weights=moved, minlength=G)
+
+    return psi._replace(base=lent(psi.base), everybody=lent(psi.everybody))
+
+
 def maximise(n_base: Array, n_rows: sp.csr_array, psi: Psi, prior: Array, gamma: float, sparsity: float, level: bool) -> Psi:
-    """The M-step of psi: counts plus pseudocounts, plus what the sparsity term F1 is worth as counts (see `sparsity_counts`).
+    """The M-step of psi: counts plus pseudocounts, plus what the sparsity term F1 is worth as counts
+    (`sparsity_counts`, which needs the whole table of psi).
 
     With a common `level`, `prior` (G,) are the pseudocounts of `base`, and rows have none, for base stands behind them. Without,
     base stays as it is, and every row has `gamma` pseudocounts in all, spread like base.
@@ -113,15 +146,12 @@ def maximise(n_base: Array, n_rows: sp.csr_array, psi: Psi, prior: Array, gamma:
     base = psi.base
     if level:
         base = n_base + prior
-        if sparsity:
-            base = base + sparsity * psi.base**2 / np.linalg.norm(psi.base)
+        base = base + sparsity_counts(psi.base, sparsity)
         base = base / base.sum()
         gamma = 0.0
-    n = sp.csr_array(n_rows)
+    n = sp.csr_array(n_rows.toarray() + sparsity_counts(laid_out(psi), sparsity)) if sparsity else sp.csr_array(n_rows)
     n.eliminate_zeros()
     constant = np.full(n.shape[0], gamma)
-    if sparsity:
-        n, constant = _sparsity_rows(n, constant, psi, sparsity)
     total = np.asarray(n.sum(axis=1)).ravel() + constant
     empty = total <= 0  # an author without a sentence is like all authors
     scale = 1.0 / np.where(empty, 1.0, total)
@@ -130,34 +160,16 @@ def maximise(n_base: Array, n_rows: sp.csr_array, psi: Psi, prior: Array, gamma:
     return Psi(base, np.where(empty, 1.0, constant * scale), own, everybody / everybody.sum())
 
 
-def _sparsity_rows(n: sp.csr_array, constant: Array, psi: Psi, sparsity: float) -> tuple[sp.csr_array, Array]:
-    """Add sparsity * psi^2 / |psi| to the counts of every row: own entries as such, the flat part to the constant."""
-    R, G = n.shape
-    flat = psi.constant[:, None] * psi.base.mean()  # exact where base is flat, as it is without a common level
-    own = psi.own
-    dense_sum = G * flat[:, 0] ** 2
-    per_row = np.repeat(np.arange(R), np.diff(own.indptr))
-    values = own.data + psi.constant[per_row] * psi.base[own.indices]
-    square = dense_sum + np.bincount(per_row, weights=values**2 - flat[per_row, 0] ** 2, minlength=R)
-    norm = np.sqrt(np.maximum(square, 1e-300))
-    extra = (values**2 - flat[per_row, 0] ** 2) / norm[per_row]
-    more = sp.csr_array((sparsity * extra, own.indices, own.indptr), shape=own.shape)
-    return sp.csr_array(n + more), constant + sparsity * G * flat[:, 0] ** 2 / norm
-
-
 def log_penalty(psi: Psi, prior: Array, gamma: float, sparsity: float, level: bool) -> float:
     """What `maximise` adds to the log likelihood: log Dirichlet priors and sparsity * sum of the norms of the rows."""
     value = float(np.sum(prior * np.log(psi.base), where=prior > 0)) if level else 0.0
-    own, R = psi.own, len(psi.constant)
-    per_row = np.repeat(np.arange(R), np.diff(own.indptr))
-    if (gamma and not level) or sparsity:
-        flat = psi.constant[:, None] * psi.base  # (R, G): only where these options are used, with few authors
-        dense = flat.copy()
-        np.add.at(dense, (per_row, own.indices), own.data)
-        if gamma and not level:
-            value += gamma * float(np.sum(psi.base * np.log(dense)))
-        if sparsity:
-            value += sparsity * float(np.sqrt((dense**2).sum(axis=1)).sum())
-            if level:
-                value += sparsity * float(np.linalg.norm(psi.base))
+    if gamma and not level:
+        value += gamma * float(np.sum(psi.base * np.log(laid_out(psi))))
+    if sparsity:
+        value += sparsity * float(np.linalg.norm(laid_out(psi), axis=1).sum() + level * np.linalg.norm(psi.base))
     return value
+
+
+def laid_out(psi: Psi, rows: Any = slice(None)) -> Array:
+    """psi of some rows as a table (., G)."""
+    return psi.constant[rows][:, None] * psi.base + psi.own[rows].toarray()

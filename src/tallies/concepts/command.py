@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tallies.cli.options import Option
+from tallies.cli.tables import data, log_likelihood
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 from tallies.data.text import check_fields, read_documents
@@ -13,6 +16,14 @@ from tallies.errors import DataError, FileError
 if TYPE_CHECKING:
     import pandas as pd
 
+OPTIONS = (
+    data("Papers: jsonl, csv, tsv or parquet (also .gz), or a folder of .txt files."),
+    Option("ontology", "Concepts: OBO (also .gz), or a table with id, name, synonyms, parents.", kind=Path, needed=True),
+    Option("text", "Column with the text.", "text"),
+    Option("authors", "Column with the authors.", "authors"),
+    Option("id", "Column with the name of a document.", "id"),
+)
+PREDICT = (Option("top", "Concepts a sentence.", 5, int, least=1),)
 READING = ("text", "authors", "id")  # columns of the papers that a run remembers, for sentences read later
 
 
@@ -38,7 +49,7 @@ def _records(options: Mapping[str, Any], path: str) -> tuple[list[str], list[str
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     """The best concepts of every record, each taken as one sentence: id, rank, concept, name, probability, evidence."""
     ids, texts, authors = _records(options, path)
-    table = model.annotate(texts, authors=authors, k=options.get("top") or 5).rename(columns={"id": "concept"})
+    table = model.annotate(texts, authors=authors, k=options.get("top", 5)).rename(columns={"id": "concept"})
     table.insert(0, "id", [ids[s] for s in table.pop("sentence")])
     return table
 
@@ -46,8 +57,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
     """Held-out log likelihood of sentences."""
     _, texts, authors = _records(options, path)
-    found = model._evaluate(texts, authors)
-    return {"log_likelihood": found.value, "stderr": found.stderr, "unit": found.unit, "kind": found.kind}
+    return log_likelihood(model._evaluate(texts, authors))
 
 
 def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:

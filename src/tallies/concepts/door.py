@@ -3,46 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from tallies.concepts import author_prior, mention, word_counts
-from tallies.concepts.mention import Noise
+from tallies.concepts.author_prior import Rows
+from tallies.concepts.mention import Strings
+from tallies.concepts.settings import Mention, Settings
+from tallies.concepts.word_counts import TABLE, Definitions
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 from tallies.data.text import tokenize
 from tallies.errors import DataError, DataWarning
+from tallies.maths import Array
 
 MIN_SENTENCES = 256  # in a shard: a sentence of a large ontology takes 0.2 ms, so this is many times the cost of scheduling
 MAX_SHARDS = 32
-
-# the algorithm of the original note: hard assignments, every author credited whole, words of name and definition, pseudocount once
-SEED: dict[str, Any] = {
-    "words": "multinomial",
-    "assign": "hard",
-    "credit": "whole",
-    "gamma": 1e-8,
-    "strength": None,
-    "author_backoff": None,
-    "document_backoff": None,
-    "null": False,
-    "ontology_smoothing": 0.0,
-    "smoothing": 1e-8,
-    "background": False,
-    "definition_weight": 1.0,
-    "anchor": 1.0,
-    "leave_one_out": False,
-    "author_sparsity": 0.0,
-    "word_sparsity": 0.0,
-    "overlap": 0.0,
-    "stop": "assignments",
-    "held_out": 0.0,
-    "keep": 1,
-    "single": False,
-}
 
 
 class Sentences(NamedTuple):
@@ -52,9 +31,7 @@ class Sentences(NamedTuple):
     keys: np.ndarray  # int32  mention: rising keys of its strings; multinomial: words
     counts: np.ndarray | None  # multinomial: how often each word occurs
     document: np.ndarray  # (S,) int64  rising
-    held_ptr: np.ndarray | None = None  # words held out of the fit, likewise
-    held_keys: np.ndarray | None = None
-    held_counts: np.ndarray | None = None
+    held: Sentences | None = None  # words held out of the fit, likewise
 
     def matrix(self, width: int) -> sp.csr_array:
         """(S, width) counts."""
@@ -68,94 +45,118 @@ class Sentences(NamedTuple):
         ptr = np.concatenate([[0], np.cumsum(n)])
         return Sentences(ptr, self.keys[at], None if self.counts is None else self.counts[at], self.document[rows])
 
-    def cut(self, a: int, b: int, first_document: int) -> Sentences:
-        def part(ptr: Any, *arrays: Any) -> list[Any]:
-            return [None if ptr is None else ptr[a : b + 1] - ptr[a], *(None if x is None else x[ptr[a] : ptr[b]] for x in arrays)]
+    def cut(self, a: int, b: int, first_document: int = 0) -> Sentences:
+        """The sentences from a up to b."""
+        mine = slice(self.ptr[a], self.ptr[b])
+        counts = None if self.counts is None else self.counts[mine]
+        return Sentences(self.ptr[a : b + 1] - self.ptr[a], self.keys[mine], counts, self.document[a:b] - first_document)
 
-        ptr, keys, counts = part(self.ptr, self.keys, self.counts)
-        return Sentences(
-            ptr, keys, counts, self.document[a:b] - first_document, *part(self.held_ptr, self.held_keys, self.held_counts)
-        )
+    def hold_out(self, share: float, rng: np.random.Generator) -> Sentences:
+        """With a share of the words held out, chosen one by one."""
+        assert self.counts is not None
+        out = rng.binomial(self.counts.astype(np.int64), share).astype(float)
+        return self._weighed(self.counts - out)._replace(held=self._weighed(out))
+
+    def _weighed(self, counts: Array) -> Sentences:
+        kept = counts > 0
+        ptr = np.concatenate([[0], np.cumsum(kept)])[self.ptr]
+        return Sentences(ptr, self.keys[kept], counts[kept], self.document)
 
 
-def door(model: Any, plan: Any, corpus: Any, concepts: Any, labels: Any, make: Callable[..., Any]) -> list[Any]:
-    """Check everything, write the facts of the data on the model, and cut shards with `make`."""
-    check_settings(plan)
+class Shard(NamedTuple):
+    sentences: Sentences  # S sentences: their keys or words, and their documents
+    rows: Rows  # of the D documents
+    label_ptr: np.ndarray  # (S+1,)  given concepts of each sentence; none: hidden
+    labels: np.ndarray
+    first: int  # sentences in the shards before this one
+    words: Any = None  # the Lexicon, or Words that stay fixed: shared by all shards
+
+    def join(self, words: Any) -> Shard:
+        return self._replace(words=words)
+
+
+class Concepts(NamedTuple):
+    """The ontology of a fit."""
+
+    ids: np.ndarray  # (G,)
+    names: np.ndarray  # (G,)
+    child: np.ndarray  # (edges,)  numbers of concepts ...
+    parent: np.ndarray  # (edges,)  ... and of their parents
+    alternatives: dict[str, str]  # merged or replaced id -> living id
+
+
+class Papers(NamedTuple):
+    """The documents of a fit, and who wrote them."""
+
+    documents: np.ndarray  # (D,)  ids
+    sentence_document: np.ndarray  # (S,)
+    authors: np.ndarray  # (A,)  names, sorted
+    author_weight: Array | None  # (A,)  part of an author that is the author's own; None: all of it
+    rows: Rows  # of the D documents
+
+
+class Data(NamedTuple):
+    """What the door lets in."""
+
+    shards: list[Shard]
+    concepts: Concepts
+    papers: Papers
+    words: Strings | Definitions  # what the ontology says of words
+    vocabulary: np.ndarray | None  # (V,)  multinomial
+    n_keys: int  # of strings, or words of the vocabulary
+    n_rows: int  # authors, and documents where these have a prior of their own
+    strength: Array  # (G,)  factors on gamma; the null is the last one
+    labelled: bool
+
+
+def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, labels: Any, shard_rows: int | None) -> Data:
+    """Check everything, number it, and cut shards."""
     if not isinstance(concepts, Ontology):
         raise TypeError(f"fit expects concepts=Ontology (Ontology.read, from_table or from_pairs), got {type(concepts).__name__}")
     texts, document, ids, authors = sentences_of(corpus)
     G = len(concepts)
-    if plan.strength is not None:
-        strength = np.asarray(plan.strength, dtype=float)
-        if strength.shape != (G,) or not (np.isfinite(strength) & (strength > 0)).all():
-            raise DataError(f"strength must be {G} positive numbers, one a concept; got an array of shape {strength.shape}")
-    model.concept_ids_, model.concept_names_ = np.array(concepts.ids, dtype=object), np.array(concepts.names, dtype=object)
-    model.concept_parents_ = [[concepts.index(p) for p in above] for above in concepts.parents]
-    model.alternatives_ = dict(concepts.alternatives)
-    model.document_ids_ = np.array([str(d) for d in ids], dtype=object)
-    given = label_lists(labels, len(texts), concepts, plan.null)
-    model.labelled_ = any(given)
-    x = _words_side(model, plan, corpus, texts, document, concepts, given)
-    model.n_sentences_, model.sentence_documents_ = len(texts), document
-    rows = _rows(model, plan, authors, np.bincount(document, minlength=len(ids)))
-    if not len(x.keys):
-        raise DataError("the sentences share no word with the concepts; is the ontology of another field or language?")
+    factors = np.ones(G) if strength is None else np.asarray(strength, dtype=float)
+    if factors.shape != (G,) or not (np.isfinite(factors) & (factors > 0)).all():
+        raise DataError(f"strength must be {G} positive numbers, one a concept; got an array of shape {factors.shape}")
+    given = label_lists(labels, len(texts), concepts, settings.null)
     label_ptr = np.concatenate([[0], np.cumsum([len(g) for g in given])]).astype(np.int64)
     flat = np.array([g for several in given for g in several], dtype=np.int64)
-    shards = []
-    for a, b in _cuts(document, getattr(model, "shard_rows", None)):
-        d0, d1 = document[a], document[b - 1] + 1
-        at = rows.ptr[d0]
-        mine = author_prior.Rows(
-            rows.share[d0:d1], rows.ptr[d0 : d1 + 1] - at, rows.row[at : rows.ptr[d1]], rows.weight[at : rows.ptr[d1]]
+    words: Strings | Definitions
+    if isinstance(settings.words, Mention):
+        told = [[g for g in several if g < G] for several in given]
+        words, vocabulary = mention.strings_of(concepts, mention.learn_words(texts, told) if any(told) else []), None
+        x, n_keys = encode(texts, document, words), len(words.keys)
+    else:
+        x, vocabulary = _bags(corpus, texts, document)
+        words, n_keys = word_counts.definitions_of(concepts, vocabulary, settings.words, settings.null), len(vocabulary)
+        if not words.counts.nnz:
+            raise DataError("the concepts share no word with the corpus; is the ontology of another field or language?")
+        if settings.words.whole_table and G * n_keys > TABLE:
+            size = f"{G:,} concepts x {n_keys:,} words"
+            raise DataError(f"word_sparsity and overlap need the whole table of {size} at once; use a smaller ontology")
+    if not len(x.keys):
+        raise DataError("the sentences share no word with the concepts; is the ontology of another field or language?")
+    papers = _papers(settings, [str(d) for d in ids], document, authors)
+    shards = [
+        Shard(
+            x.cut(a, b, document[a]),
+            papers.rows.cut(document[a], document[b - 1] + 1),
+            label_ptr[a : b + 1] - label_ptr[a],
+            flat[label_ptr[a] : label_ptr[b]],
+            a,
         )
-        shards.append(make(x.cut(a, b, d0), mine, label_ptr[a : b + 1] - label_ptr[a], flat[label_ptr[a] : label_ptr[b]], a))
-    return shards
+        for a, b in _cuts(document, shard_rows)
+    ]
+    n_rows = len(papers.authors) + (len(authors) if settings.document_backoff is not None else 0)
+    factors = np.append(factors, [1.0] * settings.null)
+    return Data(shards, _concepts(concepts), papers, words, vocabulary, n_keys, n_rows, factors, any(given))
 
 
-def check_settings(plan: Any) -> None:
-    """Refuse hyperparameters that mean nothing."""
-    choices = {"words": ("mention", "multinomial"), "assign": ("soft", "hard"), "credit": ("split", "whole")}
-    choices |= {"stop": ("likelihood", "assignments"), "overlap_kind": ("orthogonal", "distance")}
-    for name, allowed in choices.items():
-        if getattr(plan, name) not in allowed:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {getattr(plan, name)!r}")
-    for name in ("temperature", "smoothing"):
-        if not getattr(plan, name) > 0:
-            raise ValueError(f"{name} must be positive, got {getattr(plan, name)!r}")
-    for name in (
-        "gamma",
-        "definition_weight",
-        "author_sparsity",
-        "word_sparsity",
-        "overlap",
-        "author_backoff",
-        "document_backoff",
-        "anchor",
-        "beside",
-    ):
-        value = getattr(plan, name)
-        if value is not None and not value >= 0:
-            raise ValueError(f"{name} must not be negative, got {value!r}")
-    if plan.ontology_smoothing is not None and not 0 <= plan.ontology_smoothing <= 1:
-        raise ValueError(f"ontology_smoothing must be a share from 0 to 1, got {plan.ontology_smoothing!r}")
-    if plan.keep < 1:
-        raise ValueError(f"keep must be at least 1, got {plan.keep!r}")
-    if not 0 <= plan.held_out < 1:
-        raise ValueError(f"held_out must be a share from 0 up to 1, got {plan.held_out!r}")
-    if plan.words == "mention":
-        for name in ("word_sparsity", "overlap", "held_out"):
-            if getattr(plan, name):
-                raise ValueError(f'{name} is for words="multinomial"; the words of mentions are not learned')
-        if not plan.null:
-            raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')
-    elif (plan.word_sparsity or plan.overlap) and (plan.anchor is None or plan.null or plan.held_out):
-        raise ValueError(
-            "word_sparsity and overlap shape words that are learned: set anchor=1.0 (or more), null=False and held_out=0"
-        )
-    unknown = sorted(set(plan.noise or {}) - set(Noise._fields))
-    if unknown:
-        raise ValueError(f"noise knows {', '.join(Noise._fields)}, got {', '.join(unknown)}")
+def _concepts(ontology: Ontology) -> Concepts:
+    edges = [(g, ontology.index(p)) for g, above in enumerate(ontology.parents) for p in above]
+    child, parent = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    ids, names = np.array(ontology.ids, dtype=object), np.array(ontology.names, dtype=object)
+    return Concepts(ids, names, child.copy(), parent.copy(), dict(ontology.alternatives))
 
 
 def sentences_of(corpus: Any) -> tuple[list[str], np.ndarray, Any, list[list[str]]]:
@@ -209,83 +210,45 @@ def label_lists(labels: Any, n: int, concepts: Ontology, null: bool) -> list[lis
     return [[len(concepts)] if none and null else v for v, none in zip(known, nothing, strict=True)]
 
 
-def _rows(model: Any, plan: Any, authors: list[list[str]], sizes: np.ndarray) -> author_prior.Rows:
+def _papers(settings: Settings, ids: list[str], document: np.ndarray, authors: list[list[str]]) -> Papers:
     """Number the authors and weigh them (author_prior, eq. 1)."""
     names = sorted({a for several in authors for a in several})
     place = {a: i for i, a in enumerate(names)}
     coded = [[place[a] for a in several] for several in authors]
-    model.authors_ = np.array(names, dtype=object)
-    model.author_weight_ = None
-    if plan.author_backoff is not None:
+    sizes = np.bincount(document, minlength=len(ids))
+    weight = None
+    if settings.author_backoff is not None:
         n = np.zeros(len(names))
         for several, size in zip(coded, sizes, strict=True):
-            n[several] += size / max(len(several), 1) if plan.credit == "split" else size
-        model.author_weight_ = n / (n + plan.author_backoff) if plan.author_backoff or len(n) else n
-    model.n_rows_ = len(names) + (len(authors) if plan.document_backoff is not None else 0)
-    return author_prior.rows_of(coded, sizes, model.author_weight_, plan.document_backoff, len(names))
+            n[several] += size / max(len(several), 1) if settings.credit == "split" else size
+        weight = n / np.maximum(n + settings.author_backoff, 1e-300)  # an author may have no sentence
+    rows = author_prior.rows_of(coded, sizes, weight, settings.document_backoff, len(names))
+    return Papers(np.array(ids, dtype=object), document, np.array(names, dtype=object), weight, rows)
 
 
-def _words_side(
-    model: Any, plan: Any, corpus: Any, texts: list[str], document: np.ndarray, concepts: Ontology, given: list[list[int]]
-) -> Sentences:
-    if plan.words == "mention":
-        words = [[g for g in several if g < len(concepts)] for several in given]
-        learned = mention.learn_words(texts, words) if any(words) else []
-        model.strings_ = mention.strings_of(concepts, learned)
-        model.n_keys_ = len(model.strings_.keys)
-        return Sentences(*mention.encode(texts, key_places(model)), None, document)
-    counts = corpus if isinstance(corpus, Corpus) else Corpus.from_texts(texts, sentences=True)
-    X = sp.csr_array(counts.sentence_counts, dtype=float, copy=True)  # the corpus stays as it is
+def _bags(corpus: Any, texts: list[str], document: np.ndarray) -> tuple[Sentences, np.ndarray]:
+    """The words of the sentences as counts, and the vocabulary."""
+    counted = corpus if isinstance(corpus, Corpus) else Corpus.from_pairs(enumerate(texts))
+    X = sp.csr_array(counted.sentence_counts, dtype=float, copy=True)  # the corpus stays as it is
     X.sum_duplicates()
-    model.vocabulary_ = np.asarray(counts.vocabulary, dtype=object)
-    model.n_keys_ = X.shape[1]
-    held: tuple[Any, ...] = ()
-    if plan.held_out:
-        rng = np.random.default_rng(model._seed())
-        out = sp.csr_array(
-            (rng.binomial(X.data.astype(np.int64), plan.held_out).astype(float), X.indices.copy(), X.indptr.copy()), shape=X.shape
-        )
-        X = sp.csr_array(X - out)
-        out.eliminate_zeros()
-        X.eliminate_zeros()
-        held = (out.indptr.astype(np.int64), out.indices.astype(np.int32), out.data)
-    definitions, unseen = word_counts.definition_counts(concepts, model.vocabulary_, plan.definition_weight)
-    if not definitions.nnz:
-        raise DataError("the concepts share no word with the corpus; is the ontology of another field or language?")
-    if plan.null:
-        definitions, unseen = sp.csr_array(sp.vstack([definitions, sp.csr_array((1, X.shape[1]))])), np.append(unseen, 0.0)
-    model.definitions_, model.word_counts_ = definitions, np.asarray(X.sum(axis=0)).ravel()
-    # a table that is laid out whole is normalised over the vocabulary
-    model.unseen_words_ = np.zeros_like(unseen) if plan.word_sparsity or plan.overlap else unseen
-    model.distances_ = concepts.distances() if plan.overlap and plan.overlap_kind == "distance" else None
-    if (plan.word_sparsity or plan.overlap) and definitions.shape[0] * X.shape[1] > 20_000_000:
-        size = f"{definitions.shape[0]:,} concepts x {X.shape[1]:,} words"
-        raise DataError(f"word_sparsity and overlap need the whole table of {size} at once; use a smaller ontology")
-    return Sentences(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, document, *held)
+    return _sentences(X, document), np.asarray(counted.vocabulary, dtype=object)
 
 
-def key_places(model: Any) -> dict[str, int]:
-    """Number of each key of the strings; made again after loading."""
-    cached = model.__dict__.get("_places")
-    if cached is None or cached[0] is not model.strings_.keys:
-        model.__dict__["_places"] = cached = (model.strings_.keys, {k: i for i, k in enumerate(model.strings_.keys)})
-    return cached[1]
+def _sentences(X: sp.csr_array, document: np.ndarray) -> Sentences:
+    return Sentences(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, document)
 
 
-def encode(model: Any, plan: Any, texts: Sequence[str], document: np.ndarray) -> Sentences:
-    """New sentences for a fitted model; words that it does not know are passed over."""
-    if plan.words == "mention":
-        return Sentences(*mention.encode(texts, key_places(model)), None, document)
-    place = {w: v for v, w in enumerate(model.vocabulary_)}
-    rows = [
-        [place[w] if w in place else place[mention.stem(w)] for w in tokenize(t) if w in place or mention.stem(w) in place]
-        for t in texts
-    ]
+def encode(texts: Sequence[str], document: np.ndarray, words: Strings | np.ndarray) -> Sentences:
+    """Sentences in the keys of strings, or as bags of words of a vocabulary; words that these lack are passed over."""
+    if isinstance(words, Strings):
+        return Sentences(*mention.encode(texts, words.keys), None, document)
+    find = word_counts.places(words)
+    rows = [[v for w in tokenize(t) if (v := find(w)) is not None] for t in texts]
     ptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
     flat = np.array([v for r in rows for v in r], dtype=np.int32)
-    X = sp.csr_array((np.ones(len(flat)), flat, ptr), shape=(len(texts), len(place)))
+    X = sp.csr_array((np.ones(len(flat)), flat, ptr), shape=(len(texts), len(words)))
     X.sum_duplicates()
-    return Sentences(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, document)
+    return _sentences(X, document)
 
 
 def _cuts(document: np.ndarray, shard_rows: int | None) -> list[tuple[int, int]]:

@@ -15,7 +15,6 @@ All of it is sums of gains over keys (word class, stem, surface, pair), which `k
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -25,40 +24,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.concepts.settings import Mention
 from tallies.data.ontology import Ontology
-from tallies.data.text import stemmer
+from tallies.data.text import FUNCTION_WORDS, stem, tokenize
 from tallies.errors import DataError
+from tallies.maths import Array
 
-TOKEN = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
-_STOP = """
-a an and any are as at be been being both but by can could did do does during each either for from further had has
-have having he her here his how if in into is it its itself may might more most must neither nor not of off on once
-only or other our out over own per same shall she should so some such than that the their them then there these they
-this those through thus to too under until up upon us very via was we were what when where whether which while who
-whom whose why will with within without would you your
-"""
-STOP = frozenset(_STOP.split())  # words that say nothing about a concept
-_root: Any = None  # the stemmer, made when first needed
 PREFIX = 6  # letters of a stem that make a class of words: "regul" is short enough to stay whole, "phosphoryl" is cut
-
-
-class Noise(NamedTuple):
-    """What a mention may look like: log odds and probabilities of equations 1 and 2."""
-
-    stem: float = 0.1  # e1: a word shows up in another form of the same stem
-    prefix: float = 0.03  # e2: only the first letters of the stem agree
-    missing: float = 3.0  # mu0
-    missing_rare: float = 1.0  # mu1: how much more a rare word is missed
-    pair: float = 2.0  # gamma
-    whole: float = 1.0  # phi
-    synonym: float = -2.5  # nu
-    usage: float = 1.0  # sentences that these odds of a concept's strings count for, beside labelled ones (`beside`, eq. 3)
 
 
 class Strings(NamedTuple):
     """The strings of an ontology as keys; sentences are encoded by the same keys."""
 
-    keys: list[str]  # texts of the keys, each after its kind: word classes first, then stems, surfaces, pairs
+    keys: dict[str, int]  # number of each key, told by its kind and text: word classes first, then stems, surfaces, pairs
     n_classes: int  # how many of them are word classes
     owner: np.ndarray  # (K,) int32  concept of string k
     bonus: np.ndarray  # (K,)  log odds of being used at all: 0 for names, NaN for synonyms (nu of eq. 1), log t for learned words
@@ -67,6 +45,18 @@ class Strings(NamedTuple):
     words: np.ndarray  # (., 3) int32  class, stem and surface key of each word
     pair_ptr: np.ndarray  # (K+1,)
     pairs: np.ndarray  # pair keys of string k
+
+    def span(self, kind: int) -> tuple[int, int]:
+        """First key of a kind (0: word class, 1: stem, 2: surface), and the one after the last."""
+        return int(self.words[:, kind].min()), int(self.words[:, kind].max()) + 1
+
+    def words_of(self, m: int) -> np.ndarray:
+        """(., 3) class, stem and surface key of each word of string m."""
+        return self.words[self.word_ptr[m] : self.word_ptr[m + 1]]
+
+    def per_word(self) -> np.ndarray:
+        """The string of each word."""
+        return np.repeat(np.arange(len(self.owner), dtype=np.int32), np.diff(self.word_ptr))
 
 
 class Postings(NamedTuple):
@@ -79,13 +69,27 @@ class Postings(NamedTuple):
     log_rate: np.ndarray  # (number of keys,)  log b
 
 
-@cache
-def stem(word: str) -> str:
-    """Snowball's English stem."""
-    global _root
-    if _root is None:
-        _root = stemmer(True)
-    return _root(word)
+class Lexicon(NamedTuple):
+    """All that the words of an ontology say of a sentence."""
+
+    strings: Strings
+    postings: Postings
+    noise: Mention
+
+    def missing(self) -> Array:
+        """What each word of the strings costs when it is missing: m of eq. 2."""
+        return self.noise.missing - self.noise.missing_rare * self.postings.log_rate[self.strings.words[:, 1]]
+
+    def odds(self) -> Array:
+        """(K,) log odds of using each string at all: nu of eq. 1, or what labels made of it."""
+        k = self.strings
+        return self.postings.start + np.bincount(k.per_word(), weights=self.missing(), minlength=len(k.owner))
+
+    def gain(self, key: int, m: int) -> float:
+        """What a key adds to string m."""
+        a, b = self.postings.ptr[key], self.postings.ptr[key + 1]
+        at = a + np.searchsorted(self.postings.string[a:b], m)
+        return float(self.postings.gain[at]) if at < b and self.postings.string[at] == m else 0.0
 
 
 @cache
@@ -106,8 +110,8 @@ def analyse(token: str) -> tuple[str, str, str]:
 
 
 def content(text: str) -> list[str]:
-    """The words of a text that are not stop words; one-letter words are kept ("P-body" is not "body")."""
-    return [t for t in TOKEN.findall(text.lower()) if t not in STOP]
+    """The words of a text but for function words; one-letter words are kept ("P-body" is not "body")."""
+    return [t for t in tokenize(text, parts=True) if t not in FUNCTION_WORDS]
 
 
 def strings_of(ontology: Ontology, learned: Iterable[tuple[int, str, float]] = ()) -> Strings:
@@ -140,7 +144,7 @@ def strings_of(ontology: Ontology, learned: Iterable[tuple[int, str, float]] = (
         )
     offset = np.cumsum([0, *(len(d) for d in kinds)])
     return Strings(
-        [f"{kind}{text}" for kind, d in zip("psw2", kinds, strict=True) for text in d],
+        {f"{kind}{text}": at + i for kind, d, at in zip("psw2", kinds, offset.tolist(), strict=False) for text, i in d.items()},
         len(kinds[0]),
         np.array(owner, dtype=np.int32),
         np.array(bonuses),
@@ -177,12 +181,11 @@ def encode(texts: Sequence[str], known: dict[str, int]) -> tuple[np.ndarray, np.
     return ptr, np.array(out, dtype=np.int32)
 
 
-def postings(strings: Strings, rate: np.ndarray, noise: Noise) -> Postings:
+def lexicon(strings: Strings, rate: Array, noise: Mention) -> Lexicon:
     """Gains of all keys from the rates b of the keys (eq. 1 and 2)."""
-    K, n_keys = len(strings.owner), len(strings.keys)
-    log_b = np.log(rate)
+    K, log_b = len(strings.owner), np.log(rate)
     c, s, w = strings.words.T
-    of_string = np.repeat(np.arange(K, dtype=np.int32), np.diff(strings.word_ptr))
+    of_string = strings.per_word()
     miss = noise.missing - noise.missing_rare * log_b[s]
     h0 = np.log(noise.prefix) - log_b[c]
     h1 = np.maximum(h0, np.log(noise.stem) - log_b[s])
@@ -194,22 +197,10 @@ def postings(strings: Strings, rate: np.ndarray, noise: Noise) -> Postings:
     gain = np.concatenate([h0 + miss, h1 - h0, h2 - h1, np.full(len(of_pair), noise.pair)])
     useful = (key < strings.n_classes) | (gain != 0)
     # words of one class in one string are met together: one entry with the sum of their gains
-    table = sp.coo_array((gain[useful], (key[useful], string[useful])), shape=(n_keys, K)).tocsr()
+    table = sp.coo_array((gain[useful], (key[useful], string[useful])), shape=(len(rate), K)).tocsr()
     table.sort_indices()
-    return Postings(
-        table.indptr.astype(np.int64),
-        table.indices.astype(np.int32),
-        table.data.astype(np.float32),
-        start.astype(np.float32),
-        log_b,
-    )
-
-
-def bonuses(strings: Strings, post: Postings, noise: Noise) -> np.ndarray:
-    """(K,) log odds of using each string at all: nu of eq. 1, or what labels made of it."""
-    K = len(strings.owner)
-    miss = noise.missing - noise.missing_rare * post.log_rate[strings.words[:, 1]]
-    return post.start + np.bincount(np.repeat(np.arange(K), np.diff(strings.word_ptr)), weights=miss, minlength=K)
+    made = (table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data.astype(np.float32))
+    return Lexicon(strings, Postings(*made, start.astype(np.float32), log_b), noise)
 
 
 def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: int = 10) -> list[tuple[int, str, float]]:
@@ -228,88 +219,91 @@ def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: i
     background = np.bincount(np.concatenate([np.array(c, dtype=np.int64) for c in coded]), minlength=len(place)).astype(float)
     background *= 8.0 / background.sum()
     # one entry for every token of a labelled sentence and every label of that sentence
-    parts = [
-        (w, g, at) for at, (w, g) in enumerate((w, gs) for codes, gs in zip(coded, labels, strict=True) if len(gs) for w in codes)
-    ]
-    if not parts:
+    tokens = [(w, several) for codes, several in zip(coded, labels, strict=True) if len(several) for w in codes]
+    if not tokens:
         return []
-    token = np.repeat(np.arange(len(parts)), [len(g) for _, g, _ in parts])
-    word = np.repeat([w for w, _, _ in parts], [len(g) for _, g, _ in parts])
-    concept = np.concatenate([np.asarray(g, dtype=np.int64) for _, g, _ in parts])
+    said, sizes = np.array([w for w, _ in tokens]), [len(several) for _, several in tokens]
+    token, word = np.repeat(np.arange(len(tokens)), sizes), np.repeat(said, sizes)
+    concept = np.concatenate([np.asarray(several, dtype=np.int64) for _, several in tokens])
     _, cell, inverse = np.unique(concept * len(place) + word, return_index=True, return_inverse=True)
     t = np.full(len(cell), 1.0 / len(place))
     for _ in range(sweeps):
         p = t[inverse]
-        noise = background[np.array([w for w, _, _ in parts])]
-        r = p / (np.bincount(token, weights=p, minlength=len(parts)) + noise)[token]
+        r = p / (np.bincount(token, weights=p, minlength=len(tokens)) + background[said])[token]
         n = np.bincount(inverse, weights=r, minlength=len(cell))
-        total = np.bincount(concept[cell], weights=n)
-        t = n / total[concept[cell]]
+        t = n / np.bincount(concept[cell], weights=n)[concept[cell]]
     good = np.flatnonzero((n >= 1.5) & (t >= 0.02))
     return [(int(concept[cell[i]]), shown[int(word[cell[i]])].most_common(1)[0][0], float(np.log(t[i]))) for i in good]
 
 
-def explain(
-    strings: Strings, post: Postings, noise: Noise, keys: set[int], g: int
-) -> tuple[list[tuple[str, float]], set[str] | None]:
-    """The parts of l_g (eq. 1) for a sentence with the given keys, for the string that carries it, and the stems of that string."""
-
-    def gain(key: int, m: int) -> float:
-        a, b = post.ptr[key], post.ptr[key + 1]
-        at = a + np.searchsorted(post.string[a:b], m)
-        return float(post.gain[at]) if at < b and post.string[at] == m else 0.0
-
-    best: tuple[float, list[tuple[str, float]], set[str] | None] = (-np.inf, [("no word of this concept", -np.inf)], None)
-    for m in np.flatnonzero(strings.owner == g).tolist():
-        words = strings.words[strings.word_ptr[m] : strings.word_ptr[m + 1]]
-        shared = {int(c) for c in words[:, 0]}
-        if not shared & keys:
-            continue
-        miss = noise.missing - noise.missing_rare * post.log_rate[words[:, 1]]
-        bonus = float(post.start[m] + miss.sum())
-        parts = [(f"string: {' '.join(strings.keys[w[2]][1:] for w in words)}", bonus)]
-        met: set[int] = set()
-        for word, lack in zip(words, miss, strict=True):
-            found = gain(int(word[0]), m) if int(word[0]) in keys and int(word[0]) not in met else 0.0
-            found += sum((gain(int(key), m) for key in word[1:] if int(key) in keys), 0.0)
-            met.add(int(word[0]))
-            parts.append((strings.keys[word[2]][1:] + ("" if int(word[0]) in keys else " (missing)"), found - lack))
-        pairs = strings.pairs[strings.pair_ptr[m] : strings.pair_ptr[m + 1]]
-        parts += [(strings.keys[key][1:] + " (neighbours)", gain(int(key), m)) for key in pairs if int(key) in keys]
-        parts += [("all words found", noise.whole)] if shared <= keys else []
-        total = sum(v for _, v in parts)
-        if total > best[0]:
-            best = (total, parts, {strings.keys[w][1:] for w in words[:, 1]})
-    return best[1:]
+def parts(words: Lexicon, texts: Sequence[str], keys: set[int], m: int) -> list[tuple[str, float]]:
+    """The terms of l_m (eq. 1) for a sentence with the given keys; `texts` are those of all keys."""
+    k, table = words.strings, words.strings.words_of(m)
+    miss = words.missing()[k.word_ptr[m] : k.word_ptr[m + 1]]
+    out = [(f"string: {spelled(words, texts, m)}", float(words.postings.start[m] + miss.sum()))]
+    met: set[int] = set()  # keys of several words of the string count once, for all of them
+    for word, lack in zip(table.tolist(), miss.tolist(), strict=True):
+        found = sum(words.gain(key, m) for key in word if key in keys and key not in met)
+        met.update(word)
+        out.append((texts[word[2]][1:] + ("" if word[0] in keys else " (missing)"), found - lack))
+    pairs = k.pairs[k.pair_ptr[m] : k.pair_ptr[m + 1]].tolist()
+    out += [(texts[key][1:] + " (neighbours)", words.gain(key, m)) for key in pairs if key in keys]
+    return out + ([("all words found", words.noise.whole)] if set(table[:, 0].tolist()) <= keys else [])
 
 
-def full_odds(strings: Strings, post: Postings, noise: Noise, m: int) -> float:
-    """l_k of a sentence that is the string itself."""
-    table = strings.words[strings.word_ptr[m] : strings.word_ptr[m + 1]]
-    pairs = strings.pairs[strings.pair_ptr[m] : strings.pair_ptr[m + 1]]
-    total = float(post.start[m]) + noise.whole
-    for key in np.unique(np.concatenate([table.ravel(), pairs])):
-        a, b = post.ptr[key], post.ptr[key + 1]
-        at = a + np.searchsorted(post.string[a:b], m)
-        total += float(post.gain[at]) if at < b and post.string[at] == m else 0.0
-    return total
+def explain(words: Lexicon, texts: Sequence[str], keys: set[int], g: int) -> tuple[list[tuple[str, float]], set[str] | None]:
+    """The terms of l_g for a sentence with the given keys, for the string that carries it, and the stems of that string."""
+    k = words.strings
+    mine = [m for m in np.flatnonzero(k.owner == g).tolist() if keys.intersection(k.words_of(m)[:, 0].tolist())]
+    if not mine:
+        return [("no word of this concept", -np.inf)], None
+    found = {m: parts(words, texts, keys, m) for m in mine}
+    best = max(mine, key=lambda m: sum(v for _, v in found[m]))
+    return found[best], {texts[key][1:] for key in k.words_of(best)[:, 1]}
 
 
-def sampler(strings: Strings, post: Postings, noise: Noise, rng: Any) -> Any:
-    """A function (concept, length) -> words: one of its strings (synonyms exp(nu) times as often as the name) amid others."""
-    surface = np.array([i for i, key in enumerate(strings.keys) if key[0] == "w"])
-    rate = np.exp(post.log_rate[surface])
-    words = np.array([strings.keys[i][1:] for i in surface], dtype=object)
-    weight = np.exp(bonuses(strings, post, noise))
+def whole_odds(words: Lexicon, texts: Sequence[str], m: int) -> float:
+    """l_m of a sentence that is the string itself."""
+    k = words.strings
+    keys = {*k.words_of(m).ravel().tolist(), *k.pairs[k.pair_ptr[m] : k.pair_ptr[m + 1]].tolist()}
+    return sum(v for _, v in parts(words, texts, keys, m))
+
+
+def spelled(words: Lexicon, texts: Sequence[str], m: int) -> str:
+    """String m in words; of no string (-1) nothing."""
+    return " ".join(texts[key][1:] for key in words.strings.words_of(m)[:, 2]) if m >= 0 else ""
+
+
+def use(words: Lexicon, G: int) -> sp.csr_array:
+    """(G, K) how often each concept is said by each of its strings: in proportion to their odds."""
+    weight, owner = np.exp(words.odds()), words.strings.owner
+    share = weight / np.bincount(owner, weights=weight, minlength=G)[owner]
+    return sp.csr_array((share, (owner, np.arange(len(owner)))), shape=(G, len(owner)))
+
+
+def word_law(words: Lexicon, G: int) -> sp.csr_array:
+    """(G, surfaces) P(w | g): of a word of a mention of g, its strings used as in `use` and their words alike."""
+    k = words.strings
+    a, b = k.span(2)
+    each = 1.0 / np.repeat(np.diff(k.word_ptr), np.diff(k.word_ptr))
+    return sp.csr_array(use(words, G) @ sp.csr_array((each, k.words[:, 2] - a, k.word_ptr), shape=(len(k.owner), b - a)))
+
+
+def sampler(words: Lexicon, G: int, rng: np.random.Generator) -> Any:
+    """A function (concept, length) -> words: one of its strings (as in `use`) amid others, by their rates."""
+    k, texts = words.strings, list(words.strings.keys)
+    a, b = k.span(2)
+    rate, said = np.exp(words.postings.log_rate[a:b]), use(words, G)
+    surface = np.array([text[1:] for text in texts[a:b]], dtype=object)
 
     def draw(g: int, length: int) -> list[str]:
-        mine = np.flatnonzero(strings.owner == g)
-        said: list[str] = []
-        if len(mine):
-            m = rng.choice(mine, p=weight[mine] / weight[mine].sum())
-            said = [strings.keys[w][1:] for w in strings.words[strings.word_ptr[m] : strings.word_ptr[m + 1], 2]]
-        rest = words[rng.choice(len(words), size=max(length - len(said), 0), p=rate / rate.sum())].tolist()
-        at = rng.randint(len(rest) + 1)
-        return rest[:at] + said + rest[at:]
+        mine = slice(said.indptr[g], said.indptr[g + 1]) if g < G else slice(0)
+        spoken: list[str] = []
+        if said.indices[mine].size:
+            m = rng.choice(said.indices[mine], p=said.data[mine])
+            spoken = [texts[key][1:] for key in k.words_of(m)[:, 2]]
+        rest = surface[rng.choice(len(surface), size=max(length - len(spoken), 0), p=rate / rate.sum())].tolist()
+        at = rng.integers(len(rest) + 1)
+        return rest[:at] + spoken + rest[at:]
 
     return draw

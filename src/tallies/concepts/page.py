@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.data.text import WORD
+from tallies.concepts.answers import expected
+from tallies.concepts.views import profile
+from tallies.data.text import WORD, stem
 from tallies.errors import DataError
 from tallies.html import charts
 from tallies.html.common import About, cautions, converged, fitted, percent, plural, use
@@ -33,8 +35,7 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     if given is not None and not given:
         raise DataError("the corpus has no sentences; make it with sentences=True, or leave it out of the report")
     ours = given is None or len(given) == model.n_sentences_
-    R = model.responsibilities_
-    n_g = np.asarray(R.sum(axis=0)).ravel()[:G]  # expected sentences of each concept
+    n_g = expected(model.fitted_)  # expected sentences of each concept
     listed = np.argsort(-n_g, kind="stable")
     listed = listed[n_g[listed] > 0.05][:LISTED]
     place = {int(g): i for i, g in enumerate(listed)}
@@ -62,7 +63,7 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
         select="concept",
         caption="Sentences count by the probability that they speak of a concept. Choose one to see its sentences and words.",
     )
-    profiles = [_profile(model, int(a)) for a in authors]
+    profiles = [profile(model, str(model.authors_[a])) for a in authors]
     grid = _grid(model, authors, listed, names)
     out.hero(top, charts.follow("author", profiles, grid) if grid is not None else profiles[0] if profiles else None)
     out.face = top
@@ -114,7 +115,7 @@ def _lead(model: Any, about: About, names: list[str], n_g: Array, spoken: float)
 
 def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
     out.warnings += cautions(model)
-    if getattr(model, "cycle_", 0):
+    if model.cycle_:
         out.warnings.append(f"Hard assignments came back after {model.cycle_} sweeps: a cycle, not a maximum.")
     if spoken < 0.1:
         out.warnings.append("Few sentences speak of any concept: does the ontology fit these texts?")
@@ -139,23 +140,12 @@ def _authors(model: Any, corpus: Any) -> np.ndarray:
     return np.argsort(-n, kind="stable")[:LISTED]
 
 
-def _profile(model: Any, a: int) -> charts.Chart:
-    table = model.author_profile(str(model.authors_[a]), 15)
-    return charts.bars(
-        f"What {model.authors_[a]} writes about",
-        charts.axis("probability of the concept"),
-        [str(name) for name in table["name"]],
-        [{"name": "", "values": table["probability"].to_numpy()}],
-        caption="Of a sentence, before it is read; drawn towards all authors where there are few sentences.",
-    )
-
-
 def _grid(model: Any, authors: np.ndarray, listed: np.ndarray, names: list[str]) -> charts.Chart | None:
     """Who writes of what: the share of each concept in an author's sentences."""
     if len(authors) < 2 or len(listed) < 2:
         return None
     who, what = authors[:BARS], listed[:BARS]
-    psi = sp.csr_array(model.author_concepts_)[who][:, what].toarray()
+    psi = model.fitted_.psi.own[who][:, what].toarray()
     psi = psi / np.maximum(psi.sum(axis=1, keepdims=True), 1e-12)
     across, down = [names[g] for g in what], [str(model.authors_[a]) for a in who]
     texts = [[f"{v:.0%}" if v >= 0.005 else "" for v in row] for row in psi]
@@ -249,8 +239,6 @@ def marked(text: str, evidence: list[tuple[str, float]]) -> list[Run]:
     >>> [run[:2] for run in marked("cell_like", [("cell", 3.5)])]
     [('cell', 'for3'), ('_like', '')]
     """
-    from tallies.concepts.mention import stem
-
     odds: dict[str, float] = {}
     for what, value in evidence:
         if " " not in what and what not in ("prior", "length"):

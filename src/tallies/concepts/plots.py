@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tallies.concepts.answers import expected, lineage
+from tallies.concepts.views import profile
 from tallies.errors import DataError
-from tallies.html.draw import axes, bars
+from tallies.html import charts
+from tallies.html.draw import draw
 
 
 def plot_author(model: Any, author: str, n: int = 15, ax: Any = None) -> Any:
@@ -18,11 +21,9 @@ def plot_author(model: Any, author: str, n: int = 15, ax: Any = None) -> Any:
     >>> papers = tallies.Corpus.from_texts(["Cell death was seen. A gene is expressed."], authors=[["Ann"]], sentences=True)
     >>> ax = plot_author(tallies.AuthorConcept().fit(papers, concepts), "Ann")
     >>> ax.get_title()
-    'what Ann writes about'
+    'What Ann writes about'
     """
-    table = model.author_profile(author, n)
-    ax = axes(ax, 6.0, 0.28 * len(table) + 1.2)
-    return bars(ax, table["name"], table["probability"].to_numpy(), "probability of the concept", f"what {author} writes about")
+    return draw(profile(model, author, n), ax)
 
 
 def plot_evidence(model: Any, sentence: str, concept: str, authors: Any = None, ax: Any = None) -> Any:
@@ -38,8 +39,8 @@ def plot_evidence(model: Any, sentence: str, concept: str, authors: Any = None, 
     """
     table = model.explain(sentence, concept, authors)
     name, total = model.concept_names_[model._place(concept)], float(table["log_odds"].sum())
-    ax = axes(ax, 6.0, 0.3 * len(table) + 1.2)
-    return bars(ax, table["what"], table["log_odds"].to_numpy(), "log odds", f"{name}: {total:+.1f} in all")
+    values = [{"name": "", "values": table["log_odds"].to_numpy()}]
+    return draw(charts.bars(f"{name}: {total:+.1f} in all", charts.axis("log odds"), table["what"].tolist(), values), ax)
 
 
 def plot_roll_up(model: Any, below: str | None = None, n: int = 20, ax: Any = None) -> Any:
@@ -53,18 +54,17 @@ def plot_roll_up(model: Any, below: str | None = None, n: int = 20, ax: Any = No
     >>> ax.get_yticklabels()[0].get_text()
     'biology'
     """
-    n_g = np.asarray(model.responsibilities_.sum(axis=0)).ravel()[: len(model.concept_ids_)]
+    n_g = expected(model.fitted_)
     total, title = np.asarray(model.roll_up(n_g)), "what is written about"
     keep = np.ones(len(total), dtype=bool)
     if below is not None:
         g = model._place(below)
-        keep = np.array([model.roll_up(row)[g] > 0 for row in np.eye(len(total))])
+        keep = lineage(model.fitted_.concepts)[:, [g]].toarray()[:, 0] > 0
         keep[g], title = False, f"{title}, within {model.concept_names_[g]}"
         if not keep.any():
             raise DataError(f"nothing is below {below!r} in the ontology; name a concept with others below it")
     best = [g for g in np.argsort(-total, kind="stable") if keep[g] and total[g] > 0][:n]
-    ax = axes(ax, 6.0, 0.28 * len(best) + 1.2)
-    bars(ax, [model.concept_names_[g] for g in best], total[best], "expected sentences", title)
-    ax.barh(range(len(best)), n_g[best], color="#00446b", height=0.35, label="of the concept itself")
-    ax.legend(frameon=False)
-    return ax
+    own = [{"name": "of the concept itself", "values": n_g[best]}]
+    behind = {"name": "with all below it", "values": total[best]}
+    names = [str(model.concept_names_[g]) for g in best]
+    return draw(charts.bars(title, charts.axis("expected sentences"), names, own, behind=behind), ax)

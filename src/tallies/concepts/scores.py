@@ -1,157 +1,136 @@
-"""Scores and responsibilities of the author-concept model: what its verbs are made of, beside `author_prior` and the word sides."""
+"""Scores, responsibilities and mentions of the author-concept model: the E-step, and what ranks sentences."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from tallies.concepts import author_prior
-from tallies.concepts import context as beside
-from tallies.concepts.author_prior import Rows
-from tallies.concepts.door import Sentences
+from tallies.concepts.author_prior import Psi, Rows
+from tallies.concepts.context import SURE, Context, Mentions
+from tallies.concepts.door import Sentences, Shard
 from tallies.concepts.kernels import mentions as kernels
-from tallies.concepts.mention import Noise, Postings, Strings
+from tallies.concepts.mention import Lexicon
+from tallies.concepts.settings import Settings
+from tallies.concepts.word_counts import Words
 from tallies.maths import Array, log0
 
-TABLE = 20_000_000  # cells of concepts x words that may be laid out whole: 160 MB
+
+class Latents(NamedTuple):
+    """What each sentence keeps between sweeps."""
+
+    best: np.ndarray  # (S, keep) int32  best concepts of each sentence; -1: fewer
+    r: np.ndarray  # (S, keep) float32  their responsibilities, eq. 1
+    mentions: Mentions | None  # mention: concepts that are surely spoken of
 
 
-class ConceptScores:
-    """Mixed into AuthorConcept, whose hyperparameters and facts these methods read."""
+class Scores(NamedTuple):
+    """The best concepts of sentences, best first."""
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...  # the attributes of the model
-
-    def _scores(self, x: Sentences, rows: Rows, params: Any, keep: int, latents: Any = None) -> tuple[np.ndarray, ...]:
-        """index, log joint, log prior, string (S, keep) and evidence (S,) of sentences."""
-        S, psi, words = len(x.document), params.psi, params.words
-        index, value, prior = np.empty((S, keep), dtype=np.int32), np.empty((S, keep)), np.empty((S, keep))
-        string, evidence = np.full((S, keep), -1, dtype=np.int32), np.empty(S)
-        side: tuple[Any, ...] = (author_prior.effective_share(rows, psi), psi.base, log0(psi.base), rows.ptr, rows.row, rows.weight)
-        side = (*side, psi.own.indptr.astype(np.int64), psi.own.indices.astype(np.int64), psi.own.data)
-        if isinstance(words, Postings):
-            k: Strings = self.strings_
-            whole = np.float32(self._noise().whole)
-            made: tuple[Any, ...] = (k.n_classes, words.ptr, words.string, words.gain, words.start, k.need, whole, k.owner)
-            score: Any = kernels.mention_scores
-            score(x.ptr, x.keys, x.document, *made, *side, index, value, prior, string, evidence)
-            return index, value, prior, string, evidence
-        loo = (
-            latents is not None
-            and self._plan.leave_one_out
-            and self._plan._learns()
-            and len(words.counts) > 0
-            and len(params.seen) > 0
-        )
-        old = latents if latents is not None else (np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
-        own = words.counts if loo else np.empty(0)
-        if latents is not None and self._plan.assign == "hard":
-            evidence = np.empty(0)  # no sum over concepts is asked for
-        made = (x.ptr, x.keys, x.counts, x.document, words.ptr, words.concept, words.gain, words.slope)
-        score = kernels.multinomial_scores
-        score(*made, *side, *old, own, words.smooth, words.total, index, value, prior, evidence)
-        # the term of the sentence alone, sum_w n log e_w (eq. 2 of word_counts)
-        alone = np.bincount(np.repeat(np.arange(S), np.diff(x.ptr)), weights=x.counts * np.log(words.smooth)[x.keys], minlength=S)
-        return index, value + alone[:, None], prior, string, evidence + alone if len(evidence) else evidence
-
-    def _strengths(self, x: Sentences, null: Array, index: np.ndarray, value: Array, string: np.ndarray) -> Array:
-        """(S, keep) probability that each candidate explains its words, given the prior of the null of each sentence."""
-        k, strength = self.strings_, np.zeros_like(value)
-        classes = np.ascontiguousarray(k.words[:, 0])
-        kernels.compete(x.ptr, x.keys, k.n_classes, k.word_ptr, classes, index, value, string, log0(null), strength)
-        return strength
-
-    def _mentions(self, shard: Any, params: Any, index: np.ndarray, value: Array, string: np.ndarray) -> beside.Mentions:
-        """Which concepts the sentences of a shard mention, by their labels or else by their words, and what stands beside them."""
-        x, G = shard.sentences, len(self.concept_ids_)
-        null = author_prior.dense_column(shard.rows, params.psi, G)[x.document]
-        n = np.diff(shard.label_ptr)
-        strength = self._strengths(x, null, index, value, string)
-        sure = (strength > beside.SURE) & (n == 0)[:, None]
-        weight = np.concatenate([strength[sure], np.ones(len(shard.labels))])
-        s, c = np.nonzero(sure)
-        given = np.repeat(np.arange(len(n)), n)
-        bearer = np.where(index[given] == shard.labels[:, None], string[given], -1).max(axis=1, initial=-1)
-        sentence, concept = np.concatenate([s, given]), np.concatenate([index[s, c], shard.labels])
-        by, told = np.concatenate([string[s, c], bearer]), np.arange(len(sentence)) >= len(s)
-        real = concept < G  # a label may be the null
-        parts = (sentence[real], concept[real], by[real], weight[real], told[real] if self.labelled_ else None)
-        return beside.count(self.strings_, x.matrix(self.n_keys_), G, *parts)
-
-    def _responsibilities(self, index: np.ndarray, value: Array, prior: Array) -> tuple[Array, float]:
-        """r of the kept concepts (eq. 1) and the log likelihood over them."""
-        top = value[:, :1]
-        if self.assign == "hard":
-            r = np.zeros_like(value)
-            r[:, 0] = index[:, 0] >= 0
-            return r, float(value[index[:, 0] >= 0, 0].sum())
-        r = np.exp((value - top) / self.temperature)
-        r /= r.sum(axis=1, keepdims=True)
-        return r, float((top[:, 0] + np.log(np.exp(value - top).sum(axis=1))).sum())
-
-    def _with_labels(
-        self, shard: Any, params: Any, R: sp.csr_array, log_prior: Array, objective: float, value: Array
-    ) -> tuple[sp.csr_array, Array, float]:
-        """Sentences with given concepts: equal parts of each, whatever the words say; they enter the objective by their prior."""
-        n = np.diff(shard.label_ptr)
-        given = n > 0
-        d = np.repeat(shard.sentences.document, n)
-        W = author_prior.matrix(shard.rows, len(params.psi.constant)) @ params.psi.own
-        W.sort_indices()
-        S, G = R.shape
-        cells = np.repeat(np.arange(W.shape[0]), np.diff(W.indptr)) * G + W.indices
-        at = np.searchsorted(cells, d * G + shard.labels)
-        padded, values = np.append(cells, -1), np.append(W.data, 0.0)
-        own = np.where(padded[at] == d * G + shard.labels, values[at], 0.0)
-        p = author_prior.effective_share(shard.rows, params.psi)[d] * params.psi.base[shard.labels] + own
-        place = sp.csr_array((np.arange(1, R.nnz + 1), R.indices, R.indptr), shape=R.shape)
-        kept = np.repeat(~given, np.diff(R.indptr))
-        rows = np.concatenate([np.repeat(np.arange(S), np.diff(place.indptr))[kept], np.repeat(np.arange(S), n)])
-        columns = np.concatenate([R.indices[kept], shard.labels])
-        order = np.argsort(rows, kind="stable")
-        data = np.concatenate([R.data[kept], np.repeat(1.0 / np.maximum(n, 1), n)])[order]
-        logs = np.concatenate([log_prior[kept], np.log(p)])[order]
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=S))])
-        top = value[given]
-        mine = float(np.sum(np.logaddexp.reduce(top, axis=1))) if self._plan.assign == "soft" else float(top[:, 0].sum())
-        objective += float(np.sum(np.log(p) / np.repeat(np.maximum(n, 1), n))) - mine
-        return sp.csr_array((data, columns[order], ptr), shape=(S, G)), logs, objective
-
-    def _n_concepts(self) -> int:
-        return len(self.concept_ids_) + self._plan.null
-
-    def _noise(self) -> Noise:
-        return Noise(**(self._plan.noise or {}))
-
-    def _learns(self) -> bool:
-        return self.anchor is not None
-
-    def _whole_table(self) -> bool:
-        return bool(self.word_sparsity or self.overlap)
-
-    def _dtype(self) -> Any:
-        return np.float32 if self.single else np.float64
-
-    def _anchored(self, definitions: Any) -> Any:
-        return definitions if self.anchor is None else definitions * self.anchor
-
-    def _smooth(self, counts: Array) -> Array:
-        """e_w (eq. 1 of word_counts)."""
-        plan = self._plan
-        share = (counts + 0.5) / (counts + 0.5).sum() if plan.background else np.ones(len(counts))
-        return plan.smoothing * share * (1.0 if plan.anchor is None else plan.anchor)
-
-    def _pseudocounts(self) -> Array:
-        plan, G = self._plan, self._n_concepts()
-        m = np.ones(G) if plan.strength is None else np.append(np.asarray(plan.strength, dtype=float), [1.0] * plan.null)
-        return plan.gamma * m
+    concept: np.ndarray  # (S, keep) int32  -1: fewer
+    value: Array  # (S, keep)  log P(g | d) P(s | g)
+    prior: Array  # (S, keep)  log P(g | d)
+    string: np.ndarray  # (S, keep) int32  mention: the string that carried it; -1: none
+    evidence: Array  # (S,)  log sum_g P(g | d) P(s | g); empty where it was not asked for
 
 
-def as_sparse(index: np.ndarray, r: Array, prior: Array, G: int) -> tuple[sp.csr_array, Array]:
-    """r as CSR (S, G) and the log prior of its entries."""
-    kept = (index >= 0) & (r > 0)
+def scores(
+    x: Sentences, rows: Rows, psi: Psi, words: Lexicon | Words, keep: int, old: Latents | None = None, evidence: bool = True
+) -> Scores:
+    """The best `keep` concepts of each sentence; with `old` latents its own words are left out of counts of a multinomial."""
+    S = len(x.document)
+    out = Scores(
+        np.empty((S, keep), dtype=np.int32),
+        np.empty((S, keep)),
+        np.empty((S, keep)),
+        np.full((S, keep), -1, dtype=np.int32),
+        np.empty(S if evidence else 0),
+    )
+    own = psi.own.indptr.astype(np.int64), psi.own.indices.astype(np.int64), psi.own.data
+    share = author_prior.effective_share(rows, psi)
+    side = kernels.Prior(share, psi.base, log0(psi.base), rows.ptr, rows.row, rows.weight, *own)
+    score: Any = kernels.mention_scores if isinstance(words, Lexicon) else kernels.multinomial_scores
+    if isinstance(words, Lexicon):
+        k, whole = words.strings, np.float32(words.noise.whole)
+        score(x.ptr, x.keys, x.document, k.n_classes, words.postings, k.need, whole, k.owner, side, *out)
+        return out
+    before = (np.empty((0, 0), np.int32), np.empty((0, 0), np.float32)) if old is None else (old.best, old.r)
+    bags = (x.ptr, x.keys, x.counts, x.document)
+    score(*bags, words, side, *before, out.concept, out.value, out.prior, out.evidence)
+    # the term of the sentence alone, sum_w n log e_w (eq. 2 of word_counts)
+    rest = np.bincount(np.repeat(np.arange(S), np.diff(x.ptr)), weights=x.counts * np.log(words.smooth)[x.keys], minlength=S)
+    return out._replace(value=out.value + rest[:, None], evidence=out.evidence + rest if evidence else out.evidence)
+
+
+def responsibilities(found: Scores, settings: Settings) -> tuple[Array, Array]:
+    """r of the kept concepts (eq. 1), and (S,) the log likelihood over them."""
+    top = found.value[:, :1]
+    if settings.assign == "hard":
+        r, any_ = np.zeros_like(found.value), found.concept[:, 0] >= 0
+        r[:, 0] = any_
+        return r, np.where(any_, top[:, 0], 0.0)
+    r = np.exp((found.value - top) / settings.temperature)
+    r /= r.sum(axis=1, keepdims=True)
+    return r, top[:, 0] + np.log(np.exp(found.value - top).sum(axis=1))
+
+
+def sparse(concept: np.ndarray, r: np.ndarray, G: int) -> sp.csr_array:
+    """r of the kept concepts as CSR (S, G)."""
+    kept = (concept >= 0) & (r > 0)
     ptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-    return sp.csr_array((r[kept], index[kept], ptr), shape=(len(index), G)), prior[kept]
+    return sp.csr_array((r[kept], concept[kept], ptr), shape=(len(r), G))
+
+
+def with_ratio(found: Scores, r: Array, G: int) -> tuple[sp.csr_array, sp.csr_array]:
+    """r and r / P(g | d), both as CSR (S, G)."""
+    R = sparse(found.concept, r, G)
+    prior = found.prior[(found.concept >= 0) & (r > 0)]
+    return R, sp.csr_array((R.data * np.exp(-prior), R.indices, R.indptr), shape=R.shape)
+
+
+def with_labels(shard: Shard, psi: Psi, found: Scores, r: Array, value: Array) -> tuple[sp.csr_array, sp.csr_array, float]:
+    """As `with_ratio`, but sentences with given concepts have equal parts of each, whatever their words say; and the objective,
+    which these enter by their prior."""
+    n = np.diff(shard.label_ptr)
+    given = n > 0
+    p = author_prior.cells(shard.rows, psi, np.repeat(shard.sentences.document, n), shard.labels)
+    part = np.repeat(1.0 / np.maximum(n, 1), n)
+    R, ratio = with_ratio(found, np.where(given[:, None], 0.0, r), len(psi.base))
+    told = [sp.csr_array((data, shard.labels, shard.label_ptr), shape=R.shape) for data in (part, part / p)]
+    return R + told[0], ratio + told[1], float(value[~given].sum() + np.sum(part * np.log(p)))
+
+
+def strengths(x: Sentences, words: Lexicon, null: Array, found: Scores) -> Array:
+    """(S, keep) probability that each candidate explains its words, given the prior of the null of each sentence."""
+    k, strength = words.strings, np.zeros_like(found.value)
+    classes = np.ascontiguousarray(k.words[:, 0])
+    kernels.compete(x.ptr, x.keys, k.n_classes, k.word_ptr, classes, found.concept, found.value, found.string, log0(null), strength)
+    return strength
+
+
+def told_by(shard: Shard, found: Scores) -> np.ndarray:
+    """The string that spoke loudest for each label of the sentences of a shard; -1: none."""
+    of = np.repeat(np.arange(len(shard.label_ptr) - 1), np.diff(shard.label_ptr))
+    return np.where(found.concept[of] == shard.labels[:, None], found.string[of], -1).max(axis=1, initial=-1)
+
+
+def mentions(shard: Shard, psi: Psi, words: Lexicon, found: Scores) -> Mentions:
+    """Which concepts the sentences of a shard mention, by their labels or else surely by their words."""
+    x, n, G = shard.sentences, np.diff(shard.label_ptr), len(psi.base) - 1
+    strength = strengths(x, words, author_prior.dense_column(shard.rows, psi, G)[x.document], found)
+    sure = (strength > SURE) & (n == 0)[:, None]
+    by_words = Mentions(np.nonzero(sure)[0], found.concept[sure], found.string[sure], strength[sure])
+    real = shard.labels < G  # a label may be the null
+    by_label = Mentions(np.repeat(np.arange(len(n)), n)[real], shard.labels[real], told_by(shard, found)[real], np.ones(real.sum()))
+    return Mentions(*(np.concatenate(both) for both in zip(by_words, by_label, strict=True)))
+
+
+def add_context(x: Sentences, words: Lexicon, table: Context, weight: float, found: Scores) -> Scores:
+    """The scores with what the words around each candidate say, and the evidence that follows."""
+    k, value = words.strings, found.value.copy()
+    rest = np.maximum(1.0 - np.exp(value - found.evidence[:, None]).sum(axis=1), 0.0)  # of the concepts that are no candidates
+    stems = np.ascontiguousarray(k.words[:, 1])
+    kernels.add_context(x.ptr, x.keys, *k.span(1), k.word_ptr, stems, found.concept, found.string, *table, weight, value)
+    return found._replace(value=value, evidence=np.logaddexp(np.logaddexp.reduce(value, axis=1), found.evidence + log0(rest)))

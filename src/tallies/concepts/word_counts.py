@@ -11,14 +11,19 @@ that is the null concept. The penalties F2 and overlap (in `penalties.py`) need 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.concepts import penalties
+from tallies.concepts.settings import Multinomial
 from tallies.data.ontology import Ontology
-from tallies.data.text import stop_words, tokenize
+from tallies.data.text import stem, stop_words, tokenize
 from tallies.maths import Array
+
+TABLE = 20_000_000  # cells of concepts x words that may be laid out whole: 160 MB
 
 
 class Words(NamedTuple):
@@ -33,24 +38,46 @@ class Words(NamedTuple):
     smooth: Array  # (V,)  e_w; 1 where the table is whole
 
 
-def definition_counts(ontology: Ontology, vocabulary: Any, weight: float) -> tuple[sp.csr_array, Array]:
-    """(G, V) words of the names, and of the definitions at `weight`, and (G,) of those that are not in the vocabulary.
+class Definitions(NamedTuple):
+    """What is known of the words of concepts before any sentence is read."""
 
-    A concept without a name has its definition at full weight. Words are looked up as they are, or by their stem where the corpus
-    was stemmed; English stop words that the vocabulary lacks are passed over.
+    counts: sp.csr_array  # (G, V)  c_gw of names and definitions
+    unseen: Array  # (G,)  their words that no sentence has
+    distance: Array | None  # (G, G)  d_gh of the overlap penalty, where it is used
+
+
+class Learned(NamedTuple):
+    """phi where it is learned, and what it is anchored to."""
+
+    words: Words
+    definitions: Definitions  # anchor times
+    smooth: Array  # (V,)  e_w
+
+
+def places(vocabulary: Any) -> Callable[[str], int | None]:
+    """A function that finds a word in the vocabulary: as it is, or by its stem, where the corpus was stemmed."""
+    known = {w: v for v, w in enumerate(vocabulary)}
+
+    def find(word: str) -> int | None:
+        v = known.get(word)
+        return known.get(stem(word)) if v is None else v
+
+    return find
+
+
+def definitions_of(ontology: Ontology, vocabulary: Any, options: Multinomial, null: bool) -> Definitions:
+    """Words of the names, and of the definitions at `definition_weight`; the null concept, the last one, has none.
+
+    A concept without a name has its definition at full weight. English stop words that the vocabulary lacks are passed over.
     """
-    from tallies.concepts.mention import stem
-
-    place = {w: v for v, w in enumerate(vocabulary)}
-
-    skip = stop_words("english")
-    i, j, x, unseen = [], [], [], np.zeros(len(ontology))
+    find, skip, weight = places(vocabulary), stop_words("english"), options.definition_weight
+    G = len(ontology) + null
+    i, j, x, unseen = [], [], [], np.zeros(G)
     for g in range(len(ontology)):
         name, definition = tokenize(ontology.names[g]), tokenize(ontology.definitions[g])
         for words, w in ((name, 1.0), (definition, weight if name else 1.0)):
             for token in words if w else ():
-                v = place.get(token)
-                v = place.get(stem(token)) if v is None else v
+                v = find(token)
                 if v is not None:
                     i.append(g)
                     j.append(v)
@@ -58,7 +85,43 @@ def definition_counts(ontology: Ontology, vocabulary: Any, weight: float) -> tup
                 elif token not in skip:
                     unseen[g] += w
     cells = np.array(i, dtype=np.int64), np.array(j, dtype=np.int64)
-    return sp.csr_array((np.array(x, dtype=float), cells), shape=(len(ontology), len(place))), unseen
+    counts = sp.csr_array((np.array(x, dtype=float), cells), shape=(G, len(vocabulary)))
+    if options.whole_table:  # which is normalised over the vocabulary
+        unseen = np.zeros(G)
+    distance = ontology.distances() if options.overlap and options.overlap_kind == "distance" else None
+    return Definitions(counts, unseen, distance)
+
+
+def begin(given: Definitions, counts: Array, options: Multinomial) -> Learned:
+    """phi before the first sweep, from how often each word occurs."""
+    t, smooth = 1.0 if options.anchor is None else options.anchor, options.smooth(counts)
+    given = given._replace(counts=given.counts * t, unseen=given.unseen * t)
+    words = lay_out(given.counts, smooth, options.dtype, given.unseen)
+    if options.whole_table:
+        words = lay_out_whole(phi_of(words), options.dtype)
+    return Learned(words, given, smooth)
+
+
+def maximise(last: Learned, n_gw: sp.csr_array, options: Multinomial) -> Learned:
+    """The M-step of phi from the expected words of each concept (eq. 1, or with penalties)."""
+    given = last.definitions
+    counts = given.counts + n_gw
+    if not options.whole_table:
+        return last._replace(words=lay_out(counts, last.smooth, options.dtype, given.unseen))
+    full, phi = counts.toarray() + last.smooth, phi_of(last.words)
+    phi = penalties.maximise(full, phi, options.word_sparsity, options.overlap, given.distance)
+    return last._replace(words=lay_out_whole(phi, options.dtype))
+
+
+def log_prior(point: Learned, options: Multinomial) -> float:
+    """What `maximise` adds to the log likelihood; 0 where the table of concepts x words is too large to be laid out for it."""
+    given, words = point.definitions, point.words
+    if given.counts.shape[0] * given.counts.shape[1] > TABLE:
+        return 0.0
+    phi = phi_of(words)
+    value = float(np.sum((given.counts.toarray() + point.smooth) * np.log(phi)))
+    value += float(np.sum(given.unseen * np.log(np.maximum(given.unseen, 1e-300) / words.total)))
+    return value + penalties.log_penalty(phi, options.word_sparsity, options.overlap, given.distance)
 
 
 def lay_out(counts: sp.csr_array, smooth: Array, dtype: Any, unseen: Array | float = 0.0) -> Words:
@@ -87,9 +150,9 @@ def lay_out_whole(phi: Array, dtype: Any) -> Words:
     return Words(ptr, concept, np.log(phi).T.ravel().astype(dtype), np.empty(0), np.zeros(G), np.ones(G), np.ones(V))
 
 
-def phi_of(words: Words, G: int) -> Array:
+def phi_of(words: Words) -> Array:
     """The whole table (G, V): for small ontologies, samples and tests."""
-    V = len(words.smooth)
+    V, G = len(words.smooth), len(words.slope)
     table = sp.csr_array((words.gain.astype(float), words.concept, words.ptr), shape=(V, G)).toarray().T
     return np.exp(table + np.log(words.smooth) + words.slope[:, None])
 
@@ -98,3 +161,21 @@ def row_of(words: Words, g: int) -> tuple[np.ndarray, Array]:
     """Words that concept g has of its own, and their log odds against a concept without any."""
     at = np.flatnonzero(words.concept == g)
     return np.searchsorted(words.ptr, at, side="right") - 1, words.gain[at].astype(float)
+
+
+def log_likelihoods(words: Words, X: sp.csr_array) -> Array:
+    """(S, G) log P(s | g) of sentences with the counts X (S, V), eq. 2."""
+    gain = sp.csr_array((words.gain.astype(float), words.concept, words.ptr), shape=(len(words.smooth), len(words.slope)))
+    return (X @ gain).toarray() + np.outer(X.sum(axis=1), words.slope) + (X @ np.log(words.smooth))[:, None]
+
+
+def sampler(words: Words, vocabulary: np.ndarray, rng: np.random.Generator) -> Any:
+    """A function (concept, length) -> words drawn from phi."""
+
+    def draw(g: int, length: int) -> list[str]:
+        own, gain = row_of(words, g)
+        phi = words.smooth.copy()
+        phi[own] *= np.exp(gain)
+        return vocabulary[rng.choice(len(phi), size=length, p=phi / phi.sum())].tolist()
+
+    return draw

@@ -6,12 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tallies.cli.options import Option
+from tallies.cli.tables import column, data
 from tallies.counts.tables import read_counts
 from tallies.data.files import read_frame
 from tallies.errors import DataError, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
+
+OPTIONS = (
+    data("Counts, samples x species: csv, tsv, parquet, mtx, h5ad or biom."),
+    Option("covariates", "Table of covariates, one row a sample.", kind=Path),
+    Option("formula", 'Of the covariates, such as "~ 1 + site"; default: all of them.'),
+    Option("offsets", "logsum, tss, css, rle, gmpr, tmm, wrench, or a table of logarithms."),
+)
+PREDICT = SCORE = (Option("covariates", "Covariates of these samples; default: those of the fit.", kind=Path),)
+REPORT = (*SCORE, Option("group", "Column of the covariates that colours the map."))
 
 
 def read_covariates(path: str) -> pd.DataFrame:
@@ -39,13 +50,12 @@ def read_offsets(value: str | None) -> Any:
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a PLN to the tables that the options name: data, covariates, formula, offsets."""
-    counts, offsets = read_counts(options["data"]), read_offsets(options.get("offsets"))
-    if not options.get("covariates"):
-        if options.get("formula"):
-            raise DataError("--formula needs --covariates, the table of its variables")
-        return model.fit(counts, offsets=offsets, **run)
-    table = _aligned(read_covariates(options["covariates"]), counts)
-    return model.fit_formula(options.get("formula") or _everything(table), counts, table, offsets, **run)
+    counts, table, offsets = _tables(options, options["data"])
+    if table is not None:
+        return model.fit_formula(options.get("formula") or _everything(table), counts, table, offsets=offsets, **run)
+    if options.get("formula"):
+        raise DataError("--formula needs --covariates, the table of its variables")
+    return model.fit(counts, offsets=offsets, **run)
 
 
 def _everything(table: pd.DataFrame) -> str:
@@ -54,31 +64,18 @@ def _everything(table: pd.DataFrame) -> str:
     return "~ 1 + " + " + ".join(f"`{c}`" for c in names)
 
 
-def _aligned(table: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
-    """Covariates by the order of the rows where the counts have no names."""
-    import pandas as pd
-
-    if len(table) != len(counts) and isinstance(counts.index, pd.RangeIndex):
-        raise DataError(
-            f"the covariates have {len(table)} rows and the counts {len(counts)}; they must match row by row, or by names"
-        )
-    return table
-
-
-def _new(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
-    counts = read_counts(path)
-    covariates, offsets = options.get("covariates"), options.get("offsets")
-    if hasattr(model, "formula_") and not covariates:
-        raise DataError(f"the model was fitted with {model.formula_!r}; give --covariates for the new samples")
-    return counts, _aligned(read_covariates(covariates), counts) if covariates else None, read_offsets(offsets)
+def _tables(options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
+    """Counts, and the covariates and offsets of these samples."""
+    covariates = options.get("covariates")
+    return read_counts(path), read_covariates(covariates) if covariates else None, read_offsets(options.get("offsets"))
 
 
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     """Latent positions of the samples."""
     import pandas as pd
 
-    counts, covariates, offsets = _new(model, options, path)
-    Z = model.transform(counts, covariates, offsets)
+    counts, covariates, offsets = _tables(options, path)
+    Z = model.transform(counts, covariates=covariates, offsets=offsets)
     names = list(model._columns()) if Z.shape[1] == model.n_features_in_ else [f"component{k + 1}" for k in range(Z.shape[1])]
     table = pd.DataFrame(Z, index=counts.index, columns=names)
     if not isinstance(counts.index, pd.RangeIndex):
@@ -88,9 +85,8 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
 
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
     """The bound and the importance sampling estimate of the log likelihood of a sample."""
-    counts, covariates, offsets = _new(model, options, path)
-    kinds = ("variational", "importance") if model.method == "variational" else ("importance",)
-    return {kind: model._evaluate(counts, covariates, offsets, method=kind, random_state=seed)._asdict() for kind in kinds}
+    kinds = ("importance",) if model.elbo_ is None else ("variational", "importance")
+    return {kind: model._evaluate(*_tables(options, path), method=kind, random_state=seed)._asdict() for kind in kinds}
 
 
 def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:
@@ -102,19 +98,17 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
     """What a report judges the model by."""
-    return _new(model, options, path)
+    return _tables(options, path)
 
 
-def report_group(model: Any, options: Mapping[str, Any], path: str | None, name: str) -> tuple[str | None, dict[str, Any]]:
-    """A column of the covariates of the fit, by which the map of its samples is coloured."""
-    import pandas as pd
-
-    from tallies.cli.tables import column
-
-    if not options.get("covariates"):
+def report_options(model: Any, options: Mapping[str, Any], path: str | None) -> tuple[str | None, dict[str, Any]]:
+    """With --group a column of the covariates of the fit, by which the map of its samples is coloured."""
+    name = options.get("group")
+    if name is None:
+        return path, {}
+    counts, table, _ = _tables(options, options["data"])
+    if table is None:
         raise DataError("--group names a column of the covariates, but this RUN has none; fit with --covariates")
-    counts = read_counts(options["data"])
-    table = _aligned(read_covariates(options["covariates"]), counts)
-    if not isinstance(counts.index, pd.RangeIndex) and not isinstance(table.index, pd.RangeIndex):
+    if isinstance(counts.index[0], str) and isinstance(table.index[0], str):  # both name their rows
         table = table.reindex(counts.index)
     return path, {"colour": {name: column(table, name, "--group").to_numpy()}}

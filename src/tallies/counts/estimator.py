@@ -8,8 +8,8 @@ rank=None is the PLN model: q = p, and Sigma is full, diagonal, spherical or giv
     1.  variational   maximise  J = sum_i E_q[log p(Y_i, Z_i)] - E_q[log q_i],   q_i = N(M_i, diag S2_i),   J <= log p(Y)
     2.  importance    stochastic gradients of log p(Y) itself, each an average over weighted draws of W_i
 
-The solvers are `pln_full` (1, q = p), `pln_rank` (1, q < p; its rows in `pln_rows`, its axes in `pln_axes`) and `pln_importance`
-(2); `pln_evidence` estimates log p(Y) by importance sampling; `pln_doors` and `pln_answers` are the ways in and out. A missing
+The solvers are `full` (1, q = p), `rank` (1, q < p; its rows in `rows`, its axes in `axes`) and `importance` (2); `evidence`
+estimates log p(Y) by importance sampling; `plan` has the stages, `door` the way in, `answers` what is asked of a fit. A missing
 count drops out exactly.
 
 References: Aitchison and Ho 1989; Chiquet, Mariadassou and Robin 2018, 2021; Batardiere, Chiquet and Kwon 2024.
@@ -17,36 +17,29 @@ References: Aitchison and Ho 1989; Chiquet, Mariadassou and Robin 2018, 2021; Ba
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+import pandas as pd
+from sklearn.utils.validation import validate_data
 
-from tallies.counts.answers import Answers
-from tallies.counts.door import Doors, Rows, those, weights
-from tallies.counts.importance import SamplingLatents, SamplingParams
-from tallies.counts.rank import RankLatents, RankParams
-from tallies.counts.records import FullLatents, FullParams, Shard
-from tallies.counts.tables import as_counts, as_design, as_offsets
-from tallies.engine import State
-from tallies.estimator import Estimator
-from tallies.lbfgs import Direction
-
-RECORDS = (
-    Direction,
-    FullLatents,
-    FullParams,
-    SamplingLatents,
-    SamplingParams,
-    RankLatents,
-    RankParams,
-)  # what a file of a PLN may hold
+from tallies.counts import answers, fitted, formula, plan
+from tallies.counts.attributes import Attributes
+from tallies.counts.door import Prepared, Rows, check_labels, check_rows, cut, new_design, new_rows, warm, weights
+from tallies.counts.evidence import Evidence
+from tallies.counts.importance import Importance
+from tallies.counts.tables import Counts, as_counts, as_design, as_offsets, plain
+from tallies.engine import Plan
+from tallies.errors import DataError, DataWarning
+from tallies.estimator import Inputs, RunOptions, option, seed_of
+from tallies.evaluation.score import Score, mean_score
 
 
-@dataclass(eq=False, repr=False)
-class PLN(Answers, Doors, Estimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class PLN(Attributes):
     """A Poisson log-normal model of a table of counts.
 
     >>> import numpy as np
@@ -59,130 +52,284 @@ class PLN(Answers, Doors, Estimator):
     (True, True)
     """
 
-    rank: int | None = None  # q of PLN-PCA; None: no constraint on the rank
-    method: str = "variational"  # or "importance"
-    covariance: Any = "full"  # "full", "diagonal", "spherical", or a matrix (p, p) to keep; of rank=None
-    random_state: Any = None  # starts of PLN-PCA, draws of importance sampling
+    rank: int | None = option(None, "Components of PLN-PCA; default: a full covariance.")  # q; None: no constraint on the rank
+    method: Literal["variational", "importance"] | Importance = option(
+        "variational", "How to fit: variational or importance."
+    )  # or Importance(...)
+    covariance: Literal["full", "diagonal", "spherical"] | np.ndarray = option(
+        "full", "Which covariance: full, diagonal or spherical."
+    )  # or a matrix (p, p) to keep; of rank=None
+    random_state: Any = 0  # further starts of PLN-PCA, draws of importance sampling
     intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
     max_iter: int = 20_000  # most sweeps over the data, or batches of importance sampling
     tol: float = 1e-11  # variational: stop when five steps gain less than this part of the bound; PCA: ten steps, 5,000 times it
     n_starts: int = 3  # PLN-PCA: starts tried, since the bound has several maxima; two are fixed, any more are drawn
     warm_start: bool = False  # a second fit goes on from where the first one stopped
-    accuracy: float = 0.005  # importance: 1 / draws a row
-    batch_size: int = 40  # importance: rows of a gradient
-    optimizer: str = "adagrad"  # importance: or "rmsprop"
-    learning_rate: float | None = None  # importance: None is 0.03 for Adagrad (0.1 from a crude start), 0.01 for RMSprop
-    variance_reduction: bool = True  # importance: SAGA
-    n_plateau: int = 15  # importance: stop after so many epochs without a gain ...
-    n_trigger: int = 5  # ... counted once the best epoch is this many epochs old
-    max_epochs: int = 500  # importance: most epochs
-    good_init: bool = True  # importance: start from the variational fit
-    next_steps = ("model.coefficient_table()", "model.correlation_", 'model.report("page.html", counts)')
 
-    @property
-    def monotone(self) -> bool:  # type: ignore[override]
-        """Whether the objective can never fall: the bound cannot, the estimates of importance sampling are noisy."""
-        return self.method == "variational"
+    records: ClassVar[tuple[type, ...]] = (*fitted.RECORDS, *plan.RECORDS)
+    next_steps: ClassVar[tuple[str, ...]] = (
+        "model.coefficient_table()",
+        "model.correlation_",
+        'model.report("page.html", counts)',
+    )
+
+    # fitting
 
     def fit(
         self,
         counts: Any,
+        y: Any = None,
+        *,
         covariates: Any = None,
         offsets: Any = None,
         sample_weight: Any = None,
-        *,
-        progress: bool | None = None,
-        checkpoint: str | Path | None = None,
-        resume: str | Path | None = None,
-        callback: Any = None,
+        **run: Unpack[RunOptions],
     ) -> Self:
-        """Fit to counts (n, p), with NaN where a count is missing.
+        """Fit to counts (n, p), with NaN where a count is missing; labels y, which pipelines pass, are not used.
 
         `covariates` (n, d) is the design as it is, None an intercept; `offsets` is None, "logsum", "tss", "css", "rle", "gmpr",
         "tmm", "wrench", or logarithms of the sampling effort as an array. Data frames are matched by the names of their rows.
         """
-        shards = self._shards(counts, covariates, offsets, sample_weight)
-        state = self._run(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
-        self._keep(state)
-        return self
+        return self._fit(self._prepare(counts, y, covariates, offsets, sample_weight), **run)
 
-    def _shards(self, counts: Any, covariates: Any = None, offsets: Any = None, sample_weight: Any = None) -> list[Shard]:
-        """Through the door: validate, choose the solver, cut."""
-        self._check()
-        table = as_counts(counts)
-        X, names = as_design(covariates, len(table.Y), table.rows, self.intercept)
-        rows = Rows(table.Y, table.missing, as_offsets(offsets, table), X)
-        v = weights(sample_weight, len(X))
-        self._check_rows(rows, v, names, table.columns)
-        before = self if self.warm_start and hasattr(self, "latent_mean_") and len(self.latent_mean_) == len(X) else None
-        warm = before._stacked() if before is not None and self.method == "variational" else None
-        self._name(table.columns, names, offsets)
-        live = v > 0  # rows of weight 0 are placed afterwards, by the model that the others gave
-        part = those(rows, live)
-        self._plan: Any = self._choose(part, v[live], before)
-        self._data = rows, v
-        return self._cut(part, v[live], None if warm is None else warm[live])
+    def fit_transform(self, counts: Any, y: Any = None, **options: Any) -> np.ndarray:
+        """Fit, and give the latent positions of the samples; options as in `fit`."""
+        return self.fit(counts, y, **options).latent_mean_
 
-    # the five verbs are those of the solver that `fit` chose
-
-    def survey(self, shard: Shard) -> Any:
-        return self._plan.survey(shard)
-
-    def init(self, survey: Any, rng: np.random.Generator) -> Any:
-        return self._plan.init(survey, rng)
-
-    def settle(self, shard: Shard, params: Any, rng: np.random.Generator) -> Any:
-        return self._plan.settle(shard, params, rng)
-
-    def sweep(self, shard: Shard, latents: Any, params: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-        return self._plan.sweep(shard, latents, params, rng)
-
-    def update(self, params: Any, tally: Any, rng: np.random.Generator) -> Any:
-        return self._plan.update(params, tally, rng)
-
-    def objective(self, tally: Any, before: Any, after: Any) -> float:
-        return self._plan.objective(tally, before, after)
-
-    def done(self, params: Any) -> bool:
-        return self._plan.done(params)
-
-    def _converged(self, state: State) -> bool:
-        return self.done(state.params)  # an iteration takes several sweeps: the change in one of them says nothing
+    def fit_formula(
+        self, text: str, counts: Any, data: Any, *, offsets: Any = None, sample_weight: Any = None, **run: Unpack[RunOptions]
+    ) -> Self:
+        """Fit with covariates from a formula (formulaic's, as in R) over the columns of `data`, such as "~ 1 + tree"."""
+        covariates, read = formula.read(text, data)
+        return self._fit(self._prepare(counts, None, covariates, offsets, sample_weight, read), **run)
 
     @classmethod
-    def _records(cls) -> list[type]:
-        return list(RECORDS)
+    def from_formula(
+        cls, text: str, counts: Any, data: Any, *, offsets: Any = None, sample_weight: Any = None, **options: Any
+    ) -> Self:
+        """A PLN with these options, fitted by `fit_formula`."""
+        return cls(**options).fit_formula(text, counts, data, offsets=offsets, sample_weight=sample_weight)
 
-    # what a user asks
+    @classmethod
+    def over_ranks(
+        cls,
+        ranks: Iterable[int],
+        counts: Any,
+        *,
+        covariates: Any = None,
+        offsets: Any = None,
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> pd.DataFrame:
+        """Fit PLN-PCA for several ranks as one run; one row each with the model and its criteria, best BIC first.
 
-    def transform(self, counts: Any, covariates: Any = None, offsets: Any = None) -> np.ndarray:
+        Options are those of `PLN` and of its `fit`. Ctrl-C leaves the ranks done so far.
+
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> Y = rng.poisson(np.exp(rng.normal(1, 1, size=(60, 1)) * [1.0, -1.0, 0.5, 1.0] + 1))
+        >>> PLN.over_ranks([1, 2], Y).index.tolist()
+        [1, 2]
+        """
+        from tallies.counts.ranks import OverRanks
+
+        run = {k: options.pop(k) for k in RunOptions.__annotations__ if k in options}
+        path = OverRanks(ranks=tuple(int(q) for q in ranks), model=cls(**options))
+        return path.fit(counts, covariates=covariates, offsets=offsets, sample_weight=sample_weight, **run).table_
+
+    def _settings(self) -> plan.Settings:
+        """The hyperparameters, or a sentence about those that no data can make sense of."""
+        known = {"variational": None, "importance": Importance()}
+        if not isinstance(self.method, Importance) and self.method not in known:
+            raise ValueError(f'method must be "variational", "importance" or an Importance(...), got {self.method!r}')
+        sampling = self.method if isinstance(self.method, Importance) else known[self.method]
+        if sampling is not None:
+            sampling.check()
+        kind = self.covariance if isinstance(self.covariance, str) else "given"
+        if isinstance(self.covariance, str) and kind not in ("full", "diagonal", "spherical"):
+            raise ValueError(f'covariance must be "full", "diagonal", "spherical" or a matrix, got {self.covariance!r}')
+        if kind != "full" and (self.rank is not None or sampling is not None):
+            raise ValueError('covariance must be "full" where rank is given or method="importance": it is C C\' there')
+        for name in ("rank", "n_starts", "max_iter"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | np.integer) and value > 0) and (name != "rank" or value is not None):
+                raise ValueError(f"{name} must be {'None or ' * (name == 'rank')}a positive whole number, got {value!r}")
+        Sigma = np.asarray(self.covariance, dtype=np.float64) if kind == "given" else None
+        return plan.Settings(self.rank, kind, Sigma, sampling, self.n_starts, self.max_iter, self.tol)
+
+    def _prepare(
+        self,
+        counts: Any,
+        y: Any = None,
+        covariates: Any = None,
+        offsets: Any = None,
+        sample_weight: Any = None,
+        read: fitted.Formula | None = None,
+    ) -> Prepared:
+        settings = self._settings()
+        check_labels(y)
+        counts = plain(counts)
+        table = as_counts(counts)
+        n, p = table.Y.shape
+        added = self.intercept and read is None
+        X, names = as_design(covariates, n, table.rows, added)
+        rows = Rows(table.Y, table.missing, as_offsets(offsets, table), X, weights(sample_weight, n))
+        check_rows(rows, names, table.columns, settings.rank)
+        if settings.Sigma is not None and not _covariance(settings.Sigma, p):
+            shape = settings.Sigma.shape
+            raise DataError(f"a given covariance must be symmetric and positive definite with shape ({p}, {p}), got shape {shape}")
+        before = M = None
+        if self.warm_start and self.__sklearn_is_fitted__():
+            before, M = warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
+        rule = offsets if isinstance(offsets, str) else None
+        design = fitted.Design(X, names, added, read)
+        return Prepared(rows, cut(rows.take(rows.v > 0), self.shard_rows, M), Inputs.of(counts, p), design, rule, before)
+
+    def _plan(self, data: Prepared, seed: int) -> Plan:
+        return plan.fit(self._settings(), data, seed, self.shard_rows)
+
+    def _at_limit(self) -> str:
+        if self.fitted_.likelihood.bound:
+            return super()._at_limit()
+        return "the likelihood had no plateau before max_epochs or max_iter; raise them, or the learning rate"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = tags.input_tags.positive_only = True
+        tags.input_tags.categorical = True  # the tag by which scikit-learn's checks make whole numbers, which counts are
+        return tags
+
+    def coefficient_table(self, *, confidence: float = 0.95) -> pd.DataFrame:
+        """Coefficients with sandwich standard errors, confidence intervals and p-values of Wald's test.
+
+        >>> import numpy as np
+        >>> Y = np.random.default_rng(0).poisson(5.0, size=(60, 2))
+        >>> PLN(covariance="diagonal").fit(Y).coefficient_table().columns.tolist()
+        ['estimate', 'std_error', 'lower', 'upper', 'z', 'p_value']
+        """
+        return answers.coefficient_table(self.fitted_, confidence)
+
+    def coefficient_covariance(self) -> np.ndarray:
+        """Sandwich covariance of the coefficients, in the order of `coefficients_.ravel()`: (d p, d p)."""
+        return answers.coefficient_covariance(self.fitted_)
+
+    # new samples
+
+    def _table(self, counts: Any) -> Counts:
+        """Counts whose columns are those of the fit."""
+        _ = self.fitted_  # refuses before a fit
+        counts = plain(counts)
+        table = as_counts(counts)
+        try:
+            validate_data(self, counts, reset=False, skip_check_array=True)
+        except ValueError as error:
+            k = table.Y.shape[1]
+            raise DataError(f"{error}\n(counts of {k} columns: pass those of the fit, the same in the same order)") from error
+        return table
+
+    def _rows(self, counts: Any, covariates: Any, offsets: Any) -> Rows:
+        return new_rows(self.fitted_, self._table(counts), covariates, offsets)
+
+    def transform(self, counts: Any, *, covariates: Any = None, offsets: Any = None) -> np.ndarray:
         """Latent positions of new samples: means of Z (n, p), or scores on the components (n, q) where rank=q.
 
         >>> model = PLN().fit([[1, 20], [2, 30], [0, 5], [9, 90], [4, 44]])
         >>> model.transform([[3, 33]]).shape
         (1, 2)
         """
-        return self._project(self._rows(counts, covariates, offsets))[0]
+        rows = self._rows(counts, covariates, offsets)
+        return plan.project(self.fitted_.model, rows, self.shard_rows).M
 
-    def fit_transform(self, counts: Any, covariates: Any = None, offsets: Any = None, **options: Any) -> np.ndarray:
-        """Fit, and give the latent positions of the samples."""
-        return self.fit(counts, covariates, offsets, **options).latent_mean_
+    def predict(self, counts: Any = None, *, covariates: Any = None, offsets: Any = None) -> np.ndarray:
+        """Expected counts (n, p).
 
-    def sample(self, n: int, random_state: Any = None, covariates: Any = None, offsets: Any = None) -> np.ndarray:
+        Without counts: of new samples with these covariates and offsets, exp(o + B'x + Sigma_jj/2). With counts: of the same
+        samples, given their counts; where a count is NaN, given the others of its row, so this is also the conditional
+        prediction of some species from the rest (`offsets` must then be given for all cells, as an array, if the fit used any).
+        """
+        if counts is not None:
+            table = self._table(counts)
+            rows = new_rows(self.fitted_, table, covariates, offsets)
+            return answers.expected_given(self.fitted_, table, rows, offsets, self.shard_rows)
+        if covariates is None and offsets is None:
+            raise DataError("predict needs counts, covariates or offsets to know for how many samples; pass one of them")
+        n = len(offsets) if covariates is None else len(covariates)
+        return answers.expected(self.fitted_, new_design(self.fitted_.design, covariates, n), offsets)
+
+    def predict_conditional(
+        self, counts: Any, given: Iterable[Any], *, covariates: Any = None, offsets: Any = None
+    ) -> pd.DataFrame:
+        """Expected counts of all columns but those `given` (names or places), from the counts of those.
+
+        >>> import numpy as np
+        >>> Y = np.random.default_rng(0).poisson(np.exp(np.random.default_rng(1).normal(2, 1, size=(80, 1)) + [0.0, 0.5]))
+        >>> PLN().fit(Y).predict_conditional(Y[:3], given=[0]).shape
+        (3, 1)
+        """
+        Y, hidden, index = answers.hide(self.fitted_, plain(counts), given)
+        names = self._columns()
+        frame = Y if self.fitted_.inputs.names is None else pd.DataFrame(Y, columns=names)
+        out = self.predict(frame, covariates=covariates, offsets=offsets)[:, hidden]
+        return pd.DataFrame(out, columns=names[hidden].tolist(), index=index)
+
+    def log_prob(self, counts: Any, *, covariates: Any = None, offsets: Any = None) -> np.ndarray:
+        """The bound on the log likelihood of every row (n,); of a model by importance sampling, the estimate."""
+        model, rows = self.fitted_.model, self._rows(counts, covariates, offsets)
+        if model.method == "importance":
+            return plan.estimate(model, rows, self.shard_rows).rows
+        bound = plan.project(model, rows, self.shard_rows, close=True).bound
+        assert bound is not None  # the variational placing has one
+        return bound
+
+    def score(self, counts: Any, y: Any = None, *, covariates: Any = None, offsets: Any = None) -> float:
+        """Mean of `log_prob` over the rows."""
+        return float(self.log_prob(counts, covariates=covariates, offsets=offsets).mean())
+
+    def evidence(
+        self,
+        counts: Any,
+        *,
+        covariates: Any = None,
+        offsets: Any = None,
+        n_draws: int = 1000,
+        proposal: str = "auto",
+        random_state: Any = 0,
+    ) -> Evidence:
+        """log p(Y_i) of every row by importance sampling, with standard errors and effective shares of the draws."""
+        rows = self._rows(counts, covariates, offsets)
+        return plan.estimate(self.fitted_.model, rows, self.shard_rows, n_draws, proposal, seed_of(random_state))
+
+    def _evaluate(
+        self, counts: Any, covariates: Any = None, offsets: Any = None, *, method: str | None = None, **options: Any
+    ) -> Score:
+        """The bound, or an importance sampling estimate of the log likelihood with the standard error of the estimate, per row."""
+        method = method or self.fitted_.model.method
+        if method == "variational":
+            if self.fitted_.model.method == "importance":
+                raise DataError('a model fitted by importance sampling has no bound; evaluate it with method="importance"')
+            return mean_score(self.log_prob(counts, covariates=covariates, offsets=offsets), "bound", "nats/row")
+        if method != "importance":
+            raise ValueError(f'method must be "variational" or "importance", got {method!r}')
+        found = self.evidence(counts, covariates=covariates, offsets=offsets, **options)
+        if told := answers.poor(found.ess):
+            warnings.warn(told, DataWarning, stacklevel=3)
+        return Score(found.value / len(found.rows), "estimate", found.stderr / len(found.rows), "nats/row")
+
+    def sample(self, n: int, *, covariates: Any = None, offsets: Any = None, random_state: Any = None) -> np.ndarray:
         """Draw counts (n, p) from the fitted model; without covariates and offsets, those of rows of the fit drawn at random.
 
         >>> PLN().fit([[1, 20], [2, 30], [0, 5], [9, 90], [4, 44]]).sample(3, random_state=0).shape
         (3, 2)
         """
-        check_is_fitted(self)
-        rng = np.random.default_rng(random_state)
-        chosen = rng.integers(len(self.design_), size=n)
-        X = self.design_[chosen] if covariates is None else self._design(covariates, n, None)
-        O = (
-            self._training_offsets(chosen)
-            if offsets is None
-            else np.broadcast_to(np.asarray(offsets, dtype=float).reshape(n, -1), (n, self.n_features_in_))
-        )
-        C = self.components_
-        Z = X @ self.coefficients_ + rng.normal(size=(n, C.shape[1])) @ C.T
-        return rng.poisson(np.exp(np.minimum(O + Z, 40.0)))  # numpy's Poisson ends at 2^63
+        X = None if covariates is None else new_design(self.fitted_.design, covariates, n)
+        return answers.draw(self.fitted_, n, X, offsets, np.random.default_rng(seed_of(random_state)))
+
+    def to_anndata(self, data: Any, key: str = "pln") -> Any:
+        """Write the fit into an AnnData: obsm["X_<key>"], varm["<key>_components"], varm["<key>_coefficients"], uns["<key>"]."""
+        criteria = {"loglik": self.loglik_, "bic": self.bic_, "icl": self.icl_}
+        return answers.into_anndata(self.fitted_, data, key, criteria)
+
+
+def _covariance(Sigma: np.ndarray, p: int) -> bool:
+    """Whether it can be one of p columns."""
+    return Sigma.shape == (p, p) and np.allclose(Sigma, Sigma.T) and bool(np.linalg.eigvalsh(Sigma)[0] > 0)

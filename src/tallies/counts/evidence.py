@@ -5,8 +5,7 @@ With Z = mu + C V and V ~ N(0, I_q), the best Gaussian N(m, P) for V | Y (in the
     a = exp(o + mu + C m + diag(C P C')/2),      P = (I + C'diag(a) C)^-1,      C'(Y - a) = m                            (eq. 1)
 
 "gaussian" draws V from it. "sequential" (q = p) draws the entries of Z one after the other: with d = Z - E Z, b = Omega (E Z -
-mu) and
-C P C' = L L', the target is that Gaussian times the product over j of
+mu) and C P C' = L L', the target is that Gaussian times the product over j of
 
     exp{ y_j (o_j + E Z_j + d_j) - exp(o_j + E Z_j + d_j) - log y_j! - b_j d_j + a_j d_j^2 / 2 },    d_j = L_j u          (eq. 2)
 
@@ -16,13 +15,17 @@ correct for the grid, so the estimate of p(Y_i) stays unbiased.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
+from tallies.counts.fitted import orient
 from tallies.counts.kernels.plain import TOP
+from tallies.counts.records import Place, Shard, log_factorial
+from tallies.engine import Model, State
 
 SEQUENTIAL_FROM = 4  # latent dimensions beyond which one Gaussian for all of them wastes most draws
 
@@ -89,13 +92,7 @@ def weigh(
 
 
 def evidence(
-    Y: np.ndarray,
-    base: np.ndarray,
-    C: np.ndarray,
-    n_draws: int,
-    rng: np.random.Generator,
-    proposal: str = "auto",
-    m: np.ndarray | None = None,
+    Y: np.ndarray, base: np.ndarray, C: np.ndarray, n_draws: int, rng: np.random.Generator, proposal: str = "auto"
 ) -> Evidence:
     """log p(Y_i) for rows with base = O + X B and Z = X B + C V.
 
@@ -111,16 +108,14 @@ def evidence(
     size = max(1, int(3e7 // (n_draws * (len(C) + q)) if proposal == "gaussian" else 2e7 // (q * (q + n_draws))))
     for i in range(0, n, size):
         b = slice(i, min(i + size, n))
-        at = gaussians(Y[b], base[b], C, None if m is None else m[b], tol=1e-4)  # any Gaussian will do; the weights are exact
+        at = gaussians(Y[b], base[b], C, tol=1e-4)  # any Gaussian will do; the weights are exact
         rows = len(Y[b])
         if proposal == "gaussian":
             logs[b] = weigh(Y[b], base[b], C, at, rng.normal(size=(rows, n_draws, q)))[1]
         else:
             logs[b] = _sequential(Y[b], base[b], C, at, rng.random((rows, n_draws, q)))
-    constant = gammaln(Y + 1).sum(axis=1)
-    top = logs.max(axis=1, keepdims=True)
-    w = np.exp(logs - top)
-    values = logsumexp(logs, axis=1) - np.log(n_draws) - constant
+    w = np.exp(logs - logs.max(axis=1, keepdims=True))
+    values = logsumexp(logs, axis=1) - np.log(n_draws) - log_factorial(Y).sum(axis=1)
     mean = w.mean(axis=1)
     errors = w.std(axis=1, ddof=1) / np.sqrt(n_draws) / mean  # of a logarithm, by the delta method
     ess = mean**2 / (w * w).mean(axis=1)
@@ -144,3 +139,77 @@ def _sequential(Y: np.ndarray, base: np.ndarray, C: np.ndarray, at: Proposal, un
         known = Y[i] * (base[i] + Z[i])
         logs[i] = k0 + known.sum() + draw(Y[i], np.exp(np.minimum(eta, TOP)), at.a[i], b[i], np.ascontiguousarray(L), uniforms[i])
     return logs
+
+
+def positions(shard: Shard, B: np.ndarray, C: np.ndarray, whole: bool) -> Place:
+    """Means and variances of V by eq. 1, or (`whole`) of all of Z = X B + C V."""
+    mean = shard.X @ B
+    at = gaussians(shard.Y, shard.O + mean, C)
+    if not whole:
+        return Place(at.m, np.einsum("ikk->ik", at.P).copy())
+    return Place(mean + at.m @ C.T, np.einsum("jk,ikl,jl->ij", C, at.P, C, optimize=True))
+
+
+class Candidates(NamedTuple):
+    """Models to choose from."""
+
+    W: np.ndarray  # [B', C] of each, the preferred one last        (c, p, d + q)
+    chosen: int = -1  # the likeliest
+
+
+class RowEvidence(NamedTuple):
+    """log p(Y_i) of the rows of a shard under every candidate."""
+
+    values: np.ndarray  #                                           (c, n)
+    errors: np.ndarray  #                                           (c, n)
+    ess: np.ndarray  #                                              (c, n)
+
+
+class Estimated(NamedTuple):
+    """What the rows of a shard ended with, under the candidate that was chosen."""
+
+    values: np.ndarray  # log p(Y_i)                                (n,)
+    errors: np.ndarray  # their standard errors                     (n,)
+    ess: np.ndarray  # effective shares of the draws                (n,)
+    place: Place | None  # where asked for
+
+
+class EvidenceTally(NamedTuple):
+    """Log likelihood of a shard under every candidate."""
+
+    loglik: np.ndarray  # (c,)
+
+
+@dataclass(frozen=True)
+class Estimate(Model):
+    """The log likelihood of rows in one sweep, under one candidate or several with the same draws; a stage begins with them."""
+
+    n_draws: int = 1000
+    proposal: str = "auto"
+    place: str = ""  # "scores": the rows' scores on their axes are wanted too; "whole": all of Z
+
+    def sweep(self, shard: Shard, latents: None, params: Candidates, rng: np.random.Generator) -> tuple[EvidenceTally, RowEvidence]:
+        d, seed = shard.X.shape[1], rng.integers(2**63)
+        found = [
+            evidence(shard.Y, shard.O + shard.X @ W[:, :d].T, W[:, d:], self.n_draws, np.random.default_rng(seed), self.proposal)
+            for W in params.W
+        ]
+        rows = RowEvidence(*(np.stack([getattr(one, k) for one in found]) for k in ("rows", "rows_stderr", "ess")))
+        return EvidenceTally(rows.values @ shard.v), rows
+
+    def update(self, params: Candidates, tally: EvidenceTally, rng: np.random.Generator) -> Candidates:
+        last = len(tally.loglik) - 1
+        return params._replace(chosen=last - int(np.argmax(tally.loglik[::-1])))  # of equals the last
+
+    def objective(self, tally: EvidenceTally, before: Candidates, after: Candidates) -> float:
+        return float(tally.loglik[after.chosen])
+
+    def done(self, state: State) -> bool:
+        return True
+
+    def rows(self, shard: Shard, latents: RowEvidence, params: Candidates) -> Estimated:
+        W, d = params.W[params.chosen], shard.X.shape[1]
+        C = orient(W[:, d:])[0] if self.place == "scores" else W[:, d:]
+        place = positions(shard, W[:, :d].T, C, self.place == "whole") if self.place else None
+        values, errors, ess = (part[params.chosen] for part in latents)
+        return Estimated(values, errors, ess, place)

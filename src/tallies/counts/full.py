@@ -1,4 +1,4 @@
-"""The variational fit of a PLN whose covariance is full, diagonal, spherical or given: the five verbs and their tables.
+"""The variational fit of a PLN whose covariance is full, diagonal, spherical or given: the five verbs.
 
 With q_i = N(M_i, diag S2_i), row weights v_i, N = sum v_i, R = M - X B and A = exp(O + M + S2/2), the bound is
 
@@ -13,22 +13,37 @@ eliminated through p scalars w_j, of which S2_ij is the root of
 
     dF/dM = v (R Omega + A - Y + (w - Omega_jj) u A / 2),       dF/dlog w = w (w - Omega_jj) sum_i v u / 2            (eq. 3)
 
-F is minimised by preconditioned L-BFGS. M and the pairs stay with their shard (`models.lbfgs`), so an iteration takes two sweeps:
+F is minimised by preconditioned L-BFGS. M and the pairs stay with their shard (`tallies.lbfgs`), so an iteration takes two sweeps:
 one tries a step and adds up R'vR, one takes the gradient and adds up the dot products. A trial that does not lower F
-is tried again, shorter.
+is tried again, shorter. The records are in `records`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import linalg
 
 from tallies import lbfgs
-from tallies.counts.kernels import plain as pln_plain
-from tallies.counts.records import FullLatents, FullParams, FullTally, Shard, Survey
+from tallies.counts.kernels import plain
+from tallies.counts.records import (
+    FullLatents,
+    FullParams,
+    FullTally,
+    Place,
+    Point,
+    Shard,
+    Single,
+    Slopes,
+    Sums,
+    Survey,
+    Trial,
+    log_factorial,
+)
+from tallies.counts.rows import crude
+from tallies.engine import Model, State
 
 MEMORY = 5  # pairs kept by L-BFGS
 START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
@@ -37,254 +52,220 @@ SMALL = 10_000  # counts below which NumPy ends before a compiler would have beg
 
 
 @dataclass(frozen=True)
-class Covariance:
-    """The verbs. `kind` is "full", "diagonal", "spherical" or "given"; with `B` given too, only the rows are fitted."""
+class Covariance(Model):
+    """The verbs. A stage that goes on from a former fit, or places rows, begins with the params of `begin`."""
 
-    kind: str = "full"
-    Sigma: np.ndarray | None = None  # of kind "given"
-    B: np.ndarray | None = None  # fixed coefficients: the projection of new rows
-    w: np.ndarray | None = None  # of a former fit, to go on from
+    kind: str = "full"  # "full", "diagonal", "spherical" or "given"
+    Sigma: np.ndarray | None = None  # the matrix that the user gave, of kind "given"
+    placing: bool = False  # B and Sigma, those of the first params, stay: only the rows are fitted
     single: bool = False  # begin in single precision
     tol: float = 1e-11  # stop when five steps together gain less than this part of the bound
 
+    monotone: ClassVar[bool] = True
+
     def survey(self, shard: Shard) -> Survey:
-        vX = shard.v[:, None] * shard.X
-        return Survey(
-            shard.v.sum(),
-            shard.v @ shard.Y,
-            shard.v @ np.exp(shard.O),
-            shard.X.T @ vX,
-            _in_place(shard, _root(shard, shard.X)) if self._wide(shard) else None,
-        )
+        return survey(shard, self._wide(shard))
 
     def init(self, survey: Survey, rng: np.random.Generator) -> FullParams:
-        p, d = len(survey.n_j), len(survey.XvX)
         mean = np.log(np.maximum(survey.n_j, 0.5) / np.maximum(survey.e_j, 1e-300))
-        B = self.B if self.B is not None else np.zeros((d, p))
-        Omega, logdet, omega = (np.zeros(0), 0.0, np.ones(p)) if self.Sigma is None else _invert(self.Sigma)
-        w = self.w if self.w is not None else np.array(omega)
-        nothing = np.zeros(p)
-        pairs = np.zeros((MEMORY, p))
-        here = lbfgs.Direction(0.0, np.zeros(MEMORY), np.zeros(MEMORY))
-        return FullParams(
-            START,
-            B,
-            Omega,
-            np.zeros((0, p)),
-            omega,
-            float(logdet),
-            w,
-            w,
-            np.inf,
-            (),
-            0.0,
-            0.0,
-            False,
-            self.single,
-            True,
-            here,
-            nothing,
-            mean,
-            pairs,
-            pairs,
-            np.zeros((MEMORY, MEMORY)),
-            (),
-            -1,
-            nothing,
-            0,
-            False,
-            False,
-            survey.XvX,
-            float(survey.weight),
-            survey.rootX,
-        )
+        sums = Sums(float(survey.weight), survey.XvX, mean, survey.rootX)
+        return begin(sums, np.zeros((len(survey.XvX), len(mean))), self.Sigma, single=self.single)
 
     def settle(self, shard: Shard, params: FullParams, rng: np.random.Generator) -> FullLatents:
         if shard.M is not None:
             M = np.array(shard.M)
-        elif self.B is not None:
-            M = shard.X @ self.B
         else:
-            mean = params.g_w  # the log of the mean rate travels in an unused place
-            M = mean + np.log((shard.Y + 1) / (np.exp(np.minimum(shard.O + mean, 60.0)) + 1))
+            M = shard.X @ params.point.B if params.sums.mean is None else crude(shard, params.sums.mean)
         # single precision where there is much of it; the pairs stay so, since directions need few digits
         kind = np.float32 if self.single else np.float64
         M = M.astype(kind)
-        rest = [np.zeros(M.shape, dtype=kind) for _ in range(5)]
-        pairs = [np.zeros((MEMORY, *M.shape), dtype=kind) for _ in range(2)]
-        copies = [shard.Y.astype(kind), np.maximum(shard.O, -200.0).astype(kind)] if self.single else [None, None]
-        return FullLatents(M, np.full_like(M, 0.1), M.copy(), np.full_like(M, 0.1), *rest, *pairs, *copies)
+        A, g, D, d, R = (np.zeros(M.shape, dtype=kind) for _ in range(5))
+        S, Y = (np.zeros((MEMORY, *M.shape), dtype=kind) for _ in range(2))
+        single = Single(shard.Y.astype(kind), np.maximum(shard.O, -200.0).astype(kind)) if self.single else None
+        first = np.full_like(M, 0.1)
+        return FullLatents(M, first, M.copy(), first.copy(), A, g, D, d, R, S, Y, single)
 
     def sweep(
         self, shard: Shard, latents: FullLatents, params: FullParams, rng: np.random.Generator
     ) -> tuple[FullTally, FullLatents]:
         if params.phase == GRADIENT:
             return self._gradient(shard, latents, params)
-        z = latents if params.single or latents.counts is None else _double(latents)
+        search = params.search
+        z = latents if params.single or latents.single is None else _double(latents)
         steps, trial, Y, O = _loops(shard, z)
         slope = 0.0
-        if params.phase == TRIAL and params.fresh:
-            slope = steps.aim(*params.toward, _slots(params.order), z.g, z.D, z.S, z.Y, REACH_M, z.d)
-        root = np.sqrt(shard.v)
-        steps.move(z.M, params.step, z.d, shard.X, params.B.astype(z.M.dtype), root, z.M_trial, z.R)
+        if params.phase == TRIAL and search.fresh:
+            slope = steps.aim(*search.toward, _slots(search.order), z.g, z.D, z.S, z.Y, REACH_M, z.d)
+        steps.move(z.M, search.step, z.d, shard.X, params.point.B.astype(z.M.dtype), np.sqrt(shard.v), z.M_trial, z.R)
         np.copyto(z.S2_trial, z.S2)
         fit, s2 = trial(z.M_trial, O, Y, shard.v, params.w_trial, z.S2_trial, z.A, 1e-2 if params.rough else 1e-4)
-        P = _root(shard, shard.X).T.astype(z.R.dtype) @ z.R
+        P = (shard.rooted(shard.X).T.astype(z.R.dtype) @ z.R).astype(np.float64)
+        G = R = None
         if params.phase == START or self.kind in ("diagonal", "spherical"):
             G = np.einsum("ij,ij->j", z.R, z.R)
+        elif self._wide(shard):
+            R = _in_place(shard, z.R)
         else:
-            G = _in_place(shard, z.R) if self._wide(shard) else z.R.T @ z.R
-        return FullTally(fit - shard.constant, slope, P.astype(np.float64), G, s2, *5 * [None]), z
+            G = z.R.T @ z.R
+        return FullTally(trial=Trial(fit - shard.constant, slope, P, G, R, s2)), z
 
     def _gradient(self, shard: Shard, z: FullLatents, params: FullParams) -> tuple[FullTally, FullLatents]:
         """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
         steps, _, Y, _ = _loops(shard, z)
-        if params.Omega.shape[0] == shard.rows and self._wide(shard):
-            pull = params.Omega[shard.start : shard.start + len(shard.Y)]
+        Omega, slot = params.point.Omega, params.search.slot
+        if params.point.pull is not None:
+            pull = params.point.pull[shard.start : shard.start + len(shard.Y)]
         else:
-            pull = z.R * params.Omega if params.Omega.ndim == 1 else z.R @ params.Omega
-        pull, slots = pull.astype(z.A.dtype, copy=False), _slots(params.order, params.slot)
-        rest = z.S2_trial, params.w, params.omega, (z.M_trial, z.M), params.slot, slots, z.g, z.D, z.S, z.Y
-        sums = steps.slopes(pull, shard.X, params.shift, np.sqrt(shard.v), z.A, Y, *rest)
-        return FullTally(0.0, 0.0, None, None, None, *sums), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
+            pull = z.R * Omega if Omega.ndim == 1 else z.R @ Omega
+        pull, slots = pull.astype(z.A.dtype, copy=False), _slots(params.search.order, slot)
+        rest = z.S2_trial, params.w, params.point.omega, (z.M_trial, z.M), slot, slots, z.g, z.D, z.S, z.Y
+        sums = Slopes(*steps.slopes(pull, shard.X, params.point.shift, np.sqrt(shard.v), z.A, Y, *rest))
+        return FullTally(slopes=sums), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
 
     def update(self, params: FullParams, tally: FullTally, rng: np.random.Generator) -> FullParams:
-        if params.phase == GRADIENT:
-            return self._aim(params, tally)
-        return self._begin(params, tally) if params.phase == START else self._judge(params, tally)
+        if tally.trial is None:
+            assert tally.slopes is not None
+            return self._turn(params, tally.slopes)
+        return self._start(params, tally.trial) if params.phase == START else self._judge(params, tally.trial)
 
-    def _begin(self, params: FullParams, tally: FullTally) -> FullParams:
+    def _start(self, params: FullParams, tally: Trial) -> FullParams:
         """Regression and variances of the first means: a diagonal model to begin with."""
         move = self._regress(params, tally)
-        params = params._replace(phase=TRIAL, B=params.B + move)
-        if self.Sigma is not None:
-            return params
-        spread = (tally.G - np.einsum("dj,dj->j", tally.P, move) + tally.s2) / params.weight
+        point = params.point._replace(B=params.point.B + move)
+        if self.kind == "given":
+            return params._replace(phase=TRIAL, point=point, w=params.w_trial)
+        spread = (tally.G - np.einsum("dj,dj->j", tally.P, move) + tally.s2) / params.sums.weight
         omega = 1.0 / (spread + 0.1)  # crude logarithms of small counts vary too little
-        w = omega if self.w is None else self.w
-        return params._replace(omega=omega, w=w, w_trial=w)
+        w = omega if params.w is None else params.w
+        return params._replace(phase=TRIAL, point=point._replace(omega=omega), w=w, w_trial=w)
 
-    def _judge(self, params: FullParams, tally: FullTally) -> FullParams:
+    def _judge(self, params: FullParams, tally: Trial) -> FullParams:
         """Accept the trial point if F fell enough, else shorten the step, then forget the pairs, then stop."""
-        slope = params.g_w @ params.d_w + tally.slope if params.fresh else params.slope
-        params = params._replace(slope=slope, fresh=False)
-        model = self._maximise(params, tally)
-        first = not np.isfinite(params.F)
-        noise = 1e-13 * abs(params.F) if not first else 0.0  # rounding of the sums
-        if model is not None and (first or (slope < 0 and params.F + 1e-4 * params.step * slope + noise >= model.F)):
-            path = (*params.path[-5:], model.F)
-            met = len(path) == 6 and path[0] - path[-1] < self.tol * abs(path[-1])
-            params = params._replace(rough=params.rough and (len(path) == 1 or path[-2] - path[-1] > 1e-5 * abs(path[-1])))
-            if params.single and len(path) > 1 and path[-2] - path[-1] < 1e-6 * abs(path[-1]):
-                return params._replace(single=False, F=np.inf, path=())  # the same step again, in double precision
-            return params._replace(
-                phase=GRADIENT,
-                B=model.B,
-                Omega=model.Omega,
-                shift=model.shift,
-                omega=model.omega,
-                F=model.F,
-                path=path,
-                met=met,
-                w=params.w_trial,
-                slot=_free(params.order) if params.step else -1,
-                tries=0,
-            )
-        if params.single and (slope >= 0 or params.tries >= 2):
-            return params._replace(single=False, F=np.inf, path=(), step=0.0, w_trial=params.w)
-        if slope >= 0 or params.tries >= 8:
-            if params.order:
-                return self._direct(params._replace(order=(), tries=0), None)
-            if slope >= 0 or params.tries >= 30:  # no descent along -Dg: the end that rounding allows
-                return params._replace(met=abs(slope) < 1e-6 * abs(params.F), stuck=True)
-        step = lbfgs.backtrack(params.step, slope, np.inf if model is None else model.F - params.F)
-        return params._replace(step=step, w_trial=params.w * np.exp(step * params.d_w), tries=params.tries + 1)
+        slope = params.pairs.g @ params.pairs.d + tally.slope if params.search.fresh else params.search.slope
+        search = params.search._replace(slope=slope, fresh=False)
+        point, F = self._maximise(params, tally)
+        if point is not None and (not np.isfinite(search.F) or lbfgs.falls(search, F)):
+            moved, gain = len(search.path) > 0, search.F - F
+            rough = params.rough and (not moved or gain > 1e-5 * abs(F))
+            if params.single and moved and gain < 1e-6 * abs(F):  # the same step again, in double precision
+                return params._replace(single=False, rough=rough, search=search._replace(F=np.inf, path=()))
+            search = lbfgs.accept(search, F, 5)._replace(slot=lbfgs.free(search) if search.step else -1)
+            if len(search.path) == 6 and search.path[0] - F < self.tol * abs(F):
+                search = search._replace(ended="met")
+            return params._replace(phase=GRADIENT, point=point, w=params.w_trial, search=search, rough=rough)
+        assert params.w is not None  # known since the start
+        if params.single and (slope >= 0 or search.tries >= 2):
+            search = search._replace(F=np.inf, path=(), step=0.0)
+            return params._replace(single=False, w_trial=params.w, search=search)
+        return self._try(params, lbfgs.retreat(search, F))
 
-    def _aim(self, params: FullParams, tally: FullTally) -> FullParams:
+    def _turn(self, params: FullParams, tally: Slopes) -> FullParams:
         """The gradient of log w, its pair, and the next direction."""
-        w, omega, T = params.w, params.omega, tally.T
-        given = self.Sigma is not None
-        g_w = np.zeros_like(w) if given else 0.5 * w * (w - omega) * T  # eq. 3
-        D_w = 2.0 / (w * w * T * np.maximum(1 - w * w * T / params.weight, 0.05))
-        S_w, Y_w, sy, order, slot = params.S_w, params.Y_w, params.sy, params.order, params.slot
-        if slot >= 0:
-            S_w, Y_w, sy = S_w.copy(), Y_w.copy(), sy.copy()
-            S_w[slot], Y_w[slot] = params.step * params.d_w, g_w - params.g_w
-            sy[:, slot] = tally.sy + S_w @ Y_w[slot]
-            order = tuple(k for k in order if k != slot)
-        _, sg, yDy, yDg = lbfgs.dots(S_w, Y_w, g_w, D_w)
-        table = lbfgs.Dots(sy, tally.sg + sg, tally.yDy + yDy, tally.yDg + yDg)
-        if slot >= 0 and sy[slot, slot] > 1e-8 * table.yDy[slot, slot]:  # a pair without curvature says nothing
-            order = (*order, slot)
-        return self._direct(params._replace(g_w=g_w, D_w=D_w, S_w=S_w, Y_w=Y_w, sy=sy, order=order), table)
+        w, T, search, pairs = params.w, tally.T, params.search, params.pairs
+        assert w is not None  # known since the start
+        g = np.zeros_like(w) if self.kind == "given" else 0.5 * w * (w - params.point.omega) * T  # eq. 3
+        D = 2.0 / (w * w * T * np.maximum(1 - w * w * T / params.sums.weight, 0.05))
+        sy = params.sy.copy()
+        if search.slot >= 0:
+            pairs = pairs.remember(search.slot, search.step * pairs.d, g - pairs.g)
+            sy[:, search.slot] = tally.sy + pairs.S @ pairs.Y[search.slot]
+        pairs = pairs._replace(g=g, D=D, DY=D * pairs.Y)
+        own = lbfgs.dots(pairs.S, pairs.Y, pairs.DY, g)
+        table = lbfgs.Dots(sy, tally.sg + own.sg, tally.yDy + own.yDy, tally.yDg + own.yDg)
+        search = lbfgs.aim(lbfgs.admit(search, table), table)
+        return self._try(params._replace(pairs=pairs, sy=sy), search)
 
-    def _direct(self, params: FullParams, table: lbfgs.Dots | None) -> FullParams:
-        toward = lbfgs.direction(table, list(params.order)) if table else lbfgs.Direction(1.0, *np.zeros((2, MEMORY)))
-        d_w = -(params.D_w * (toward.scale_g * params.g_w + toward.of_y @ params.Y_w) + toward.of_s @ params.S_w)
-        d_w = np.clip(d_w, -REACH_W, REACH_W)
-        if self.Sigma is not None:
-            d_w = np.zeros_like(d_w)
-        return params._replace(phase=TRIAL, fresh=True, step=1.0, toward=toward, d_w=d_w, w_trial=params.w * np.exp(d_w), tries=0)
+    def _try(self, params: FullParams, search: lbfgs.Search) -> FullParams:
+        """Let the next sweep try the step of the search; of a new direction the part of log w is found first."""
+        pairs = params.pairs
+        if search.fresh and self.kind != "given":
+            d = lbfgs.along(search.toward, pairs.D * pairs.g, pairs.S, pairs.DY)
+            pairs = pairs._replace(d=np.clip(d, -REACH_W, REACH_W))
+        return params._replace(phase=TRIAL, search=search, pairs=pairs, w_trial=params.w * np.exp(search.step * pairs.d))
 
-    def _maximise(self, params: FullParams, tally: FullTally) -> Any:
+    def _maximise(self, params: FullParams, tally: Trial) -> tuple[Point | None, float]:
         """B, Sigma and F of eq. 1 at the trial point; None where the covariance is not finite or not positive."""
-        N, p = params.weight, len(tally.s2)
+        N, p, old, G = params.sums.weight, len(tally.s2), params.point, tally.G
         if not np.isfinite(tally.fit):
-            return None
-        move = self._regress(params, tally)
-        B, G, misfit = params.B + move, tally.G, 0.0
-        if self.kind in ("diagonal", "spherical"):
+            return None, np.inf
+        move, misfit, pull = self._regress(params, tally), 0.0, None
+        inverse: Any
+        if tally.R is not None:
+            inverse = _invert_wide(tally.R - (params.sums.rootX @ move).astype(tally.R.dtype), tally.s2, N)
+        elif self.kind in ("diagonal", "spherical"):
             spread = (G - np.einsum("dj,dj->j", tally.P, move) + tally.s2) / N
             if self.kind == "spherical":
                 spread = np.full(p, spread.mean())
             inverse = 1.0 / spread, np.log(spread).sum(), 1.0 / spread
         elif self.kind == "given":
-            inverse = params.Omega, params.logdet, params.omega
-            misfit = np.sum(params.Omega * (G - tally.P.T @ move)) + params.omega @ tally.s2 - N * p
-        elif params.rootX is not None:
-            inverse = _invert_wide(G - (params.rootX @ move).astype(G.dtype), tally.s2, N)
+            inverse = old.Omega, old.logdet, old.omega
+            misfit = np.sum(old.Omega * (G - tally.P.T @ move)) + old.omega @ tally.s2 - N * p
         else:
             Sigma = G - tally.P.T @ move
             Sigma[np.diag_indices(p)] += tally.s2
             Sigma /= N
             inverse = _invert(Sigma)
         if inverse is None:
-            return None
+            return None, np.inf
         Omega, logdet, omega = inverse
-        wide = params.rootX is not None  # Omega is R Omega about the new B already
-        shift = np.zeros((0, p)) if wide else move * Omega if Omega.ndim == 1 else move @ Omega
         if params.single:  # the rows use it so
             Omega = Omega.astype(np.float32, copy=False)
-        F = -tally.fit + 0.5 * (N * logdet + misfit)
-        return Point(B, Omega, shift, omega, float(F)) if np.isfinite(F) else None
+        if tally.R is not None:  # R Omega, about the new B already
+            Omega, pull, shift = np.zeros(0), Omega, np.zeros((0, p))
+        else:
+            shift = move * Omega if Omega.ndim == 1 else move @ Omega
+        F = float(-tally.fit + 0.5 * (N * logdet + misfit))
+        return (Point(old.B + move, Omega, omega, float(logdet), shift, pull), F) if np.isfinite(F) else (None, np.inf)
 
-    def _regress(self, params: FullParams, tally: FullTally) -> np.ndarray:
+    def _regress(self, params: FullParams, tally: Trial) -> np.ndarray:
         """How B moves: the regression of the residuals, nothing where B is fixed."""
-        return np.zeros_like(tally.P) if self.B is not None else np.linalg.solve(params.XvX, tally.P)
+        return np.zeros_like(tally.P) if self.placing else np.linalg.solve(params.sums.XvX, tally.P)
 
     def _wide(self, shard: Shard) -> bool:
         return self.kind == "full" and shard.rows < shard.Y.shape[1]
 
     def objective(self, tally: FullTally, before: FullParams, after: FullParams) -> float:
-        return -after.F if np.isfinite(after.F) else np.nan  # no value yet
+        return -after.search.F if np.isfinite(after.search.F) else np.nan  # no value yet
 
-    def done(self, params: FullParams) -> bool:
-        return params.met or params.stuck
+    def done(self, state: State) -> bool:
+        return bool(state.params.search.ended)
+
+    def rows(self, shard: Shard, latents: FullLatents, params: FullParams) -> Place:
+        z, now = latents, params.phase != GRADIENT
+        M, S2 = (np.asarray(a, dtype=np.float64) for a in ((z.M, z.S2) if now else (z.M_trial, z.S2_trial)))
+        if not self.placing:
+            return Place(M, S2)
+        L, R, Omega = shard.O + M, M - shard.X @ params.point.B, params.point.Omega
+        prior = params.point.logdet + ((R @ Omega) * R).sum(axis=1) + S2 @ params.point.omega - (np.log(S2) + 1).sum(axis=1)
+        fit = (shard.Y * L - np.exp(L + 0.5 * S2) - log_factorial(shard.Y)).sum(axis=1)
+        return Place(M, S2, fit - 0.5 * prior)  # eq. 1, row by row
 
 
-class Point(NamedTuple):
-    """Model parameters at a trial point."""
-
-    B: np.ndarray
-    Omega: np.ndarray
-    shift: np.ndarray
-    omega: np.ndarray
-    F: float
+def survey(shard: Shard, wide: bool = False) -> Survey:
+    """The sums that both variational solvers begin with."""
+    X = shard.rooted(shard.X)
+    rates = shard.v @ np.exp(shard.O)
+    return Survey(float(shard.v.sum()), shard.v @ shard.Y, rates, X.T @ X, _in_place(shard, X) if wide else None)
 
 
-def _root(shard: Shard, rows: np.ndarray) -> np.ndarray:
-    """Rows times the square root of their weights."""
-    return rows if shard.v is None or shard.even else np.sqrt(shard.v)[:, None] * rows
+def begin(
+    sums: Sums, B: np.ndarray, Sigma: np.ndarray | None = None, w: np.ndarray | None = None, single: bool = False
+) -> FullParams:
+    """Params to begin with: Sigma where it is given, w of a former fit where there was one."""
+    p = B.shape[1]
+    Omega, logdet, omega = (np.zeros(0), 0.0, np.ones(p)) if Sigma is None else _invert(Sigma)
+    return FullParams(
+        phase=START,
+        sums=sums,
+        point=Point(B, Omega, omega, float(logdet), np.zeros((0, p))),
+        w=w,
+        w_trial=np.array(omega) if w is None else w,
+        search=lbfgs.begin(MEMORY),
+        pairs=lbfgs.no_pairs(np.zeros(p), np.zeros(p), MEMORY),
+        sy=np.zeros((MEMORY, MEMORY)),
+        single=single,
+        rough=True,
+    )
 
 
 def _in_place(shard: Shard, rows: np.ndarray) -> np.ndarray:
@@ -296,16 +277,13 @@ def _in_place(shard: Shard, rows: np.ndarray) -> np.ndarray:
 
 def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarray]:
     """The loops to use, with counts and offsets in their precision: compiled ones for large shards, NumPy for small ones."""
-    if z.counts is None and shard.Y.size < SMALL:
-        return pln_plain, pln_plain.trial, shard.Y, shard.O
-    from tallies.counts.kernels import double as pln
-    from tallies.counts.kernels import single as pln_single
-    from tallies.counts.kernels import steps as pln_steps
+    if z.single is None and shard.Y.size < SMALL:
+        return plain, plain.trial, shard.Y, shard.O
+    from tallies.counts.kernels import double, single, steps
 
-    if z.counts is None:
-        return pln_steps, pln.trial, shard.Y, shard.O
-    assert z.offsets is not None  # it comes with the counts
-    return pln_steps, pln_single.trial, z.counts, z.offsets
+    if z.single is None:
+        return steps, double.trial, shard.Y, shard.O
+    return steps, single.trial, z.single.Y, z.single.O
 
 
 def _slots(order: tuple[int, ...], new: int = -1) -> np.ndarray:
@@ -316,13 +294,7 @@ def _slots(order: tuple[int, ...], new: int = -1) -> np.ndarray:
 def _double(z: FullLatents) -> FullLatents:
     """The same point in double precision."""
     point = {k: getattr(z, k).astype(np.float64) for k in ("M", "S2", "M_trial", "S2_trial", "A", "g", "R")}
-    return z._replace(**point, counts=None, offsets=None)
-
-
-def _free(order: tuple[int, ...]) -> int:
-    """A slot not in use, else that of the oldest pair."""
-    unused = [k for k in range(MEMORY) if k not in order]
-    return unused[0] if unused else order[0]
+    return z._replace(**point, single=None)
 
 
 def _invert(Sigma: np.ndarray) -> Any:

@@ -1,4 +1,4 @@
-"""The fit of a PLN by importance sampling: stochastic gradients of the log likelihood itself, not of a bound. The five verbs.
+"""The fit of a PLN by importance sampling: stochastic gradients of the log likelihood itself, not of a bound.
 
 For the rows of one batch, with V_1 ... V_k drawn from N(mode, (C'diag(exp eta) C + I)^-1) and self-normalised weights w,
 
@@ -19,35 +19,67 @@ from typing import NamedTuple
 import numpy as np
 
 from tallies.counts.evidence import gaussians, weigh
-from tallies.counts.records import Shard
+from tallies.counts.records import Shard, log_factorial
+from tallies.engine import Model, State
 
 AVERAGED = 100  # iterates in the answer
 
 
-class SamplingSurvey(NamedTuple):
-    """What the start needs to know of the data."""
+class Importance(NamedTuple):
+    """Importance sampling as the method of a `PLN`: `PLN(method=Importance(accuracy=0.01))`; "importance" has the defaults.
 
-    rows: int
-    n_j: np.ndarray  # sums of the counts                           (p,)
+    >>> Importance(max_epochs=50).max_epochs
+    50
+    """
+
+    accuracy: float = 0.005  # 1 / draws a row
+    batch_size: int = 40  # rows of a gradient
+    optimizer: str = "adagrad"  # or "rmsprop"
+    learning_rate: float | None = None  # None: 0.03 for Adagrad (0.1 from a crude start), 0.01 for RMSprop
+    variance_reduction: bool = True  # SAGA
+    n_plateau: int = 15  # stop after so many epochs without a gain ...
+    n_trigger: int = 5  # ... counted once the best epoch is this many epochs old
+    max_epochs: int = 500  # most epochs
+    good_init: bool = True  # start from the variational fit
+
+    def check(self) -> None:
+        """Refuse values that no data can make sense of."""
+        for name in ("batch_size", "n_plateau", "n_trigger", "max_epochs"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | np.integer) and value > 0):
+                raise ValueError(f"{name} must be a positive whole number, got {value!r}")
+        if self.optimizer not in ("adagrad", "rmsprop"):
+            raise ValueError(f'optimizer must be "adagrad" or "rmsprop", got {self.optimizer!r}')
+        if not 0 < self.accuracy <= 0.5:
+            raise ValueError(f"accuracy must be in (0, 0.5], got {self.accuracy!r}: it is one over the number of draws")
+
+
+class Epochs(NamedTuple):
+    """Log likelihoods of whole epochs, noisy numbers, and whether they still rise."""
+
+    part: float = 0.0  # of the batches of this epoch
+    last: float = np.nan  # of the last epoch
+    best: float = -np.inf
+    since: int = 0  # epochs since then
+    flat: int = 0  # epochs on the plateau
 
 
 class SamplingParams(NamedTuple):
     """The small global state. W = [B', C]."""
 
     W: np.ndarray  # current point                                  (p, d + q)
-    batch: int  # batch of the next sweep
+    seed: int  # of the draws
     step: int  # sweeps done
     scale: np.ndarray  # Adagrad: sum, RMSprop: mean of squares     (p, d + q)
     known: np.ndarray  # sum of the gradients that the rows keep    (p, d + q)
     recent: np.ndarray  # last iterates, a ring                     (100, p, d + q)
-    part: float  # log likelihood of the batches of this epoch
-    sizes: np.ndarray  # rows, summed weights are not needed        (n_batches,)
-    best: float  # highest log likelihood of an epoch
-    since: int  # epochs since then
-    flat: int  # epochs on the plateau
-    epoch: float  # log likelihood of the last epoch
-    ess: float  # mean effective share in this epoch's batches
-    met: bool
+    sizes: np.ndarray  # rows of each batch                         (n_batches,)
+    epochs: Epochs
+
+    @property
+    def batch(self) -> int:
+        """Of the next sweep."""
+        return self.step % len(self.sizes)
 
 
 class SamplingLatents(NamedTuple):
@@ -65,36 +97,20 @@ class SamplingTally(NamedTuple):
     new: np.ndarray  # gradient                                     (p, d + q)
     old: np.ndarray  # gradient of the same rows, last time         (p, d + q)
     rows: int
-    ess: float
 
 
 @dataclass(frozen=True)
-class Importance:
-    """The verbs. `start` is [B', C] of the variational fit (`good_init`) or a crude one."""
+class Sampling(Model):
+    """The verbs; a stage begins with the params of `begin`."""
 
     q: int
-    start: np.ndarray
     n_draws: int
-    batch_size: int
     optimizer: str
     learning_rate: float
     saga: bool
     n_plateau: int
     n_trigger: int
-    max_epochs: int
     look: bool = False  # whether the start is good: then the first epoch collects gradients and does not move
-
-    def survey(self, shard: Shard) -> SamplingSurvey:
-        return SamplingSurvey(len(shard.Y), shard.v @ shard.Y)
-
-    def init(self, survey: SamplingSurvey, rng: np.random.Generator) -> SamplingParams:
-        n_batches = max(1, round(survey.rows / self.batch_size))
-        sizes = np.bincount(_batches(survey.rows, n_batches), minlength=n_batches)
-        W = self.start
-        zero = np.zeros_like(W)
-        return SamplingParams(
-            W, 0, 0, zero, zero, np.repeat(W[None], AVERAGED, axis=0), 0.0, sizes, -np.inf, 0, 0, np.nan, 0.0, False
-        )
 
     def settle(self, shard: Shard, params: SamplingParams, rng: np.random.Generator) -> SamplingLatents:
         n_batches = len(params.sizes)
@@ -107,25 +123,17 @@ class Importance:
         rows = np.flatnonzero(z.batch == params.batch)
         if not len(rows):
             zero = np.zeros_like(params.W)
-            return SamplingTally(0.0, zero, zero, 0, 0.0), z
+            return SamplingTally(0.0, zero, zero, 0), z
         d = params.W.shape[1] - self.q
         C, X, Y, v = params.W[:, d:], shard.X[rows], shard.Y[rows], shard.v[rows]
         base = shard.O[rows] + X @ params.W[:, :d].T
         at = gaussians(Y, base, C, z.mode[rows], laplace=True, tol=1e-4)
         z.mode[rows] = at.m
-        # the draws of a row are fixed by its place and the step, not by its shard
-        draws = np.stack(
-            [
-                np.random.Generator(np.random.Philox(key=params.step, counter=shard.start + i)).normal(size=(self.n_draws, self.q))
-                for i in rows
-            ]
-        )
+        draws = np.stack([_draws(params, shard.start + int(i)).normal(size=(self.n_draws, self.q)) for i in rows])
         V, log_w, rates = weigh(Y, base, C, at, draws)
         top = log_w.max(axis=1, keepdims=True)
         w = np.exp(log_w - top)
-        mean = w.mean(axis=1)
-        loglik = v @ (top[:, 0] + np.log(mean))
-        ess = (mean**2 / (w * w).mean(axis=1)).sum()
+        loglik = v @ (top[:, 0] + np.log(w.mean(axis=1)) - log_factorial(Y).sum(axis=1))
         w *= (v / w.sum(axis=1))[:, None]
         rates *= w[:, :, None]
         new = np.empty_like(params.W)
@@ -133,50 +141,33 @@ class Importance:
         new[:, d:] = np.einsum("ij,ik->jk", Y, np.einsum("is,isk->ik", w, V)) - np.tensordot(rates, V, axes=([0, 1], [0, 1]))
         old = z.old[params.batch].copy()
         z.old[params.batch] = new
-        return SamplingTally(float(loglik), new, old, len(rows), float(ess)), z
+        return SamplingTally(float(loglik), new, old, len(rows)), z
 
     def update(self, params: SamplingParams, tally: SamplingTally, rng: np.random.Generator) -> SamplingParams:
-        n_batches, rows, first = len(params.sizes), int(params.sizes.sum()), params.step < len(params.sizes)
+        rows, first = int(params.sizes.sum()), params.step < len(params.sizes)
         g = tally.new / tally.rows
         if self.saga and not first:
             g = g - tally.old / tally.rows + params.known / rows
-        known = params.known + tally.new - tally.old
         scale = params.scale + g * g if self.optimizer == "adagrad" else 0.99 * params.scale + 0.01 * g * g
         W = params.W if first and self.look else params.W + self.learning_rate * g / (np.sqrt(scale) + 1e-8)
         recent = params.recent.copy()
         recent[params.step % AVERAGED] = W
-        params = params._replace(
-            W=W,
-            scale=scale,
-            known=known,
-            recent=recent,
-            step=params.step + 1,
-            batch=(params.batch + 1) % n_batches,
-            part=params.part + tally.loglik,
-            ess=params.ess + tally.ess,
-        )
+        known, epochs = params.known + tally.new - tally.old, params.epochs
+        epochs = epochs._replace(part=epochs.part + tally.loglik)
+        params = params._replace(W=W, scale=scale, known=known, recent=recent, step=params.step + 1, epochs=epochs)
         if params.batch:
             return params
         # the end of an epoch: has the log likelihood, a noisy number, stopped rising?
-        value = params.part
-        better = value > params.best
-        since = 0 if better else params.since + 1
-        flat = params.flat + 1 if since >= self.n_trigger else 0
-        return params._replace(
-            part=0.0,
-            ess=0.0,
-            epoch=value,
-            best=max(value, params.best),
-            since=since,
-            flat=flat,
-            met=flat >= self.n_plateau,
-        )
+        value = epochs.part
+        since = 0 if value > epochs.best else epochs.since + 1
+        flat = epochs.flat + 1 if since >= self.n_trigger else 0
+        return params._replace(epochs=Epochs(last=value, best=max(value, epochs.best), since=since, flat=flat))
 
     def objective(self, tally: SamplingTally, before: SamplingParams, after: SamplingParams) -> float:
-        return after.epoch if after.batch == 0 else np.nan  # one value an epoch; the constant log Y! is added at the end
+        return after.epochs.last if after.batch == 0 else np.nan  # one value an epoch
 
-    def done(self, params: SamplingParams) -> bool:
-        return params.met or params.step >= self.max_epochs * len(params.sizes)
+    def done(self, state: State) -> bool:
+        return state.params.epochs.flat >= self.n_plateau
 
     def answer(self, params: SamplingParams) -> np.ndarray:
         """The mean of the last iterates, every C turned to the latest one (orthogonal Procrustes)."""
@@ -193,6 +184,43 @@ class Importance:
             turned += W[:, d:] @ (U @ Vt)
         mean[:, d:] = turned / len(kept)
         return mean
+
+
+def sampling(settings: Importance, q: int, warm: bool) -> Sampling:
+    """The model that the settings ask for; `warm`: it starts from a former fit."""
+    good = settings.good_init or warm
+    return Sampling(
+        q=q,
+        n_draws=max(2, round(1 / settings.accuracy)),
+        optimizer=settings.optimizer,
+        learning_rate=settings.learning_rate or {"adagrad": 0.03 if good else 0.1, "rmsprop": 0.01}[settings.optimizer],
+        saga=settings.variance_reduction,
+        n_plateau=settings.n_plateau,
+        n_trigger=settings.n_trigger,
+        look=good,
+    )
+
+
+def begin(W: np.ndarray, rows: int, batch_size: int, seed: int) -> SamplingParams:
+    """Params to begin with at W."""
+    n_batches = max(1, round(rows / batch_size))
+    zero = np.zeros_like(W)
+    return SamplingParams(
+        W=W,
+        seed=seed,
+        step=0,
+        scale=zero,
+        known=zero,
+        recent=np.repeat(W[None], AVERAGED, axis=0),
+        sizes=np.bincount(_batches(rows, n_batches), minlength=n_batches),
+        epochs=Epochs(),
+    )
+
+
+def _draws(params: SamplingParams, row: int) -> np.random.Generator:
+    """Random numbers of a row, fixed by its place among all rows and the step, not by its shard."""
+    key = np.array([params.seed, params.step], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, row, 0, 0], dtype=np.uint64)))
 
 
 def _batches(rows: int, n_batches: int) -> np.ndarray:

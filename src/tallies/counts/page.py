@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from tallies.counts import views as counts
+from tallies.counts.answers import flat_columns, rates
+from tallies.counts.tables import as_counts
 from tallies.html import charts
 from tallies.html.common import About, cautions, converged, fitted, plural, use
 from tallies.html.page import Page
@@ -60,7 +62,7 @@ def page(
     together = counts.partners(R, species, listed if whole else np.arange(0))
     out.hero(view)
     out.face = {k: v for k, v in (view.get("none") or view).items() if k != "wide"}
-    effect = _forest(model, effects, counts_ if ours else None, species) if effects else None
+    effect = _forest(model, effects, species) if effects else None
     out.section("learned", "What it learned").charts(counts.correlations(R, species), together, effect)
     if truth is not None:
         _truth(out, model, truth, species)
@@ -97,30 +99,20 @@ def page(
 
 def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array | None, Array | None, bool]:
     """Counts, what is expected of them, and whether they are those of the fit."""
-    from tallies.counts.tables import as_counts
-
+    seen = model.fitted_.data.Y
     if Y is None:
-        if not hasattr(model, "_data"):
-            return None, None, True
-        return np.asarray(model._data[0].Y, dtype=float), model._rates(), True
+        return seen.astype(float), rates(model.fitted_), True
     table = as_counts(Y)
-    values = np.asarray(table.Y, dtype=float)
-    if table.missing is not None:
-        values = np.where(table.missing, np.nan, values)
-    ours = (
-        hasattr(model, "_data")
-        and model._data[0].Y.shape == values.shape
-        and np.array_equal(np.nan_to_num(values), model._data[0].Y)
-    )
-    return values, np.asarray(model.predict(Y, covariates, offsets)), bool(ours)
+    values = table.Y if table.missing is None else np.where(table.missing, np.nan, table.Y)
+    return values, model.predict(Y, covariates=covariates, offsets=offsets), np.array_equal(table.Y, seen)
 
 
 def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) -> str:
     together = (
-        f"go together along {plural(model.rank, 'hidden gradient')}"
-        if model.rank is not None
+        f"go together along {plural(model.fitted_.model.rank, 'hidden gradient')}"
+        if model.fitted_.model.rank is not None
         else "may go together in any way"
-        if isinstance(model.covariance, str) and model.covariance == "full"
+        if model.fitted_.model.kind == "full"
         else "go together in a simple or given way"
     )
     text = f"A Poisson log-normal model of {plural(len(species), 'species', 'species')} in {plural(len(model.design_), 'sample')}, "
@@ -139,13 +131,10 @@ def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) ->
 
 def _warn(out: Page, model: Any, Y: Array | None, species: list[str]) -> None:
     out.warnings += cautions(model)
-    flat = np.flatnonzero(np.asarray(model.covariance_).diagonal() < 1e-4)
-    if len(flat):
-        names = ", ".join(species[j] for j in flat[:5]) + (" ..." if len(flat) > 5 else "")
-        out.warnings.append(
-            f"{plural(len(flat), 'species varies', 'species vary')} no more than Poisson counts do ({names}): "
-            "their correlations mean nothing."
-        )
+    flat = [species[j] for j in flat_columns(model.fitted_.model)]
+    if flat and model.fitted_.model.rank is not None:
+        which = ", ".join(flat[:5]) + " ..." * (len(flat) > 5)
+        out.warnings.append(f"Species on none of the gradients ({which}): their correlations mean nothing.")
     if Y is not None:
         thin = np.flatnonzero(np.nansum(Y, axis=0) < THIN)
         if len(thin):
@@ -154,8 +143,6 @@ def _warn(out: Page, model: Any, Y: Array | None, species: list[str]) -> None:
                 f"{plural(len(thin), 'species was', 'species were')} counted fewer than {THIN} times in all ({names}): "
                 "what is said of them is mostly guessed."
             )
-    if model.ess_ is not None and (low := int((model.ess_ < 0.01).sum())):
-        out.warnings.append(f"Effective sample size is small for {plural(low, 'row')}: their likelihood is rough; raise the draws.")
     n, k = len(model.design_), int(model.n_parameters_)
     if k > n * len(species):
         out.warnings.append(f"{k:,} parameters from {n * len(species):,} counts: fit a smaller rank.")
@@ -188,11 +175,11 @@ def _shades(model: Any, colour: Any) -> dict[str, Any]:
     return found
 
 
-def _forest(model: Any, effects: list[int], Y: Any, species: list[str]) -> charts.Chart:
+def _forest(model: Any, effects: list[int], species: list[str]) -> charts.Chart:
     estimate, low, high = np.asarray(model.coefficients_), None, None
-    if estimate.size <= INTERVALS and (Y is not None or hasattr(model, "_data")):
+    if estimate.size <= INTERVALS:
         try:
-            table = model.coefficient_table(Y)
+            table = model.coefficient_table()
         except (ValueError, np.linalg.LinAlgError):  # no curvature to take an error from: estimates alone
             pass
         else:
@@ -218,5 +205,5 @@ _CODE = """import tallies
 model = tallies.load("model.tallies")   # written by model.save("model.tallies")
 model.transform(counts)                 # latent values of new samples
 model.predict(counts)                   # what is expected of their counts
-model.coefficient_table(counts)         # effects of covariates; the counts of the fit
+model.coefficient_table()               # effects of covariates
 model.sample(10)                        # new samples"""

@@ -1,10 +1,28 @@
-"""Records of the PLN solvers: shards and surveys serve all, Full* `pln_full`, Rank* `pln_rank`."""
+"""Records of the PLN solvers: shards, surveys and places serve all, Full* those of `full`, Rank* those of `rank`."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import gammaln
+
+from tallies.counts.axes import Turning, Weighing
+from tallies.lbfgs import Direction, Dots, Pairs, Search
+
+
+def log_factorial(Y: np.ndarray) -> np.ndarray:
+    """log Y!, looked up for counts below 1,024.
+
+    >>> log_factorial(np.array([0.0, 3.0])).round(4)
+    array([0.    , 1.7918])
+    """
+    small = np.minimum(Y, 1023).astype(np.int64)
+    out = gammaln(np.arange(1024) + 1.0)[small]
+    large = Y > 1023
+    if large.any():
+        out[large] = gammaln(Y[large] + 1)
+    return out
 
 
 class Shard(NamedTuple):
@@ -13,12 +31,16 @@ class Shard(NamedTuple):
     Y: np.ndarray  # counts, 0 where missing                        (n, p)
     O: np.ndarray  # offsets, -1e4 where the count is missing       (n, p)
     X: np.ndarray  # design                                         (n, d)
-    v: Any  # row weights                                    (n,)
+    v: np.ndarray  # row weights                                    (n,)
     even: bool  # all weights are 1
     start: int  # place of the first row among all rows
     rows: int  # number of rows of all shards
     constant: float  # sum of v log Y!
-    M: np.ndarray | None = None  # means to begin with              (n, p)
+    M: np.ndarray | None = None  # means of a former fit, to go on from   (n, p) | (n, q)
+
+    def rooted(self, rows: np.ndarray) -> np.ndarray:
+        """Rows times the square roots of their weights."""
+        return rows if self.even else np.sqrt(self.v)[:, None] * rows
 
 
 class Survey(NamedTuple):
@@ -31,39 +53,54 @@ class Survey(NamedTuple):
     rootX: np.ndarray | None  # sqrt(v) X, kept where p > n         (n, d)
 
 
+class Sums(NamedTuple):
+    """What the solvers need to know of the data."""
+
+    weight: float  # N
+    XvX: np.ndarray  # X'vX                                         (d, d)
+    mean: np.ndarray | None = None  # log of the mean rates; None where the rows have a place already   (p,)
+    rootX: np.ndarray | None = None  # sqrt(v) X where p > n        (n, d)
+
+
+class Place(NamedTuple):
+    """Where the rows of a shard ended."""
+
+    M: np.ndarray  # variational means                              (n, p) | (n, q)
+    S2: np.ndarray  # variational variances                         (n, p) | (n, q)
+    bound: np.ndarray | None = None  # of every row, where asked for   (n,)
+
+
+class Point(NamedTuple):
+    """Model parameters at a point."""
+
+    B: np.ndarray  # coefficients                                   (d, p)
+    Omega: np.ndarray  # precision, or its diagonal                 (p, p) | (p,)
+    omega: np.ndarray  # diagonal of the precision                  (p,)
+    logdet: float  # log|Sigma|
+    shift: np.ndarray  # (move of B) Omega: the rows kept R about the B before   (d, p)
+    pull: np.ndarray | None = None  # R Omega, where p > n: there is no Omega then   (n, p)
+
+
 class FullParams(NamedTuple):
-    """The small global state: model parameters, the trial point's global part, and the state of the line search."""
+    """The small global state of `full`."""
 
     phase: int  # START, TRIAL or GRADIENT
-    B: np.ndarray  # coefficients                                   (d, p)
-    Omega: np.ndarray  # precision: matrix, diagonal, or R Omega    (p, p) | (p,) | (n, p)
-    shift: np.ndarray  # (move of B) Omega: the rows kept R about the B before  (d, p) | (0, p)
-    omega: np.ndarray  # diagonal of the precision                  (p,)
-    logdet: float  # log|Sigma| of a given covariance, else 0
-    w: np.ndarray  # of eq. 2, at the current point                 (p,)
+    sums: Sums
+    point: Point
+    w: np.ndarray | None  # of eq. 2, at the current point; None: not yet known   (p,)
     w_trial: np.ndarray  # and at the point to try                  (p,)
-    F: float  # value at the current point, constants included
-    path: tuple[float, ...]  # values after the last accepted steps
-    step: float  # length of the step to try
-    slope: float  # g'd of the direction
-    fresh: bool  # the direction is new
+    search: Search
+    pairs: Pairs  # those of log w
+    sy: np.ndarray  # s_k'y_l over all, where y_l is not older than s_k   (m, m)
     single: bool  # the rows are in single precision
     rough: bool  # steps still gain so much that S2 need not be exact
-    toward: Any  # lbfgs.Direction of the rows
-    d_w: np.ndarray  # direction of log w                           (p,)
-    g_w: np.ndarray  # gradient of log w                            (p,)
-    S_w: np.ndarray  # its pairs                                    (m, p)
-    Y_w: np.ndarray  #                                              (m, p)
-    sy: np.ndarray  # s_k'y_l, where y_l is not older than s_k       (m, m)
-    order: tuple[int, ...]  # slots in use, oldest first
-    slot: int  # slot the next pair goes to, -1: no pair to write
-    D_w: np.ndarray  # preconditioner of log w                      (p,)
-    tries: int  # steps tried in this direction
-    met: bool  # the stopping rule is met
-    stuck: bool  # no step lowers F any more
-    XvX: np.ndarray  # X'vX                                         (d, d)
-    weight: float  # N
-    rootX: np.ndarray | None  # sqrt(v) X where p > n               (n, d)
+
+
+class Single(NamedTuple):
+    """Copies in single precision."""
+
+    Y: np.ndarray  #                                                (n, p)
+    O: np.ndarray  #                                                (n, p)
 
 
 class FullLatents(NamedTuple):
@@ -80,73 +117,83 @@ class FullLatents(NamedTuple):
     R: np.ndarray  # sqrt(v) (M - X B) at the trial point           (n, p)
     S: np.ndarray  # pairs: moves of M                              (m, n, p)
     Y: np.ndarray  # pairs: moves of the gradient                   (m, n, p)
-    counts: np.ndarray | None  # single precision copies of Y ...   (n, p)
-    offsets: np.ndarray | None  # ... and O, as long as used        (n, p)
+    single: Single | None  # as long as the fit is in single precision
 
 
-class FullTally(NamedTuple):
-    """Sums over a shard: of a trial (fit, P, G, s2) or of a gradient (the others)."""
+class Trial(NamedTuple):
+    """Sums at a trial point."""
 
     fit: float  # sum v [Y(O+M) - A + log(S2)/2 - log Y!]
     slope: float  # g'd over the rows
-    P: Any  # X'vR about the current B                       (d, p)
-    G: Any  # R'vR, its diagonal, or sqrt(v) R in its place  (p, p) | (p,) | (n, p)
-    s2: Any  # sum v S2                                      (p,)
-    T: Any  # sum v u                                        (p,)
-    sy: Any  # s_k'y of the new pair                          (m,)
-    sg: Any  # s_k'g                                          (m,)
-    yDy: Any  # y_k'D y_l                                     (m, m)
-    yDg: Any  # y_k'D g                                       (m,)
+    P: np.ndarray  # X'vR about the current B                       (d, p)
+    G: np.ndarray | None  # R'vR, or its diagonal                   (p, p) | (p,)
+    R: np.ndarray | None  # sqrt(v) R itself, where p > n           (n, p)
+    s2: np.ndarray  # sum v S2                                      (p,)
+
+
+class Slopes(NamedTuple):
+    """Sums at a gradient."""
+
+    T: np.ndarray  # sum v u                                        (p,)
+    sy: np.ndarray  # s_k'y of the new pair                         (m,)
+    sg: np.ndarray  # s_k'g                                         (m,)
+    yDy: np.ndarray  # y_k'D y_l                                    (m, m)
+    yDg: np.ndarray  # y_k'D g                                      (m,)
+
+
+class FullTally(NamedTuple):
+    """Sums over a shard: of a trial or of a gradient."""
+
+    trial: Trial | None = None
+    slopes: Slopes | None = None
+
+
+class Turn(NamedTuple):
+    """A Newton step of the axes, and how far it is tried."""
+
+    E: np.ndarray  # of the axes                                    (q, q)
+    shift: np.ndarray  # of the origin                              (d, q)
+    step: float  # part of it
+    again: np.ndarray  # the turn being tried over the one before   (q, q)
+
+
+class Starts(NamedTuple):
+    """The starts of a PLN-PCA."""
+
+    first: np.ndarray  # W of the first start, with an axis to spare where there is one   (p, d + q + 1)
+    best: np.ndarray  # W of the best start so far                  (p, d + q)
+    F: float = np.inf  # its value
+    met: bool = False  # it has met the stopping rule
+    number: int = 0  # which start is running
+    source: int = 0  # where its rows come from
+    final: bool = False  # it goes on to the end
+    keep: bool = False  # the start that just ended is the best so far
+
+
+class Spare(NamedTuple):
+    """The search for the axis to give up."""
+
+    u: np.ndarray | None = None  # direction being weighed, or given up   (q + 1,)
+    cheapest: np.ndarray | None = None  # cheapest so far           (q + 1,)
+    cost: float = np.inf  # of giving it up
+    weighings: int = 0
 
 
 class RankParams(NamedTuple):
-    """The small global state."""
+    """The small global state of `rank`."""
 
-    mean: np.ndarray  # log of the mean rates                       (p,)
-    XvX: np.ndarray  # X'vX                                         (d, d)
-    weight: float  # N
-    toward: Any  # lbfgs.Direction of the rows
-    # the point
-    phase: int = 0  # SURVEY, BEGIN, STEP, TURN or WEIGH
-    W: Any = None  # [B', C] at the current point                   (p, d + q)
-    W_trial: Any = None  # and at the point to try                  (p, d + q)
-    F: float = np.inf  # value at the current point
-    path: tuple[float, ...] = ()  # values after the last accepted steps
+    phase: int  # SURVEY, BEGIN, STEP, TURN or WEIGH
+    sums: Sums
+    W: np.ndarray  # [B', C] at the current point                   (p, d + q)
+    W_trial: np.ndarray  # and at the point to try                  (p, d + q)
+    search: Search
+    pairs: Pairs  # those of W
+    starts: Starts
+    spare: Spare = Spare()
+    turn: Turn | None = None
     taken: int = 0  # steps accepted since the start
-    met: bool = False  # the stopping rule is met
-    stuck: bool = False  # no step lowers F any more
-    # the step
-    step: float = 0.0  # length of the step or turn to try
-    slope: float = 0.0  # g'd of the direction
-    fresh: bool = False  # the direction is new
     accepted: bool = False  # the last trial point is now the current point
-    tries: int = 0  # steps tried in this direction
     refresh: bool = True  # the next sweep takes the blocks afresh
-    d_W: Any = None  # direction of W                               (p, d + q)
-    g_W: Any = None  # gradient of W                                (p, d + q)
-    D_W: Any = None  # blocks of eq. 2                              (p, d + q, d + q)
-    S_W: Any = None  # pairs of W                                   (m, p, d + q)
-    Y_W: Any = None  #                                              (m, p, d + q)
-    DY_W: Any = None  # D_W times them                              (m, p, d + q)
-    order: tuple[int, ...] = ()  # slots in use, oldest first
-    slot: int = 0  # slot of the pair being tried
-    # the turn of the axes
-    E: Any = None  # Newton step of the axes                        (q, q)
-    shift: Any = None  # and of the origin                          (d, q)
-    again: Any = None  # the turn being tried over the one before   (q, q)
-    # the starts
-    start: int = 0  # which start is running
-    source: int = 0  # where its rows come from
-    final: bool = False  # it goes on to the end
-    first: Any = None  # W of the first start                       (p, d + q + 1)
-    best: Any = None  # W of the best start so far                  (p, d + q)
-    F_best: float = np.inf
-    met_best: bool = False  # it has met the stopping rule
-    keep: bool = False  # the start that just ended is the best so far
-    u: Any = None  # direction being weighed, or given up           (q + 1,)
-    cheapest: Any = None  # cheapest direction so far               (q + 1,)
-    cost: float = np.inf  # of giving it up
-    weighings: int = 0
 
 
 class RankLatents(NamedTuple):
@@ -169,12 +216,16 @@ class RankLatents(NamedTuple):
 class RankTally(NamedTuple):
     """Sums over a shard: of a point (F to turning), of the survey (P, G), or of a direction to give up."""
 
-    F: float  # free energy
-    slope: float  # g'd over the rows
-    g_W: Any = None  # its gradient                          (p, d + q)
-    H: Any = None  # Z'diag(v A_j) Z + diag [0, A_j'v S2]    (p, d + q, d + q)
-    table: Any = None  # lbfgs.Dots
-    turning: Any = None  # pln_axes.Turning
-    P: Any = None  # X'vM                                    (d, p)
-    G: Any = None  # M'vM                                    (p, p)
-    weighing: Any = None  # pln_axes.Weighing
+    F: float = 0.0  # free energy
+    slope: float = 0.0  # g'd over the rows
+    g_W: Any = None  # its gradient                                 (p, d + q)
+    H: Any = None  # Z'diag(v A_j) Z + diag [0, A_j'v S2]           (p, d + q, d + q)
+    table: Dots | None = None
+    turning: Turning | None = None
+    P: Any = None  # X'vM                                           (d, p)
+    G: Any = None  # M'vM                                           (p, p)
+    weighing: Weighing | None = None
+
+
+# what a checkpoint of a variational search may hold
+SEARCHES = (Direction, Pairs, Search, Sums, Point, FullParams, Single, FullLatents, Turn, Starts, Spare, RankParams, RankLatents)

@@ -1,4 +1,4 @@
-"""Rows of PLN-PCA: where they begin, and the value, slope and curvature of the bound at a point. Symbols as in `pln_rank`.
+"""Rows of PLN-PCA: where they begin, and the value, slope and curvature of the bound at a point. Symbols as in `rank`.
 
 The curvature of a row's scores M_i is P_i + I, and that of a column of W is H_j:
 
@@ -68,11 +68,11 @@ def crude(shard: Shard, mean: np.ndarray) -> np.ndarray:
     return mean + np.log((shard.Y + 1) / (np.exp(np.minimum(shard.O + mean, TOP)) + 1))
 
 
-def place(shard: Shard, W: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """First scores of the rows for a given W: least squares of the crude logarithms."""
+def place(shard: Shard, W: np.ndarray, mean: np.ndarray | None) -> np.ndarray:
+    """First scores of the rows for a given W: least squares of the crude logarithms, about what W expects without a mean."""
     d = shard.X.shape[1]
-    C = W[:, d:]
-    return (crude(shard, mean) - shard.X @ W[:, :d].T) @ C @ np.linalg.inv(C.T @ C + np.eye(C.shape[1]))
+    C, expected = W[:, d:], shard.X @ W[:, :d].T
+    return (crude(shard, expected if mean is None else mean) - expected) @ C @ np.linalg.inv(C.T @ C + np.eye(C.shape[1]))
 
 
 def spread(shard: Shard, W: np.ndarray, M: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from sklearn.utils import check_array
 
 from tallies.counts.offsets import OFFSETS
 from tallies.data.files import KINDS, read_frame
@@ -72,14 +73,15 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     return table.T if transpose else table
 
 
+def plain(counts: Any) -> Any:
+    """Counts as they are; those of an AnnData as a data frame."""
+    return _from_anndata(counts) if type(counts).__module__.split(".")[0] == "anndata" else counts
+
+
 def as_counts(counts: Any) -> Counts:
     """Validate counts given as an array, sparse matrix, data frame, AnnData or list of lists."""
-    rows = columns = None
-    if type(counts).__module__.split(".")[0] == "anndata":
-        counts = _from_anndata(counts)
-    if sp.issparse(counts):
-        Y = counts.toarray().astype(np.float64)
-    elif hasattr(counts, "columns") or type(counts).__module__.startswith("pyarrow"):
+    counts, rows, columns = plain(counts), None, None
+    if hasattr(counts, "columns") or type(counts).__module__.startswith("pyarrow"):
         if isinstance(counts, pd.DataFrame) and not isinstance(counts.index, pd.RangeIndex):
             rows = np.asarray(counts.index.astype(str), dtype=object)
         frame = nw.from_native(counts, eager_only=True)
@@ -87,19 +89,20 @@ def as_counts(counts: Any) -> Counts:
         text = [c for c, t in frame.schema.items() if not (t.is_numeric() or t == nw.Boolean)]
         if text:
             raise DataError(f"counts must be numbers, but columns {text[:5]} are not; drop them, or use the first as row names")
-        Y = frame.to_numpy().astype(np.float64, order="C")  # data frames come column by column; the loops go along rows
-    else:
-        try:
-            Y = np.array(counts, dtype=np.float64, order="C")
-        except (TypeError, ValueError) as error:
-            raise DataError(f"counts must be a table of numbers, got {type(counts).__name__} ({error})") from error
-    if Y.ndim != 2 or 0 in Y.shape:
-        raise DataError(f"counts must be a table with rows and columns, got shape {Y.shape}; reshape one sample to (1, p)")
+        counts = frame.to_numpy()
+    try:  # data frames come column by column; the loops go along rows
+        Y = check_array(
+            counts, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite="allow-nan", input_name="counts"
+        )
+    except ValueError as error:
+        raise DataError(f"counts must be a table with rows and columns of finite numbers: {error}") from error
+    Y = Y.toarray() if sp.issparse(Y) else Y
     missing = np.isnan(Y)
-    if np.isinf(Y).any():
-        raise DataError("counts contain infinity; expected whole numbers, or NaN where missing")
     if (Y < 0).any():
-        raise DataError(f"counts must not be negative, got {np.nanmin(Y):g}; are these counts, and not log ratios?")
+        least = np.nanmin(Y)
+        raise DataError(
+            f"Negative values in data: counts must not be negative, got {least:g}; are these counts, and not log ratios?"
+        )
     with np.errstate(invalid="ignore"):
         broken = (np.floor(Y) != Y) & ~missing
     if broken.any():

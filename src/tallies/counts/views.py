@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tallies.counts.answers import positions
 from tallies.html import charts
 from tallies.html.order import alike
 from tallies.maths import Array
@@ -19,39 +20,28 @@ FOREST = 30  # coefficients of a covariate that are drawn
 PARTNERS = 15  # correlations of a species that are drawn
 
 
-def positions(model: Any) -> tuple[Array, Array, Array]:
-    """Samples (n, 2) and species (p, 2) in the plane of most latent variance, covariates taken out, and the shares (2,) it shows.
-
-    Arrows and samples fit together: the latent value of species j in sample i is about their inner product.
-    """
-    C = model.components_
-    q = C.shape[1]
-    size = np.sqrt((C**2).sum(axis=0))
-    share = size**2 / max(float((size**2).sum()), 1e-300)
-    if model.rank is not None:
-        Z = model.latent_mean_ * size  # principal scores: unit directions, lengths on the samples
-    else:
-        Z = (model.latent_mean_ - model.design_ @ model.coefficients_) @ (C / np.maximum(size, 1e-300))
-    axes, pad = C / np.maximum(size, 1e-300), np.zeros((len(Z), max(2 - q, 0)))
-    Z = np.hstack([Z[:, :2], pad])
-    return Z, np.hstack([axes[:, :2], np.zeros((len(C), max(2 - q, 0)))]), np.append(share, [0.0, 0.0])[:2]
+def strongest(arrows: Array) -> np.ndarray:
+    """The species with the longest arrows."""
+    return np.argsort(-np.linalg.norm(arrows, axis=1), kind="stable")[:ARROWS]
 
 
-def latent_map(model: Any, species: Sequence[str], shades: Mapping[str, Any], names: Any) -> charts.Chart:
-    """Samples where their counts put them, with the species that vary most; one view for each covariate in `shades`."""
-    Z, A, share = positions(model)
+def latent_map(
+    model: Any, species: Sequence[str], shades: Mapping[str, Any], names: Any, drawn: Any = None, most: int = MOST
+) -> charts.Chart:
+    """Samples where their counts put them, with the species that vary most, or those `drawn`; one view for each covariate in
+    `shades`."""
+    Z, A, _, share = positions(model.fitted_)
     n = len(Z)
-    some = np.arange(n) if n <= MOST else np.sort(np.random.default_rng(0).choice(n, MOST, replace=False))
+    some = np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
     Z = Z[some]
     called = [f"sample {i + 1}" if names is None else str(names[i]) for i in some]
-    length = np.linalg.norm(A * np.sqrt(np.maximum(share, 0)), axis=1)
-    strong = np.argsort(-length, kind="stable")[:ARROWS]
+    strong = strongest(A * np.sqrt(share)) if drawn is None else np.asarray(drawn)
     reach = 0.9 * float(np.abs(Z).max(initial=1e-9)) / max(float(np.abs(A[strong]).max(initial=0.0)), 1e-9)
     arrows = [
         {"x": A[j, 0] * reach, "y": A[j, 1] * reach, "text": species[j], "key": int(j), "tip": f"{species[j]}: more of it this way"}
         for j in strong
     ]
-    few = f" {MOST:,} of {n:,} samples, drawn at random." if n > MOST else ""
+    few = f" {most:,} of {n:,} samples, drawn at random." if n > most else ""
     caption = (
         "Samples near each other have like counts once covariates and sampling effort are taken out. An arrow points to where its "
         f"species is more abundant than expected; the {len(strong)} longest are drawn.{few}"
@@ -166,20 +156,20 @@ def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Cha
 
 
 def forest(
-    estimate: Array, low: Array | None, high: Array | None, covariates: Sequence[str], species: Sequence[str]
+    estimate: Array, low: Array | None, high: Array | None, covariates: Sequence[str], species: Sequence[str], most: int = FOREST
 ) -> charts.Chart:
     """Coefficients of each covariate with 95% intervals where they are known, sorted."""
     views = []
     for d, name in enumerate(covariates):
         clear = np.abs(estimate[d]) if low is None or high is None else np.abs(estimate[d]) / np.maximum(high[d] - low[d], 1e-12)
-        top = np.argsort(-clear, kind="stable")[:FOREST]
+        top = np.argsort(-clear, kind="stable")[:most]
         top = top[np.argsort(-estimate[d, top], kind="stable")]
         series: dict[str, Any] = {"name": "", "values": estimate[d, top]}
         note = ""
         if low is not None and high is not None:
             series |= {"low": low[d, top], "high": high[d, top]}
             note = f" With 95% intervals; {int(((low[d] > 0) | (high[d] < 0)).sum())} of {len(species):,} leave out 0."
-        some = f" The {FOREST} clearest of {len(species):,} species." if len(species) > FOREST else ""
+        some = f" The {most} clearest of {len(species):,} species." if len(species) > most else ""
         chart = charts.bars(
             f"Effect of {name}",
             charts.axis("coefficient (log of the rate)"),
@@ -194,11 +184,11 @@ def forest(
     return charts.follow("covariate", views) if len(views) > 1 else views[0]
 
 
-def expected(Y: Array, rate: Array, species: Sequence[str]) -> charts.Chart:
+def expected(Y: Array, rate: Array, species: Sequence[str], most: int = MOST) -> charts.Chart:
     """Counts against what the model expects of them."""
     cells = np.argwhere(np.isfinite(Y) & np.isfinite(rate))
-    if len(cells) > MOST:
-        cells = cells[np.sort(np.random.default_rng(0).choice(len(cells), MOST, replace=False))]
+    if len(cells) > most:
+        cells = cells[np.sort(np.random.default_rng(0).choice(len(cells), most, replace=False))]
     i, j = cells.T
     x, y = np.maximum(rate[i, j], 1e-3), Y[i, j]
     tips = [f"{species[c]}, sample {r + 1}\nexpected {e:.3g}, observed {o:.0f}" for r, c, e, o in zip(i, j, x, y, strict=True)]
@@ -213,7 +203,7 @@ def expected(Y: Array, rate: Array, species: Sequence[str]) -> charts.Chart:
         ["species", "sample", "expected", "observed"],
         [[species[c], int(r) + 1, e, o] for r, c, e, o in zip(i, j, x, y, strict=True)],
         diagonal=True,
-        caption=f"{len(x):,} cells of the table{', drawn at random' if len(x) == MOST else ''}; on the dashed line they agree. "
+        caption=f"{len(x):,} cells of the table{', drawn at random' if len(x) == most else ''}; on the dashed line they agree. "
         "Expected counts know the latent values of their sample, and expectations under 0.001 are drawn there.",
     )
 

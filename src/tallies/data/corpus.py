@@ -191,6 +191,31 @@ class Corpus:
     def __len__(self) -> int:
         return self.counts.shape[0]
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Documents and words, as in an array: with `[rows]` it is what cross-validation asks for."""
+        return self.counts.shape
+
+    def __getitem__(self, rows: Any) -> Corpus:
+        """Some documents, by numbers, a slice or a mask, with their sentences.
+
+        >>> corpus = Corpus.from_texts(["A cat sat. It slept.", "Dogs bark."], sentences=True)
+        >>> corpus[1:].sentences, corpus[[1, 0]].sentence_document.tolist()
+        (['Dogs bark.'], [0, 1, 1])
+        """
+        rows = rows[0] if isinstance(rows, tuple) else rows  # scikit-learn asks for [rows, ...]
+        d = np.atleast_1d(np.arange(len(self))[rows])
+        some = (self.counts[d], self.vocabulary, self.documents[d], [self.authors[i] for i in d])
+        if self.sentence_document is None:
+            return Corpus(*some)
+        of = np.asarray(self.sentence_document)
+        order = np.argsort(of, kind="stable")
+        ends = [np.searchsorted(of[order], d, side) for side in ("left", "right")]
+        s = np.concatenate([order[a:b] for a, b in zip(*ends, strict=True)])
+        counts = None if self.sentence_counts is None else self.sentence_counts[s]
+        texts = None if self.sentences is None else [self.sentences[i] for i in s]
+        return Corpus(*some, counts, np.repeat(np.arange(len(d)), ends[1] - ends[0]), texts)
+
     def __repr__(self) -> str:
         D, V = self.counts.shape
         return f"Corpus({D:,} documents, {V:,} words, {int(self.counts.sum()):,} tokens)"

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from tallies.errors import DataError
 
@@ -65,18 +65,44 @@ def check_names(X: Any) -> None:
         raise DataError(f"column names must differ, but {twice[:5]} occur more than once; rename or drop them")
 
 
-def dense(model: Any, X: Any, reset: bool) -> np.ndarray:
-    """X as a float array (float32 and float64 as they are), NaN for missing; names kept on the model when `reset`.
+def check_weights(sample_weight: Any, n: int) -> np.ndarray:
+    """The weights of n rows as floats: 1 each where none are given.
+
+    >>> check_weights(None, 2), check_weights([0, 3], 2)
+    (array([1., 1.]), array([0., 3.]))
+    """
+    if sample_weight is None:
+        return np.ones(n)
+    weight = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64)
+    if (weight < 0).any():
+        raise DataError(f"sample_weight must not be negative, got {weight.min()}; leave rows out with a weight of 0")
+    if not weight.any():
+        raise DataError("sample_weight is zero for every row, so there is nothing to fit; give some row a positive weight")
+    return weight
+
+
+def checked(estimator: Any, X: Any, reset: bool, **rules: Any) -> Any:
+    """X after scikit-learn's checks by these rules; unless `reset`, it must have the columns that the estimator was fitted on.
+
+    Nothing is set on the estimator: what it was fitted on is in its record, see `estimator.Inputs`.
+    """
+    check_names(X)
+    if reset:
+        return check_array(X, estimator=estimator, input_name="X", **rules)
+    return validate_data(estimator, X, reset=False, **rules)
+
+
+def dense(estimator: Any, X: Any, reset: bool) -> np.ndarray:
+    """X as a float array (float32 and float64 as they are), NaN for missing; names are compared unless `reset`.
 
     Infinities are left to the caller, who meets them anyway in its first pass.
     """
-    check_names(X)
     try:
-        return validate_data(model, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
+        return checked(estimator, X, reset, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
     except ValueError as error:
         if "could not convert" in str(error):
             raise DataError(
-                f"{type(model).__name__} expects numbers in every column, but {error}; "
+                f"{type(estimator).__name__} expects numbers in every column, but {error}; "
                 "encode or drop such columns, or use NaiveBayes, which takes categories as they are"
             ) from error
         raise

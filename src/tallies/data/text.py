@@ -9,12 +9,14 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tallies.errors import DataError, MissingExtra, nearest
 
 WORD = re.compile(r"[^\W\d_](?:[\w'’-]*\w)")  # two characters or more, the first a letter; inner apostrophes and hyphens stay
+PART = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")  # every run of letters and digits
 SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[^\W\d_a-z])|\n\s*\n")  # an end, a space, and no small letter after it
 
 
@@ -26,13 +28,15 @@ class Document(NamedTuple):
     authors: tuple[str, ...]
 
 
-def tokenize(text: str) -> list[str]:
-    """Words of a text in small letters.
+def tokenize(text: str, parts: bool = False) -> list[str]:
+    """Words of a text in small letters; with `parts` compounds in their parts, and numbers and single letters too.
 
     >>> tokenize("The state-of-the-art isn't 42, it's x2!")
     ['the', 'state-of-the-art', "isn't", "it's", 'x2']
+    >>> tokenize("P-bodies aren't 42", parts=True)
+    ['p', 'bodies', "aren't", '42']
     """
-    return WORD.findall(text.lower().replace("’", "'"))
+    return PART.findall(text.lower()) if parts else WORD.findall(text.lower().replace("’", "'"))
 
 
 def split_sentences(text: str) -> list[str]:
@@ -44,19 +48,33 @@ def split_sentences(text: str) -> list[str]:
     return [part.strip() for part in SENTENCE.split(text) if part and part.strip()]
 
 
+_FUNCTION_WORDS = """
+a an and any are as at be been being both but by can could did do does during each either for from further had has
+have having he her here his how if in into is it its itself may might more most must neither nor not of off on once
+only or other our out over own per same shall she should so some such than that the their them then there these they
+this those through thus to too under until up upon us very via was we were what when where whether which while who
+whom whose why will with within without would you your
+"""
+FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
+
+
 def stop_words(which: str | Iterable[str] | None) -> frozenset[str]:
-    """ "english" is scikit-learn's list; any other collection is taken as it is."""
+    """ "english" is scikit-learn's list; "function" a shorter one, of words that are part of no name, while the former has
+    "system", "against" and "bottom"; any other collection is taken as it is."""
     if which is None:
         return frozenset()
+    if which == "function":
+        return FUNCTION_WORDS
     if which == "english":
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
         return frozenset(ENGLISH_STOP_WORDS)
     if isinstance(which, str):
-        raise ValueError(f'stop_words must be "english", a collection of words, or None, got {which!r}')
+        raise ValueError(f'stop_words must be "english", "function", a collection of words, or None, got {which!r}')
     return frozenset(which)
 
 
+@cache
 def stemmer(language: bool | str) -> Callable[[str], str] | None:
     """A Snowball stemmer with a memory, or None."""
     if not language:
@@ -64,17 +82,19 @@ def stemmer(language: bool | str) -> Callable[[str], str] | None:
     import snowballstemmer
 
     try:
-        stem = snowballstemmer.stemmer("english" if language is True else language).stemWord
+        return cache(snowballstemmer.stemmer("english" if language is True else language).stemWord)
     except KeyError as error:
         raise ValueError(f"stem must be True or a language of snowballstemmer, got {language!r}") from error
-    known: dict[str, str] = {}
 
-    def remember(word: str) -> str:
-        if word not in known:
-            known[word] = stem(word)
-        return known[word]
 
-    return remember
+def stem(word: str) -> str:
+    """The English stem of a word.
+
+    >>> stem("expressed"), stem("bodies")
+    ('express', 'bodi')
+    """
+    root = stemmer("english")
+    return root(word) if root else word
 
 
 def read_documents(

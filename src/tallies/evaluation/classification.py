@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import accuracy_score, confusion_matrix
 
 from tallies.data.labels import label_codes
 
@@ -21,19 +22,16 @@ def classification(model: Any, X: Any, y: Any) -> dict[str, Any]:
     log_p = model.predict_log_proba(X)
     n, K = log_p.shape
     codes = label_codes(y, n, model.classes_)
-    truth = np.eye(K)[codes]
     found = log_p.argmax(axis=1)
-    confusion = np.zeros((K, K), dtype=int)
-    np.add.at(confusion, (codes, found), 1)
     joint = model._evaluate(X, y)
     return {
         "rows": n,
-        "accuracy": float((found == codes).mean()),
-        "log_loss": float(-log_p[np.arange(n), codes].mean()),
-        "brier": float(((np.exp(log_p) - truth) ** 2).sum(axis=1).mean()),
+        "accuracy": float(accuracy_score(codes, found)),
+        "log_loss": float(-log_p[np.arange(n), codes].mean()),  # scikit-learn's would take an impossible class for one of 1e-16
+        "brier": float(((np.exp(log_p) - np.eye(K)[codes]) ** 2).sum(axis=1).mean()),  # of many classes: scikit-learn 1.7 on
         "log_likelihood": joint.value,
         "log_likelihood_stderr": joint.stderr,
         "kind": joint.kind,
         "classes": model.classes_.tolist(),
-        "confusion": confusion.tolist(),
+        "confusion": confusion_matrix(codes, found, labels=np.arange(K)).tolist(),
     }

@@ -49,7 +49,7 @@ def compare(models: Mapping[str, Any], X: Any, *data: Any, **options: Any) -> pd
 
     >>> import tallies
     >>> X, y = [[0.0], [1.0], [5.0], [9.0]], [0, 0, 1, 1]
-    >>> table = tallies.compare({"shared": tallies.GDA().fit(X, y), "class": tallies.GDA("class").fit(X, y)}, X)
+    >>> table = tallies.compare({"shared": tallies.GDA().fit(X, y), "class": tallies.GDA(covariance="class").fit(X, y)}, X)
     >>> table.index.tolist()
     ['class', 'shared']
     """

@@ -7,15 +7,13 @@ and dark look alike.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
-from html import escape
 from typing import Any
 
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from tallies.html.common import cautions, plural
-from tallies.html.page import show
+from tallies.html.page import Html, show, tag
 
 LONG = 300  # characters of a text from data: a card is no place for more
 
@@ -39,19 +37,26 @@ def card(model: Any) -> str:
     True
     """
     name = type(model).__name__
-    about = (inspect.getdoc(type(model)) or "").split("\n")[0]
-    options = _text(repr(model)).removeprefix(name)
-    head = f'<div><code><b>{name}</b><span style="{_SOFT}">{options}</span></code></div>'
+    options = tag("span", _cut(repr(model)).removeprefix(name), style=_SOFT)
     try:
         check_is_fitted(model)
     except NotFittedError:
-        wants = ", ".join(p.name for p in _needed(model.fit))
-        body = _line(about) + _line(f"Not fitted yet. Next: <code>model.fit({escape(wants)})</code>", raw=True)
+        about = (inspect.getdoc(type(model)) or "").split("\n")[0]
+        needed = [
+            p
+            for p in inspect.signature(model.fit).parameters.values()
+            if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
+        ]
+        call = tag("code", f"model.fit({', '.join(p.name for p in needed)})")
+        body = [tag("div", _cut(about)), tag("div", "Not fitted yet. Next: ", call)]
     else:
-        body = _line(ended(model)) + "".join(map(_line, model._facts()))
-        body += "".join(f'<div style="{_WARN}">{_text(text)}</div>' for text in cautions(model))
-        body += _table(model._learned()) + _next(model)
-    return f'<div class="tallies-card" style="{_BOX}">{head}{body}</div>'
+        body = [tag("div", _cut(line)) for line in (ended(model), *model._facts())]
+        body += [tag("div", _cut(text), style=_WARN) for text in cautions(model)]
+        rows = [_row(_cut(what), _cut(found)) for what, found in model._learned()]
+        body += [tag("table", *rows, style="margin:.5em 0;border-collapse:collapse;font-size:1em;color:inherit")] if rows else []
+        steps = [part for step in model.next_steps for part in (" · ", tag("code", step))][1:]
+        body.append(tag("div", "Next: ", *steps, style=_SOFT))
+    return tag("div", tag("div", tag("code", tag("b", name), options)), *body, class_="tallies-card", style=_BOX)
 
 
 def ended(model: Any) -> str:
@@ -62,29 +67,10 @@ def ended(model: Any) -> str:
     return f"{'Settled' if model.converged_ else 'Stopped'} after {plural(model.n_iter_, 'sweep')}{value}."
 
 
-def _needed(fit: Any) -> Iterable[inspect.Parameter]:
-    return (p for p in inspect.signature(fit).parameters.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD)
+def _cut(text: str) -> str:
+    return text if len(text) <= LONG else text[: LONG - 1] + "…"
 
 
-def _text(text: str) -> str:
-    return escape(text if len(text) <= LONG else text[: LONG - 1] + "…")
-
-
-def _line(text: str, raw: bool = False) -> str:
-    return f"<div>{text if raw else _text(text)}</div>" if text else ""
-
-
-def _table(rows: list[tuple[str, str]]) -> str:
-    if not rows:
-        return ""
-    body = "".join(
-        f'<tr style="background:none"><th scope="row" style="{_CELL};font-weight:600">{_text(what)}</th>'
-        f'<td style="{_CELL}">{_text(found)}</td></tr>'
-        for what, found in rows
-    )
-    return f'<table style="margin:.5em 0;border-collapse:collapse;font-size:1em;color:inherit">{body}</table>'
-
-
-def _next(model: Any) -> str:
-    steps = " · ".join(f"<code>{escape(step)}</code>" for step in model.next_steps)
-    return f'<div style="{_SOFT}">Next: {steps}</div>'
+def _row(what: str, found: str) -> Html:
+    head = tag("th", what, scope="row", style=f"{_CELL};font-weight:600")
+    return tag("tr", head, tag("td", found, style=_CELL), style="background:none")

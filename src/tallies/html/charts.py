@@ -1,4 +1,4 @@
-"""Charts as plain dictionaries: what `assets/charts.js` draws, with the table that stands behind each.
+"""Charts as plain dictionaries: what `assets/charts.js` draws in a page and `draw.py` on axes, with the table behind each.
 
 Every chart has `title`, `caption`, `columns` and `rows` (its numbers, for csv and screen readers). `select="class"` binds the keys
 of its series, points or rows to a selector of the page: choosing one dims the others. `follow` makes one chart of many, one view
@@ -11,49 +11,39 @@ from collections.abc import Sequence
 from typing import Any
 
 Chart = dict[str, Any]
+Axis = dict[str, Any]
+Series = list[dict[str, Any]]
+Texts = Sequence[str]
+Rows = Sequence[Any]
 
 
-def axis(
-    title: str, domain: Sequence[float] | None = None, log: bool = False, zero: bool = False, whole: bool = False
-) -> dict[str, Any]:
+def axis(title: str, domain: Sequence[float] | None = None, log: bool = False, zero: bool = False, whole: bool = False) -> Axis:
     """An axis: its title with unit, its ends (None: from the data), a log scale (said in the title), whether it starts at 0,
     whether only whole numbers mean something."""
-    out: dict[str, Any] = {"title": title + " (log scale)" * log}
+    out: Axis = {"title": title + " (log scale)" * log}
     if domain is not None:
         out["domain"] = [float(v) for v in domain]
     return out | {name: True for name, wanted in (("log", log), ("zero", zero), ("whole", whole)) if wanted}
 
 
-def lines(
-    title: str,
-    x: dict[str, Any],
-    y: dict[str, Any],
-    series: list[dict[str, Any]],
-    columns: Sequence[str],
-    rows: Sequence[Any],
-    **more: Any,
-) -> Chart:
-    """Curves: each series has name, x and y, or a `law` ("normal", "poisson") and parameters `p`; optionally key, low, high."""
+def lines(title: str, x: Axis, y: Axis, series: Series, columns: Texts, rows: Rows, **more: Any) -> Chart:
+    """Curves: each series has name, x and y, or a `law` ("normal", "poisson") and parameters `p`; optionally key, low, high.
+
+    `band` is a stretch of x with grey ground, `mark` a line at one x, `diagonal` one where both axes are equal.
+    """
     return {"kind": "lines", "title": title, "x": x, "y": y, "series": series, "columns": columns, "rows": rows, **more}
 
 
-def bars(title: str, x: dict[str, Any], labels: Sequence[str], series: list[dict[str, Any]], **more: Any) -> Chart:
-    """Horizontal bars, one group a label: each series has name and values; `keys` says which item of `select` a label is."""
+def bars(title: str, x: Axis, labels: Texts, series: Series, **more: Any) -> Chart:
+    """Horizontal bars, one group a label: each series has name and values, optionally low and high; `keys` says which item of
+    `select` a label is, `behind` (name, values) are wider bars behind them."""
     columns = ["", *(s.get("name") or x["title"] for s in series)]
     rows = [[label, *(s["values"][i] for s in series)] for i, label in enumerate(labels)]
     return {"kind": "bars", "title": title, "x": x, "labels": labels, "series": series, "columns": columns, "rows": rows, **more}
 
 
 def heat(
-    title: str,
-    x: str,
-    y: str,
-    across: Sequence[str],
-    down: Sequence[str],
-    values: Any,
-    texts: Any = None,
-    tips: Any = None,
-    **more: Any,
+    title: str, x: str, y: str, across: Texts, down: Texts, values: Any, texts: Any = None, tips: Any = None, **more: Any
 ) -> Chart:
     """A matrix of coloured cells; scale="sign" is centred on 0 when `domain` is. Without texts its numbers are the table."""
     chart = {"kind": "heat", "title": title, "x": {"title": x}, "y": {"title": y}, "across": across, "down": down, "values": values}
@@ -64,35 +54,15 @@ def heat(
 
 
 def points(
-    title: str,
-    x: dict[str, Any],
-    y: dict[str, Any],
-    px: Any,
-    py: Any,
-    group: Any,
-    tips: list[str],
-    columns: Sequence[str],
-    rows: Sequence[Any],
-    **more: Any,
+    title: str, x: Axis, y: Axis, px: Any, py: Any, group: Any, tips: Texts, columns: Texts, rows: Rows, **more: Any
 ) -> Chart:
     """A map of points with shapes and colours by group; `outlines` are closed curves, `names` words in the plane.
 
     `sizes` (0 to 1) makes circles of that area, `values` colours by an amount, `keys` are the items of `select`, `words` stand at
     the points, `arrows` leave the origin, `links` join points a and b with width w; bare=True draws no axes.
     """
-    return {
-        "kind": "points",
-        "title": title,
-        "x": x,
-        "y": y,
-        "px": px,
-        "py": py,
-        "group": group,
-        "tips": tips,
-        "columns": columns,
-        "rows": rows,
-        **more,
-    }
+    chart = {"kind": "points", "title": title, "x": x, "y": y, "px": px, "py": py, "group": group, "tips": tips}
+    return {**chart, "columns": columns, "rows": rows, **more}
 
 
 def follow(by: str, views: list[Chart], none: Chart | None = None) -> Chart:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import platform
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tallies._version import __version__
 from tallies.html import charts
-from tallies.html.page import Page, Section, show
+from tallies.html.page import Page, Section, now, show
+
+TRACED = 600  # points of a curve: no screen shows more
 
 
 class About(NamedTuple):
@@ -37,14 +38,14 @@ def cautions(model: Any) -> list[str]:
     """What to know of any fit before trusting it, as sentences."""
     found = [text[:1].upper() + text[1:] + "." * (not text.endswith(".")) for text in model._caveats()]
     if not model.converged_:
-        found.append(f"The fit stopped after {plural(model.n_iter_, 'sweep')} before it had settled: raise max_iter.")
+        why = {"interrupted": "it was interrupted", "callback": "a callback ended it"}.get(model.stopped_, "raise max_iter")
+        found.append(f"The fit stopped after {plural(model.n_iter_, 'sweep')} before it had settled: {why}.")
     return found
 
 
 def converged(page: Page, model: Any) -> Section:
     """How the fit went: in words, and as a curve where there was more than one sweep."""
     section = page.section("convergence", "Did the fit settle?")
-    history = np.asarray(model.history_, dtype=float)
     if model.n_iter_ <= 1:
         section.text(
             "One pass over the data gives the exact maximum of the likelihood: there is nothing that could fail to converge."
@@ -53,24 +54,26 @@ def converged(page: Page, model: Any) -> Section:
         section.text(f"Yes: the objective stopped changing after {model.n_iter_:,} sweeps over the data.")
     else:
         section.text(f"The fit was stopped after {model.n_iter_:,} sweeps, before its stopping rule was met; see the curve.")
-    if len(history) > 1:
-        unit = "sweep" if len(history) == model.n_iter_ else "step"  # a step may take several sweeps
-        when = np.arange(1, len(history) + 1)
-        some = np.unique(np.linspace(0, len(history) - 1, 600).astype(int))  # no screen shows more
-        last = float(f"{abs(history[-1] - history[-2]):.2g}")
-        section.charts(
-            charts.lines(
-                f"Objective after each {unit}",
-                charts.axis(unit, whole=True),
-                charts.axis(f"{model._measure()} (nats)"),
-                [{"name": "", "x": when[some], "y": history[some]}],
-                [unit, "objective"],
-                [[int(when[i]), history[i]] for i in some],
-                caption=f"From {show(history[0])} to {show(history[-1])}; the last step was {show(last)}.",
-                wide=True,
-            )
-        )
-    return section
+    return section.charts(trace(model) if len(model.history_) > 1 else None)
+
+
+def trace(model: Any, chains: Sequence[Any] = ()) -> charts.Chart:
+    """The objective after each sweep (or step, where a step takes several sweeps), of the fit or of each of its chains."""
+    many = [np.asarray(values, dtype=float) for values in (chains or [model.history_])]
+    unit = "sweep" if chains or len(many[0]) == model.n_iter_ else "step"
+    series: charts.Series = []
+    for c, values in enumerate(many):
+        some = np.unique(np.linspace(0, max(len(values) - 1, 0), TRACED).astype(int))[: len(values)]
+        first = model.n_iter_ - len(values) + 1 if chains else 1  # a chain that was resumed may begin late
+        series.append({"name": f"chain {c + 1}" if len(many) > 1 else "", "x": some + first, "y": values[some]})
+    from_ = 0 if chains else 1  # without chains no column for them
+    rows = [[c + 1, int(x), y][from_:] for c, s in enumerate(series) for x, y in zip(s["x"], s["y"], strict=True)]
+    seen = many[0][np.isfinite(many[0])]
+    last = f"; the last step was {show(float(f'{abs(seen[-1] - seen[-2]):.2g}'))}" if len(seen) > 1 else ""
+    caption = f"From {show(seen[0])} to {show(seen[-1])}{last}." if len(seen) else ""
+    x, y = charts.axis(unit, whole=True), charts.axis(f"{model._measure()} (nats)")
+    heads = ["chain", unit, "objective"][from_:]
+    return charts.lines(f"Objective after each {unit}", x, y, series, heads, rows, caption=caption, wide=True)
 
 
 def fitted(page: Page, model: Any, about: About, facts: Sequence[tuple[str, Any]]) -> Section:
@@ -81,12 +84,12 @@ def fitted(page: Page, model: Any, about: About, facts: Sequence[tuple[str, Any]
         ("Model", type(model).__name__),
         ("Data", about.data_name),
         *facts,
-        *((f"Option {name}", _short(value)) for name, value in given.items()),
+        *((f"Option {name}", option_text(value)) for name, value in given.items()),
         ("Other options" if given else "Options", "as they are by default"),
         ("Sweeps", int(model.n_iter_)),
-        ("Seed", str(model.seed_) if hasattr(model, "random_state") and hasattr(model, "seed_") else None),
+        ("Seed", str(model.seed_) if hasattr(model, "random_state") else None),
         ("Software", f"Tallies {__version__}, Python {platform.python_version()}, NumPy {np.__version__}"),
-        ("Report written", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
+        ("Report written", now()),
         ("Command", about.command),
     ]
     return page.section("fitted", "What was fitted on what").facts(rows)
@@ -106,15 +109,25 @@ def plain_page(model: Any, about: About) -> Page:
     page.warnings += cautions(model)
     converged(page, model)
     fitted(page, model, about, [])
-    use(
-        page,
-        'import tallies\n\nmodel = tallies.load("model.tallies")  # written by model.save("model.tallies")\nprint(model.summary())',
-    )
+    load = 'model = tallies.load("model.tallies")  # written by model.save("model.tallies")'
+    use(page, f"import tallies\n\n{load}\nprint(model.summary())")
     return page
 
 
-def _short(value: Any) -> str:
+def option_text(value: Any) -> str:
+    """An option as it would be typed: of a record of settings only those that are not as usual.
+
+    >>> class Draws(NamedTuple):
+    ...     n: int = 100
+    ...     seed: int = 0
+    >>> option_text(Draws(n=500)), option_text(Draws()), option_text(np.arange(3)), option_text("auto")
+    ('Draws(n=500)', 'Draws()', '[0, 1, 2]', "'auto'")
+    """
     text = repr(value.tolist() if isinstance(value, np.ndarray) else value)
+    if hasattr(value, "_field_defaults"):
+        usual, given = value._field_defaults, value._asdict()
+        told = (f"{k}={option_text(v)}" for k, v in given.items() if k not in usual or repr(v) != repr(usual[k]))
+        text = f"{type(value).__name__}({', '.join(told)})"
     return text if len(text) <= 300 else text[:299] + "…"
 
 

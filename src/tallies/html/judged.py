@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import confusion_matrix
 
 from tallies.html import charts
 from tallies.html.common import About, percent, plural, wilson
@@ -111,32 +112,7 @@ class Judged:
     # in pictures
 
     def confusion(self) -> charts.Chart:
-        K = len(self.classes)
-        counts = np.zeros((K, K), dtype=int)
-        np.add.at(counts, (self.y[self.known], self.best[self.known]), 1)
-        shown, about = np.arange(K), ""
-        if K > MOST_CLASSES:
-            wrong = counts.sum(axis=0) + counts.sum(axis=1) - 2 * np.diag(counts)
-            shown = np.sort(np.argsort(-wrong, kind="stable")[:MOST_CLASSES])
-            about = f" The {MOST_CLASSES} of {K} classes with most errors are shown."
-        total = counts.sum(axis=1)
-        rate = counts / np.maximum(total, 1)[:, None]
-        part, names = np.ix_(shown, shown), [self.classes[k] for k in shown]
-        texts = [[f"{rate[i, j]:.0%}" if counts[i, j] else "" for j in shown] for i in shown]
-        tips = [
-            [
-                f"{self.classes[i]}, called {self.classes[j]}\n{counts[i, j]:,} of {total[i]:,} rows ({rate[i, j]:.1%})"
-                for j in shown
-            ]
-            for i in shown
-        ]
-        chart = charts.heat("What each class was called", "called", "true class", names, names, rate[part], texts, tips)
-        rows = [
-            [self.classes[i], self.classes[j], int(counts[i, j]), float(rate[i, j])] for i in shown for j in shown if counts[i, j]
-        ]
-        caption = f"Each row of the matrix is a true class; its cells add to 100%. The diagonal is right.{about}"
-        chart |= {"columns": ["true class", "called", "rows", "share of the true class"], "rows": rows, "domain": [0, 1]}
-        return chart | {"select": "class", "keys": shown, "flip": True, "empty": True, "caption": caption}
+        return confusion(self.classes, self.y[self.known], self.best[self.known])
 
     def mistakes(self, most: int = 8) -> list[tuple[str, str, int, str]]:
         """The commonest confusions: true class, called, rows, share of the true class."""
@@ -150,36 +126,12 @@ class Judged:
 
     def calibration(self) -> charts.Chart:
         """Stated probability against how often it came true: of the class called, or of the class selected."""
-        overall = self._curve(self.proba[self.known].max(axis=1), self.right, "the class called", None)
+        proba, y = self.proba[self.known], self.y[self.known]
+        overall = reliability(proba.max(axis=1), self.right, "the class called")
         if len(self.classes) > 100:
             return overall
-        views = [self._curve(self.proba[self.known, k], self.y[self.known] == k, name, k) for k, name in enumerate(self.classes)]
+        views = [reliability(proba[:, k], y == k, name, k) for k, name in enumerate(self.classes)]
         return charts.follow("class", views, overall)
-
-    def _curve(self, stated: Array, true: np.ndarray, what: str, k: int | None) -> charts.Chart:
-        bin_of = np.minimum((stated * BINS).astype(int), BINS - 1)
-        groups = [g for g in (np.flatnonzero(bin_of == b) for b in range(BINS)) if len(g)]
-        x = np.array([stated[g].mean() for g in groups])
-        right, n = np.array([true[g].sum() for g in groups]), np.array([len(g) for g in groups])
-        low, high = wilson(right, n)
-        share = right / n
-        tips = [
-            f"stated {a:.1%} on average\ncame true for {r:,} of {m:,} rows ({r / m:.1%})"
-            for a, r, m in zip(x, right, n, strict=True)
-        ]
-        series = [{"name": "", "x": x, "y": share, "low": low, "high": high, "marks": True, "tips": tips, "colour": k or 0}]
-        gap = float(np.sum(n * np.abs(share - x)) / n.sum())
-        return charts.lines(
-            f"Can its probabilities be believed? ({what})",
-            charts.axis(f"stated probability of {what}", [0, 1]),
-            charts.axis("share of rows where it was true", [0, 1]),
-            series,
-            ["stated probability", "share true", "low", "high", "rows"],
-            [list(row) for row in zip(x, share, low, high, n, strict=True)],
-            diagonal=True,
-            caption=f"Rows in groups by stated probability; bars are 95% intervals. "
-            f"On the dashed line it means what it says; the mean gap is {gap:.1%}.",
-        )
 
     def sureness(self) -> charts.Chart:
         """How sure it was of the rows that it got right, and of those that it got wrong."""
@@ -195,34 +147,13 @@ class Judged:
         return charts.bars("How sure it was of the class called", charts.axis("rows"), labels, series, caption=caption, show=True)
 
     def surprise(self, own: Array | None, complete: np.ndarray) -> tuple[charts.Chart, str]:
-        """log p(x) of the rows, beside `own`, that of rows drawn from the model itself; and what this says, in words."""
-        values = self.log_p[complete]
-        series: list[dict[str, Any]] = []
-        say = ""
-        low, high = float(values.min()), float(values.max())
-        if own is not None:
-            low, high = min(low, float(own.min())), max(high, float(own.max()))
-            below = float(np.mean(values < np.quantile(own, 0.01)))
-            say = f"{below:.1%} of the rows are less probable than 99 in 100 rows that the model would make; 1% would be expected."
-            if below > 0.05:
-                say += " The data have more strange rows than the model allows for: its shapes do not fit everywhere."
-        bins = int(np.clip(np.sqrt(len(values)) * 1.5, 10, 40))
-        for name, these, dash in (("rows given", values, False), ("rows the model would make", own, True)):
-            if these is not None:
-                height, edges = np.histogram(these, bins=bins, range=(low, high) if high > low else (low - 1, high + 1))
-                series.append(
-                    {
-                        "name": name,
-                        "x": np.append(edges[0], edges),
-                        "y": np.concatenate([[0], height, [0]]) / len(these),
-                        "key": 7 if dash else 0,
-                    }
-                    | {"step": True, "fill": not dash, "dash": dash}
-                )
-        rows = [[a, *(s["y"][i] for s in series)] for i, a in enumerate(series[0]["x"][:-1]) if i]
-        x, y = charts.axis("log p(x), nats (further left: stranger)"), charts.axis("share of rows", zero=True)
-        chart = charts.lines("How probable the rows are", x, y, series, ["log p(x) from", *(s["name"] for s in series)], rows)
-        return chart | {"caption": "The ten strangest are listed below.", "wide": True, "show": True}, say
+        """`surprise` of the complete rows, and what this says, in words."""
+        chart, below = surprise(self.log_p[complete], own)
+        if below is None:
+            return chart, ""
+        say = f"{below:.1%} of the rows are less probable than 99 in 100 rows that the model would make; 1% would be expected."
+        more = " The data have more strange rows than the model allows for: its shapes do not fit everywhere."
+        return chart, say + more * (below > 0.05)
 
     def strangest(self, odd: Callable[[int, int], str], name: Callable[[int], str], most: int = 10) -> list[list[Any]]:
         """The rows with least log p(x): label, log p(x), true class, class called with its probability, and what is odd.
@@ -230,19 +161,73 @@ class Judged:
         odd(row, class) says in words which values of the row are unusual in the class.
         """
         out: list[list[Any]] = []
-        for i in np.argsort(self.log_p, kind="stable")[:most]:
-            k = int(self.best[i])
-            true = self.classes[self.y[i]] if self.y[i] >= 0 else "–"
-            out.append(
-                [
-                    name(int(i)),
-                    float(self.log_p[i]),
-                    true,
-                    f"{self.classes[k]} ({self.proba[i, k]:.0%})",
-                    odd(int(i), k),
-                ]
-            )
+        for i in np.argsort(self.log_p, kind="stable")[:most].tolist():
+            k, true = int(self.best[i]), self.classes[self.y[i]] if self.y[i] >= 0 else "–"
+            out.append([name(i), float(self.log_p[i]), true, f"{self.classes[k]} ({self.proba[i, k]:.0%})", odd(i, k)])
         return out
+
+
+def confusion(classes: Sequence[str], true: np.ndarray, called: np.ndarray, most: int = MOST_CLASSES) -> charts.Chart:
+    """What rows of each class were called, as shares of the class; of more than `most` classes, those with most errors."""
+    K = len(classes)
+    counts = confusion_matrix(true, called, labels=np.arange(K))
+    total = counts.sum(axis=1)
+    rate = counts / np.maximum(total, 1)[:, None]
+    wrong = counts.sum(axis=0) + total - 2 * np.diag(counts)
+    shown = np.sort(np.argsort(-wrong, kind="stable")[:most])
+    some = f" The {most} of {K} classes with most errors are shown." if most < K else ""
+    names = [classes[k] for k in shown]
+    texts = [[f"{rate[i, j]:.0%}" if counts[i, j] else "" for j in shown] for i in shown]
+    share = [[f"{counts[i, j]:,} of {total[i]:,} rows ({rate[i, j]:.1%})" for j in shown] for i in shown]
+    tips = [[f"{a}, called {b}\n{told}" for b, told in zip(names, row, strict=True)] for a, row in zip(names, share, strict=True)]
+    chart = charts.heat("What each class was called", "called", "true class", names, names, rate[np.ix_(shown, shown)], texts, tips)
+    rows = [[classes[i], classes[j], int(counts[i, j]), float(rate[i, j])] for i in shown for j in shown if counts[i, j]]
+    caption = f"Each row of the matrix is a true class; its cells add to 100%. The diagonal is right.{some}"
+    chart |= {"columns": ["true class", "called", "rows", "share of the true class"], "rows": rows, "domain": [0, 1]}
+    return chart | {"select": "class", "keys": shown, "flip": True, "empty": True, "caption": caption}
+
+
+def reliability(stated: Array, came: np.ndarray, what: str, k: int = 0) -> charts.Chart:
+    """Stated probabilities in tenths, against the share of their rows where it came true."""
+    group = np.unique(np.minimum((stated * BINS).astype(int), BINS - 1), return_inverse=True)[1]
+    n, right = np.bincount(group), np.bincount(group, came).astype(int)
+    x, share, (low, high) = np.bincount(group, stated) / n, right / n, wilson(right, n)
+    tips = [
+        f"stated {a:.1%} on average\ncame true for {r:,} of {m:,} rows ({r / m:.1%})" for a, r, m in zip(x, right, n, strict=True)
+    ]
+    return charts.lines(
+        f"Can its probabilities be believed? ({what})",
+        charts.axis(f"stated probability of {what}", [0, 1]),
+        charts.axis("share of rows where it was true", [0, 1]),
+        [{"name": "", "x": x, "y": share, "low": low, "high": high, "marks": True, "tips": tips, "colour": k}],
+        ["stated probability", "share true", "low", "high", "rows"],
+        [list(row) for row in zip(x, share, low, high, n, strict=True)],
+        diagonal=True,
+        caption="Rows in groups by stated probability; bars are 95% intervals. On the dashed line it means what it says; "
+        f"the mean gap is {float(n @ np.abs(share - x) / n.sum()):.1%}.",
+    )
+
+
+def surprise(values: Array, own: Array | None) -> tuple[charts.Chart, float | None]:
+    """log p(x) of rows, beside `own`, that of rows drawn from the model itself; and the share that is stranger than 99 in 100
+    of these."""
+    found = [("rows given", values, False), *([] if own is None else [("rows the model would make", own, True)])]
+    span = np.concatenate([these for _, these, _ in found])
+    bins = int(np.clip(np.sqrt(len(values)) * 1.5, 10, 40))
+    edges = np.histogram_bin_edges(span, bins, None if np.ptp(span) > 0 else (span[0] - 1, span[0] + 1))
+    series: list[dict[str, Any]] = []
+    for name, these, dash in found:
+        height = np.histogram(these, edges)[0] / len(these)
+        curve = {"name": name, "x": np.append(edges[0], edges), "y": np.concatenate([[0], height, [0]]), "key": 7 if dash else 0}
+        series.append(curve | {"step": True, "fill": not dash, "dash": dash})
+    rows = [[a, *(s["y"][i] for s in series)] for i, a in enumerate(series[0]["x"][:-1]) if i]
+    x, y = charts.axis("log p(x), nats (further left: stranger)"), charts.axis("share of rows", zero=True)
+    chart = charts.lines("How probable the rows are", x, y, series, ["log p(x) from", *(s["name"] for s in series)], rows)
+    chart |= {"caption": "The ten strangest are listed below.", "wide": True, "show": True}
+    if own is None:
+        return chart, None
+    rare = float(np.quantile(own, 0.01))
+    return chart | {"mark": rare}, float(np.mean(values < rare))
 
 
 def error_of(values: Array) -> str:

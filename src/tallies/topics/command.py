@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tallies.cli.options import Option
+from tallies.cli.tables import data, log_likelihood
 from tallies.data.corpus import Corpus
 from tallies.data.files import read_frame
 from tallies.data.text import check_fields, read_field
 from tallies.errors import DataError
 from tallies.topics import scores as evaluation
+from tallies.topics.estimator import LDA
 
 if TYPE_CHECKING:
     import pandas as pd
 
+OPTIONS = (
+    data("Texts: jsonl, csv, tsv or parquet (also .gz), or a folder of .txt files."),
+    Option("text", "Column with the text.", "text"),
+    Option("id", "Column with the name of a document.", "id"),
+    Option("min_df", "Drop words in fewer documents (below 1: a share).", 1, int | float),
+    Option("max_df", "Drop words in more documents (up to 1: a share).", 1.0, int | float),
+    Option("stop_words", "Words to leave out.", "english", Literal["english", "none"]),
+    Option("stem", "Cut words to their stems.", False, bool),
+    Option("bigrams", "Pairs of neighbouring words count as words, too.", False, bool),
+    Option("counts", "The table has one column a word, with counts.", False, bool),
+)
+REPORT = (Option("group", "Column of DATA, or of the fit's data: topics by date or group."),)
 # options of `Corpus.read` that a run remembers, so that new texts are cut into words as the fitted ones were
 READING = ("text", "authors", "id", "stop_words", "stem", "bigrams")
+
+
+def settle(options: Mapping[str, Any], told: Collection[str]) -> dict[str, Any]:
+    """Burn-in is two thirds of the sweeps unless told; bounds on words are shares or numbers of documents."""
+    found: dict[str, Any] = {key: _documents(key, options[key]) for key in ("min_df", "max_df")}
+    if options["burn_in"] is None or ("max_iter" in told and "burn_in" not in told):
+        found["burn_in"] = (options["max_iter"] or LDA.max_iter) * 2 // 3
+    return found
+
+
+def _documents(key: str, value: Any) -> Any:
+    """A bound on document frequency: a share as it is, a number of documents as a whole one; 1 is all but for the lower bound."""
+    if not isinstance(value, float | int):
+        raise DataError(f"--{key.replace('_', '-')} must be a number of documents or a share below 1, got {value!r}")
+    return int(value) if value > 1 or (value == 1 and key == "min_df") else float(value)
 
 
 def read(options: Mapping[str, Any], path: str, fitting: bool = False, texts: bool = False) -> Any:
@@ -40,6 +70,8 @@ def read(options: Mapping[str, Any], path: str, fitting: bool = False, texts: bo
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a model to the texts that the options name."""
+    if isinstance(model.word_prior, Mapping):  # keys of TOML are text
+        model.word_prior = {int(k) if str(k).isdecimal() else k: words for k, words in model.word_prior.items()}
     return model.fit(read(options, options["data"], fitting=True), **run)
 
 
@@ -58,11 +90,7 @@ def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> d
     """Held-out log likelihood of a token and perplexity by document completion, and mean coherence."""
     X = read(options, path)
     found = model._evaluate(X, random_state=seed)
-    return {
-        "log_likelihood": found.value,
-        "stderr": found.stderr,
-        "unit": found.unit,
-        "kind": found.kind,
+    return log_likelihood(found) | {
         "perplexity": float(np.exp(-found.value)),
         "coherence_npmi": float(np.mean(model.coherence(X, "npmi"))),
     }
@@ -81,8 +109,11 @@ def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any,
     return (read(options, path, texts=not options.get("bigrams")),)
 
 
-def report_group(model: Any, options: Mapping[str, Any], path: str | None, name: str) -> tuple[str, dict[str, Any]]:
-    """The documents to report on, those of the fit where no others are given, and the date or group of each."""
+def report_options(model: Any, options: Mapping[str, Any], path: str | None) -> tuple[str | None, dict[str, Any]]:
+    """With --group the documents to report on, those of the fit where no others are given, and the date or group of each."""
+    name = options.get("group")
+    if name is None:
+        return path, {}
     path = path or options["data"]
     if options.get("counts"):
         raise DataError("--group names a column of texts, but this RUN was fitted to a table of counts; leave it out")

@@ -3,13 +3,65 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_array
 
 from tallies.data.table import check_names
 from tallies.errors import DataError, DataWarning
+from tallies.estimator import Inputs
+
+SEED_COUNT = 10  # pseudo-count of a seed word that is given without one
+
+
+def read(X: Any) -> tuple[sp.csr_array, Inputs]:
+    """The counts of a new fit and their columns."""
+    counts, names = bag_of_words(X), names_of(X)
+    if counts.shape[0] == 0:
+        raise DataError("Found array with 0 sample(s): expected at least one document; pass counts (documents x words)")
+    if counts.shape[1] == 0:
+        raise DataError(
+            f"the vocabulary is empty: 0 feature(s) (shape={counts.shape}) while a minimum of 1 is required. "
+            "Lower min_df, raise max_df, or keep the stop words"
+        )
+    if counts.nnz == 0:
+        raise DataError("expected documents with words, but all counts are zero; check the vocabulary and the stop words")
+    return counts, Inputs(counts.shape[1], names)
+
+
+def read_like(X: Any, inputs: Inputs) -> sp.csr_array:
+    """The counts of new documents on the columns of a fit."""
+    return align(bag_of_words(X), names_of(X), inputs.names, inputs.n)
+
+
+def word_counts(prior: Any, K: int, words: np.ndarray) -> sp.csr_array:
+    """Seed words as whole pseudo-counts (V, K): tokens that stay in their topic, so that the sampler needs no other rule."""
+    V = len(words)
+    if prior is None:
+        return sp.csr_array((V, K), dtype=np.int64)
+    if not isinstance(prior, Mapping):
+        table = np.asarray(prior)
+        if table.shape != (K, V) or (table < 0).any() or (table != np.floor(table)).any():
+            raise ValueError(f"word_prior must be whole numbers of shape ({K}, {V}), got {table.dtype} of shape {table.shape}")
+        return sp.csr_array(table.T.astype(np.int64))
+    place = {name: v for v, name in enumerate(words)}
+    rows, columns, data = [], [], []
+    for k, given in prior.items():
+        if not 0 <= k < K:
+            raise ValueError(f"word_prior names topic {k!r}, but there are topics 0 to {K - 1}")
+        for word, count in (given if isinstance(given, Mapping) else dict.fromkeys(given, SEED_COUNT)).items():
+            v = place.get(word, place.get(str(word)))
+            if v is None:
+                raise ValueError(f"word_prior names {word!r}, which is not in the vocabulary; leave it out")
+            if count != int(count) or count < 0:
+                raise ValueError(f"pseudo-counts must be whole numbers, got {count!r} for {word!r}")
+            rows.append(v)
+            columns.append(k)
+            data.append(int(count))
+    return sp.csr_array((np.array(data, dtype=np.int64), (rows, columns)), shape=(V, K))
 
 
 def names_of(X: Any) -> np.ndarray | None:
@@ -18,10 +70,8 @@ def names_of(X: Any) -> np.ndarray | None:
         return np.asarray(X.vocabulary, dtype=object)
     if hasattr(X, "var_names") and hasattr(X, "X"):
         return np.asarray(X.var_names, dtype=object)
-    columns = getattr(X, "columns", None)
-    if columns is None or callable(columns):
-        columns = getattr(X, "column_names", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
+    columns = getattr(X, "column_names", getattr(X, "columns", None))
+    if columns is None or callable(columns) or not all(isinstance(name, str) for name in columns):
         return None
     return np.asarray(list(columns), dtype=object)
 
@@ -41,43 +91,23 @@ def bag_of_words(X: Any) -> sp.csr_array:
         X = X.counts
     elif hasattr(X, "var_names") and hasattr(X, "X"):
         X = X.X
-    elif hasattr(X, "to_numpy") and not sp.issparse(X):
-        X = X.to_numpy()
-    elif hasattr(X, "to_pandas"):
-        X = X.to_pandas().to_numpy()
-    if not sp.issparse(X):
-        try:
-            X = np.asarray(X)
-            X = X if X.dtype.kind in "iufbc" else X.astype(float)
-        except (TypeError, ValueError) as error:
-            fault = TypeError if isinstance(error, TypeError) else DataError
-            raise fault(f"expected a matrix of counts (documents x words), but {error}; for texts use Corpus.from_texts") from error
-        if X.ndim != 2:
-            raise DataError(
-                f"Expected 2D array, got {X.ndim}D array instead: expected counts with one row a document and one column a word. "
-                "Reshape your data: X.reshape(1, -1) if it is one document"
-            )
-    if X.dtype.kind == "c":
-        raise DataError("Complex data not supported: expected whole counts; drop the imaginary part")
+    elif hasattr(X, "to_pandas") and not hasattr(X, "to_numpy"):
+        X = X.to_pandas()
+    try:
+        X = np.asarray(X) if isinstance(X, list | tuple) else X
+        X = check_array(X, accept_sparse="csr", ensure_min_samples=0, ensure_min_features=0, estimator="LDA")
+    except ValueError as error:
+        told = f"expected a matrix of whole counts (documents x words; for texts use Corpus.from_texts). {error}"
+        raise DataError(told) from error
     X = sp.csr_array(X)
-    if X.dtype.kind == "f":
-        if not np.isfinite(X.data).all():
-            kind = "NaN" if np.isnan(X.data).any() else "infinity"
-            raise DataError(f"expected whole counts, but X contains {kind}; replace it by 0 or drop the documents that have it")
-        odd = X.data != np.floor(X.data)
-        if odd.any():
-            raise DataError(
-                f"expected whole counts, but X has fractions such as {X.data[odd][0]:g}; round them, or multiply up to counts"
-            )
+    odd = X.data[X.data % 1 != 0]
+    if len(odd):
+        raise DataError(f"expected whole counts, but X has fractions such as {odd[0]:g}; round them, or multiply up to counts")
     if X.nnz and X.data.min() < 0:
-        raise DataError(
-            f"Negative values in data passed to LDA: expected counts, got {X.data.min():g}; no word occurs less than never"
-        )
+        raise DataError(f"Negative values in data passed to LDA: got {X.data.min():g}, but no word occurs less than never")
     X = sp.csr_array((X.data.astype(np.int64), X.indices, X.indptr), shape=X.shape)
-    if not X.has_canonical_format:
-        X.sum_duplicates()
-    if X.nnz and X.data.min() == 0:
-        X.eliminate_zeros()
+    X.sum_duplicates()
+    X.eliminate_zeros()
     return X
 
 
@@ -103,9 +133,7 @@ def align(X: sp.csr_array, names: np.ndarray | None, known: np.ndarray | None, n
             f"{len(lost)} words are not in the fitted vocabulary and were dropped, {share:.1%} of all tokens "
             f"({', '.join(lost[:5])}{', ...' if len(lost) > 5 else ''})",
             DataWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[~dropped]
-    out = sp.csr_array((X.data[~dropped], (rows, new[~dropped])), shape=(X.shape[0], n_words))
-    out.sum_duplicates()
-    return out
+    return sp.csr_array((X.data[~dropped], (rows, new[~dropped])), shape=(X.shape[0], n_words))

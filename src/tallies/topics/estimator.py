@@ -1,161 +1,107 @@
-"""Latent Dirichlet allocation by collapsed Gibbs sampling.
-
-    theta_d ~ Dirichlet(alpha)                  topics of document d
-    phi_k   ~ Dirichlet(beta)                   words of topic k
-    z_i     ~ theta_d(i)                        topic of token i
-    w_i     ~ phi_z(i)                          its word
-
-With n_kw tokens of word w in topic k, n_dk tokens of topic k in document d, n_k = sum_w n_kw, A = sum_k alpha_k:
-
-(1) p(z_i = k | rest) ~ (n_kw + beta) / (n_k + V beta) * (n_dk + alpha_k)           token i taken out
-(2) log p(w, z) = sum_k [lG(V beta) - lG(n_k + V beta)] + sum_kw [lG(n_kw + beta) - lG(beta)]
-                + sum_d [lG(A) - lG(n_d + A)] + sum_dk [lG(n_dk + alpha_k) - lG(alpha_k)]
-(3) phi_kw = (n_kw + beta) / (n_k + V beta),  theta_dk = (n_dk + alpha_k) / (n_d + A),   averaged over the kept sweeps
-(4) alpha_k <- alpha_k sum_d [psi(n_dk + alpha_k) - psi(alpha_k)] / sum_d [psi(n_d + A) - psi(A)]
-
-Griffiths & Steyvers (2004) for (1); Heinrich (2005), "Parameter estimation for text analysis"; Minka (2000) for (4).
-"""
+"""LDA as users see it: hyperparameters, the door, the plan of its chains, and what can be asked. Story and equations: `model`."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import gammaln
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from tallies import engine
-from tallies.backends import thread_count
-from tallies.engine import State
-from tallies.errors import ConvergenceWarning, DataError
-from tallies.estimator import Estimator
-from tallies.topics import sampler
-from tallies.topics.answers import Topics
-from tallies.topics.door import align, bag_of_words, names_of
-from tallies.topics.kernels.lists import word_term
+from tallies.engine import Plan, Stage, stream
+from tallies.errors import ConvergenceWarning
+from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, seed_of
+from tallies.evaluation.score import Score
+from tallies.sources import Held
+from tallies.topics import answers, door, scores
+from tallies.topics.answers import Array, Assignments, Documents, Fitted, Method, Sampled
+from tallies.topics.kernels.sampling import Counts
+from tallies.topics.model import WINDOW, Gibbs, Params, has_settled
 from tallies.topics.sampler import Latents
-from tallies.topics.tokens import Tokens, lay_out
+from tallies.topics.tokens import lay_out
 
-Array = np.ndarray
-LEARN_FROM, LEARN_EVERY = 20, 10  # sweeps at which alpha and beta are estimated, until burn_in
-GROWTH = 5  # the growing start begins with 1/2**5 of the documents
-FEWEST = 64  # documents at its beginning; with fewer it begins later
-WINDOW = 20  # sweeps, or a quarter of the chain if that is more, whose mean is compared with that of as many before: a plateau?
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-class Survey(NamedTuple):
-    """Added over shards."""
+class Data(NamedTuple):
+    """What the door lets in."""
 
+    sources: list[Held]
+    inputs: Inputs
     lengths: Array  # (L+1,)  documents of each length
-    words: Array  # (V,)  tokens of each column, to know the data again
+    base: sp.csr_array  # (V, K)  tokens that stay in their topic
+    earlier: Fitted | None = None  # the fit to which documents are added
 
 
-class Params(NamedTuple):
-    """The global state."""
-
-    t: int  # iterations done
-    alpha: Array  # (K,)
-    beta: float
-    lengths: Array  # (L+1,)  documents of each length
-    n_k: Array  # (K,)  tokens of each topic, base counts included
-    n_wk: sp.csr_array  # (V, K)  counts n_kw at the last sweep that told them, base counts included
-    phi: sp.csr_array | None  # (V, K)  sum of n_kw / (n_k + V beta) over the kept sweeps
-    smooth: Array  # (K,)  sum of beta / (n_k + V beta) over the kept sweeps
-    kept: int  # how many
-
-
-class Tally(NamedTuple):
-    """Added over shards."""
-
-    words: float | None  # sum over words of eq. 2; None with several shards, where the update knows it
-    documents: float  # last sum of eq. 2; nan while documents still enter
-    n_k: Array  # (K,)  change since params
-    n_wk: sp.csr_array | None  # (V, K)  change since params, when someone needs it
-    H: sp.csr_array | None  # (K, L+1)  documents in which topic k has n tokens, when alpha is estimated
-
-
-@dataclass(eq=False, repr=False)
-class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """Topics of documents: a document is a mixture of topics, a topic a distribution over words.
 
     >>> import numpy as np
     >>> fruit, metal = [3, 2, 4, 0, 0, 0], [0, 0, 0, 4, 2, 3]
     >>> X = np.array([fruit, metal] * 20)
-    >>> model = LDA(n_topics=2, max_iter=60, burn_in=30, random_state=0).fit(X)
+    >>> model = LDA(n_topics=2, max_iter=60, burn_in=30).fit(X)
     >>> sorted(sorted(map(int, words[:3])) for words in model.top_words(3, names=None))
     [[0, 1, 2], [3, 4, 5]]
     >>> bool(model.transform([fruit]).max() > 0.9)
     True
     """
 
-    n_topics: int = 20  # K
-    alpha: Any = "auto"  # prior of theta: "auto" (asymmetric, estimated), a number, or (K,)
-    beta: float | Literal["auto"] = 0.01  # prior of phi; "auto" raises log p(w, z) and tends to hurt held-out scores
+    n_topics: int = option(20, "Number of topics.", flag="topics,k")  # K
+    alpha: float | Sequence[float] | Literal["auto"] = option(
+        "auto", "Prior of topics in a document: auto (estimated), or a number."
+    )  # or (K,) numbers
+    beta: float | Literal["auto"] = option(0.01, "Prior of words in a topic: a number, or auto.")  # auto may hurt held-out scores
     max_iter: int = 300  # iterations, each the work of one sweep over all tokens, the growing start included
-    burn_in: int = 200  # iterations before samples are kept; alpha is estimated in them and then stays
-    thin: int = 5  # every thin-th iteration after burn_in is kept
-    n_chains: int = 1  # chains with streams of their own; predictions are averaged over them
+    burn_in: int = option(200, "Sweeps before samples are kept; default: two thirds.")  # alpha is estimated in them and then stays
+    thin: int = option(5, "Keep every thin-th sweep after that.")
+    n_chains: int = option(1, "Independent chains.", flag="chains")  # predictions are averaged over them
     start: Literal["growing", "random"] = "growing"  # documents enter in doubling numbers, or all at once with random topics
     plateau: bool = False  # whether to stop when the log likelihood no longer rises (after burn_in, with samples kept)
     word_prior: Any = None  # seed words: {topic: words or {word: pseudo-count}}, or whole pseudo-counts (K, V)
     shards: int = 1  # pieces for a cluster; more than one is AD-LDA, an approximation
-    random_state: Any = None
+    random_state: Any = 0
 
+    records = (Params, Latents, Counts, Sampled, Documents, Assignments, Fitted)
     run_fields = frozenset({"max_iter", "plateau", "random_state"})
+    fixed_length = True
     next_steps = ("model.top_words()", "model.transform(X)", 'model.report("page.html", X)')
 
-    # at the door
+    # fitting
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        progress: bool | None = None,
-        checkpoint: Any = None,
-        resume: Any = None,
-        callback: Any = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Fit to a Corpus, a count matrix (documents x words; sparse, array, data frame) or AnnData."""
-        shards = self._shards(X)
-        return self._sample(shards, progress=progress, checkpoint=checkpoint, resume=resume, callback=callback)
+        return self._fit(self._prepare(X), **run)
 
-    def partial_fit(self, X: Any, y: Any = None, **run: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Add documents: their tokens enter and are resampled given the topics of all earlier tokens, which stay."""
-        if not hasattr(self, "params_"):
+        if not self.__sklearn_is_fitted__():
             return self.fit(X, **run)
-        if self.n_chains > 1:
+        if self.n_chains > 1 or len(self.chains_) > 1:
             raise ValueError(f"documents can be added to one chain, got n_chains={self.n_chains}; refit with all documents")
-        counts, before, alpha = self._counts(X, reset=False), self.document_counts_, self.params_.alpha
-        self._base, self._start, self._first = self.params_.n_wk, "enter", alpha
-        lengths = self.params_.lengths
-        self._sample(self._lay_out(counts), **run)
-        self.document_counts_ = sp.vstack([before, self.document_counts_], format="csr")
-        total = np.zeros(max(len(lengths), len(self.params_.lengths)), dtype=np.int64)
-        for part in (lengths, self.params_.lengths):
-            total[: len(part)] += part
-        self.params_ = self.chains_[0] = self.params_._replace(lengths=total)
-        return self
-
-    def _shards(self, X: Any, y: Any = None) -> list[Tokens]:
-        """Data validated and laid out for a new fit."""
         self._check()
-        counts = self._counts(X, reset=True)
-        self._base, self._start, self._first = self._word_prior(counts.shape[1]), str(self.start), None
-        return self._lay_out(counts)
+        earlier: Fitted = self.fitted_
+        if len(self.alpha_) != self.n_topics:
+            raise ValueError(f"n_topics is {self.n_topics}, but the fit has {len(self.alpha_)} topics; refit with all documents")
+        data = self._cut(door.read_like(X, earlier.inputs), earlier.inputs, self.chains_[0].n_wk)
+        return self._fit(data._replace(earlier=earlier), **run)
 
-    def _lay_out(self, counts: sp.csr_array) -> list[Tokens]:
-        self._chain, self._drawn = 0, -1
-        rng = engine.stream(0, 0, 0)  # one shuffle for all seeds: a resumed fit must find its tokens where they were
+    def _prepare(self, X: Any, y: Any = None) -> Data:
+        self._check()
+        counts, inputs = door.read(X)
+        return self._cut(counts, inputs, door.word_counts(self.word_prior, self.n_topics, answers.words_of(inputs)))
+
+    def _cut(self, counts: sp.csr_array, inputs: Inputs, base: sp.csr_array) -> Data:
         rows = counts.shape[0]
         size = self.shard_rows or -(-rows // min(self.shards, rows))
         cuts = [slice(a, min(a + size, rows)) for a in range(0, rows, size)]
-        return lay_out(counts, self.n_topics, self._base, rng, cuts)
+        # one shuffle for all seeds: a resumed fit must find its tokens where they were
+        shards = lay_out(counts, self.n_topics, base, stream(0, 0, 0, 0), cuts)
+        return Data([Held(shard) for shard in shards], inputs, np.bincount(counts.sum(axis=1)), base)
 
     def _check(self) -> None:
         for name, least in (("n_topics", 1), ("max_iter", 1), ("burn_in", 0), ("thin", 1), ("n_chains", 1), ("shards", 1)):
@@ -171,177 +117,185 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Topics, Estimator):
             if alpha.shape not in ((), (self.n_topics,)) or not (alpha > 0).all():
                 raise ValueError(f'alpha must be "auto", a positive number, or {self.n_topics} of them, got {self.alpha!r}')
 
-    def _counts(self, X: Any, reset: bool) -> sp.csr_array:
-        counts, names = bag_of_words(X), names_of(X)
-        if not reset:
-            check_is_fitted(self)
-            return align(counts, names, getattr(self, "feature_names_in_", None), self.n_features_in_)
-        if counts.shape[0] == 0:
-            raise DataError("Found array with 0 sample(s): expected at least one document; pass counts (documents x words)")
-        if counts.shape[1] == 0:
-            raise DataError(
-                f"the vocabulary is empty: 0 feature(s) (shape={counts.shape}) while a minimum of 1 is required. "
-                "Lower min_df, raise max_df, or keep the stop words"
-            )
-        if counts.nnz == 0:
-            raise DataError("expected documents with words, but all counts are zero; check the vocabulary and the stop words")
-        if names is not None:
-            self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self.n_features_in_ = counts.shape[1]
-        return counts
-
-    def _sample(self, shards: list[Tokens], **run: Any) -> Self:
-        """Run the chains and keep what they learned."""
-        self.chains_, self.histories_, seeds = [], [], []
-        for chain in range(self.n_chains):
-            self._chain = chain
-            state = self._run(shards, **_chain_paths(run, chain))
-            self.chains_.append(self._finish(state, shards))
-            self.histories_.append(self.history_)
-            seeds.append(self.seed_)
-            if chain == 0:
-                self.document_counts_ = self._document_counts(state, shards)
-            if self.n_iter_ < self.max_iter and not self.converged_:
-                break  # interrupted, or ended by a callback
-        self._chain = 0
-        self.params_, self.history_, self.seed_ = self.chains_[0], self.histories_[0], seeds[0]
-        self.converged_ = all(engine.plateau(h.tolist(), max(len(h) // 4, 5)) for h in self.histories_)
-        if not self.converged_ and self.n_iter_ >= self.max_iter >= 2 * WINDOW:
-            warnings.warn(
-                f"the log likelihood of LDA was still rising after {self.max_iter} sweeps; raise max_iter and burn_in",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return self
-
-    def _seed(self) -> int:
-        drawn: int = getattr(self, "_drawn", -1)
-        seed = super()._seed() if self.random_state is not None or drawn < 0 else drawn
-        self._drawn = seed  # random_state=None: one seed for all chains of a fit
-        chain = getattr(self, "_chain", 0)
-        return seed if chain == 0 else int(np.random.SeedSequence([seed, chain]).generate_state(1, np.uint64)[0] >> 1)
-
-    def _converged(self, state: State) -> bool:
-        history = [value for value in state.objective if not np.isnan(value)]
-        return self.plateau and state.params.kept > 0 and engine.plateau(history, max(len(history) // 4, WINDOW))
-
-    def _fixed_length(self) -> bool:
-        return True
-
-    # verbs
-
-    def survey(self, shard: Tokens) -> Survey:
-        lengths = np.bincount(shard.cuts[-1] - shard.cuts[0], minlength=shard.longest + 1)
-        return Survey(lengths, np.bincount(shard.words, minlength=len(shard.rank))[shard.rank])
-
-    def init(self, survey: Survey, rng: np.random.Generator) -> Params:
-        K, base = self.n_topics, self._base
-        given = self._first if self._first is not None else 0.1 if isinstance(self.alpha, str) else self.alpha
-        alpha = np.array(np.broadcast_to(np.asarray(given, dtype=float), K))
-        beta = 0.01 if isinstance(self.beta, str) else float(self.beta)
-        n_k = np.asarray(base.sum(axis=0), dtype=np.int64).ravel()
-        return Params(0, alpha, beta, survey.lengths, n_k, base, None, np.zeros(K), 0)
-
-    def settle(self, shard: Tokens, params: Params, rng: np.random.Generator) -> Latents:
-        return sampler.empty(shard, self.n_topics, params.n_wk)
-
-    def sweep(self, shard: Tokens, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
-        K, t, alone = self.n_topics, params.t + 1, shard.pieces == 1
-        share, repeats = self._growth(t, shard.total)
-        if not alone:
-            sampler.restore(shard, latents, params.n_wk)
-            latents.n_k[:] = params.n_k
-        mine = (share * shard.total - shard.first) / max(len(shard.rows), 1)
-        if t == 1 and self._start != "enter":
-            sampler.scatter(shard, latents, K, rng, mine)
-        if t > 1 or self._start != "random":
-            seed, threads = int(rng.integers(2**63)), thread_count() if alone else 1
-            sampler.sweeps(shard, latents, params.alpha, params.beta, seed, repeats, mine, threads)
-        words, documents, H = None, np.nan, None
-        if share >= 1.0:
-            if alone:
-                words = word_term(latents.lists, shard.at, latents.size, shard.shift, params.beta, np.empty(1024))
-            H = sampler.histogram(shard, latents, K)
-            entry = H.tocoo()
-            documents = float(np.sum(H.data * (gammaln(entry.col + params.alpha[entry.row]) - gammaln(params.alpha[entry.row]))))
-            H = H if self._learns(t) else None
-        keep = self._keeps(t)
-        n_wk = sampler.word_counts(shard, latents, K) - params.n_wk if keep or not alone or self._learns(t) else None
-        if keep:
-            n_dk = sampler.document_counts(shard, latents, K)
-            latents = latents._replace(kept=n_dk if latents.kept is None else latents.kept + n_dk)
-        return Tally(words, documents, latents.n_k - params.n_k, n_wk, H), latents
-
-    def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
-        t, n_k, V = params.t + 1, params.n_k + tally.n_k, params.n_wk.shape[0]
-        n_wk = params.n_wk if tally.n_wk is None else params.n_wk + tally.n_wk
-        alpha, beta = params.alpha, params.beta
-        if tally.H is not None and isinstance(self.alpha, str):
-            n = np.flatnonzero(params.lengths)
-            alpha = sampler.dirichlet_fixed_point(alpha, tally.H.tocoo(), n, params.lengths[n])  # eq. 4
-        if self._learns(t) and self.beta == "auto":
-            beta = sampler.symmetric_fixed_point(beta, n_wk.data, n_k, V)
-        params = Params(t, alpha, beta, params.lengths, n_k, n_wk, params.phi, params.smooth, params.kept)
-        return _with_sample(params) if self._keeps(t) else params
-
-    def objective(self, tally: Tally, before: Params, after: Params) -> float:
-        words, V, beta = tally.words, after.n_wk.shape[0], before.beta
-        if words is None:
-            words = float(np.sum(gammaln(after.n_wk.data + beta) - gammaln(beta)))
-        n, A = np.flatnonzero(before.lengths), before.alpha.sum()
-        topics = np.sum(gammaln(after.n_k + V * beta) - gammaln(V * beta))
-        lengths = np.sum(before.lengths[n] * (gammaln(n + A) - gammaln(A)))
-        return float(words + tally.documents - topics - lengths)  # eq. 2
-
-    def _growth(self, t: int, n_documents: int) -> tuple[float, int]:
-        """Share of the documents that iteration t sweeps over, and how often: three iterations for each doubling."""
-        stages = 0
-        if self._start == "growing":
-            stages = int(np.clip(np.log2(max(n_documents / FEWEST, 1.0)), 0, GROWTH))
-        left = max(stages - (t - 1) // 3, 0)
-        return 0.5**left, 2**left
-
-    def _learns(self, t: int) -> bool:
-        learns = self._start != "enter" and (isinstance(self.alpha, str) or self.beta == "auto")
-        return learns and LEARN_FROM <= t <= self.burn_in and t % LEARN_EVERY == 0
-
-    def _keeps(self, t: int) -> bool:
-        return t > self.burn_in and (t - self.burn_in) % self.thin == 0
-
-    def _finish(self, state: State, shards: list[Tokens]) -> Params:
-        """The params with the counts of the last sweep, which also stand in for kept samples where there are none."""
-        params = state.params
-        if len(shards) == 1:
-            params = params._replace(n_wk=sampler.word_counts(shards[0], state.latents[0], self.n_topics))
-        return params if params.kept else _with_sample(params)
-
-    def _document_counts(self, state: State, shards: list[Tokens]) -> sp.csr_array:
-        """Mean n_dk over the kept sweeps, documents in the order of the data."""
-        parts = [
-            sampler.document_counts(s, z, self.n_topics).astype(float) if z.kept is None else z.kept / state.params.kept
-            for s, z in zip(shards, state.latents, strict=True)
+    def _plan(self, data: Data, seed: int) -> Plan:
+        how, earlier, start = str(self.start) if data.earlier is None else "enter", data.earlier, None
+        model = Gibbs(self.n_topics, self.alpha, self.beta, self.burn_in, self.thin, how, self.plateau)
+        if earlier is not None:
+            start = model.begin(data.lengths, data.base)._replace(alpha=earlier.chains[0].alpha, beta=earlier.chains[0].beta)
+        elif data.base.nnz:
+            start = model.begin(data.lengths, data.base)
+        names = [f"chain {c + 1}" for c in range(self.n_chains)] if self.n_chains > 1 else [""]
+        keeps = [answers.keep_chain_and_documents, *[answers.keep_chain] * (self.n_chains - 1)]
+        kept = yield [
+            Stage(name, model, data.sources, keep, self.max_iter, start=start, rows=True)
+            for name, keep in zip(names, keeps, strict=True)
         ]
-        back = np.argsort(np.concatenate([s.rows for s in shards]))
-        return sp.csr_array(sp.vstack(parts, format="csr")[back])
+        runs, chains, documents = [Run.of(k, seed) for k in kept], [k.value.chain for k in kept], kept[0].value.documents
+        if earlier is not None:
+            lengths = [earlier.chains[0].lengths, data.lengths]
+            size = max(map(len, lengths))
+            chains = [chains[0]._replace(lengths=sum(np.pad(n, (0, size - len(n))) for n in lengths))]
+            documents = earlier.documents.and_then(documents)
+        run = runs[0]._replace(converged=all(has_settled(run.history, 5) for run in runs))
+        return Fitted(run, data.inputs, self.burn_in, tuple(chains), tuple(run.history for run in runs), documents)
 
+    def _warn(self, checkpoint: Any) -> None:
+        super()._warn(checkpoint)
+        if self.stopped_ == "limit" and not self.converged_ and self.n_iter_ >= 2 * WINDOW:
+            told = f"the log likelihood of LDA was still rising after {self.n_iter_} sweeps; raise max_iter and burn_in"
+            warnings.warn(told, ConvergenceWarning, stacklevel=4)
 
-def _with_sample(params: Params) -> Params:
-    """Add the current counts to the kept ones (eq. 3)."""
-    inverse = 1.0 / (params.n_k + params.n_wk.shape[0] * params.beta)
-    phi = sp.csr_array(
-        (params.n_wk.data * inverse[params.n_wk.indices], params.n_wk.indices, params.n_wk.indptr), shape=params.n_wk.shape
-    )
-    phi = phi if params.phi is None else params.phi + phi
-    return params._replace(phi=phi, smooth=params.smooth + params.beta * inverse, kept=params.kept + 1)
+    # what a fit gives
 
+    @property
+    def chains_(self) -> tuple[Params, ...]:
+        """What each chain ended with: counts of its last sweep, sums over the kept ones, priors."""
+        return self.fitted_.chains
 
-def _chain_paths(run: dict[str, Any], chain: int) -> dict[str, Any]:
-    """Each further chain has a checkpoint of its own beside the first; one that was not reached yet starts anew."""
-    if chain == 0:
-        return run
-    paths: dict[str, Any] = {key: f"{run[key]}.{chain}" for key in ("checkpoint", "resume") if run.get(key) is not None}
-    if "resume" in paths and not Path(paths["resume"]).exists():
-        paths["resume"] = None
-    return {**run, **paths}
+    @property
+    def histories_(self) -> tuple[Array, ...]:
+        """log p(w, z) of each chain after each sweep, from the one on in which all documents have entered."""
+        return self.fitted_.histories
+
+    @property
+    def topics_(self) -> Array:
+        """(K, V) word probabilities of each topic, the mean over the kept sweeps of the first chain."""
+        return answers.topics(self.chains_[0]).phi.T.astype(np.float64)
+
+    @property
+    def document_topics_(self) -> Array:
+        """(D, K) topic probabilities of each fitted document, the mean over the kept sweeps of the first chain."""
+        return answers.document_topics(self.fitted_)
+
+    @property
+    def document_counts_(self) -> sp.csr_array:
+        """(D, K) tokens of each topic in each fitted document, the mean over the kept sweeps of the first chain."""
+        return self.fitted_.documents.n_dk
+
+    @property
+    def assignments_(self) -> Assignments:
+        """The topic of every token of the fit in the last sweep of the first chain, documents in the order of the data.
+
+        >>> model = LDA(n_topics=2, max_iter=20, burn_in=10).fit([[2, 1, 0], [0, 0, 3]])
+        >>> offsets, words, topics = model.assignments_
+        >>> offsets.tolist(), words.tolist(), len(topics)
+        ([0, 3, 6], [0, 0, 1, 2, 2, 2], 6)
+        >>> model.assignments_.of(1)[0].tolist()
+        [2, 2, 2]
+        """
+        return self.fitted_.documents.assignments
+
+    @property
+    def alpha_(self) -> Array:
+        """(K,) prior of the topics of a document, estimated or given."""
+        return self.chains_[0].alpha
+
+    @property
+    def beta_(self) -> float:
+        """Prior of the words of a topic."""
+        return self.chains_[0].beta
+
+    @property
+    def vocabulary_(self) -> Array:
+        """(V,) names of the words, or their column numbers."""
+        return answers.words_of(self.fitted_.inputs)
+
+    @property
+    def matches_(self) -> Array:
+        """(chains, K) topic of each chain that belongs to each topic of the first chain."""
+        return answers.matches(self.fitted_)
+
+    def diagnostics(self) -> dict[str, float]:
+        """R-hat and effective sample size of the log likelihood after burn-in; R-hat above 1.05 asks for more sweeps."""
+        return answers.diagnose(self.fitted_)
+
+    def top_words(self, n: int = 10, names: Any = "fitted") -> list[list[str]]:
+        """The n most probable words of each topic; with names=None their column numbers."""
+        words = self.vocabulary_ if names is not None else np.arange(self.n_features_in_)
+        return [[str(words[v]) for v in row] for row in answers.top(self.fitted_, n)]
+
+    def topic_table(self, n: int = 10) -> pd.DataFrame:
+        """One row a topic: its share of the tokens, its alpha and its top words."""
+        import pandas as pd
+
+        words = [" ".join(words) for words in self.top_words(n)]
+        return pd.DataFrame({"share": answers.shares(self.fitted_), "alpha": self.alpha_, "words": words})
+
+    def topic_correlations(self) -> Array:
+        """(K, K) correlation of the topic shares over the fitted documents."""
+        return answers.correlations(self.document_topics_)
+
+    # new documents
+
+    def _counts(self, X: Any) -> sp.csr_array:
+        return door.read_like(X, self.fitted_.inputs)
+
+    def _new(self, X: Any) -> answers.New:
+        return answers.new_documents(self.fitted_, self._counts(X))
+
+    def transform(self, X: Any, *, method: Literal["cvb0", "gibbs"] = "cvb0", random_state: Any = 0) -> Array:
+        """Topic probabilities (documents x topics) with the topics frozen; an empty document has those of the prior.
+
+        Several chains are averaged after their topics are matched to those of the first.
+        """
+        return answers.transform(self.fitted_, self._new(X), method, seed_of(random_state))
+
+    def assignments(self, X: Any, *, random_state: Any = 0) -> list[tuple[Array, Array]]:
+        """For each new document the column of every token and a topic drawn for it, given the topics."""
+        return answers.assignments(self._new(X), seed_of(random_state))
+
+    def similar(self, X: Any, n: int = 10) -> tuple[Array, Array]:
+        """The n fitted documents nearest in topics to each document of X: rows (., n) and similarity, 1 - Hellinger distance."""
+        return answers.similar(self.document_topics_, self.transform(X), n)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log likelihood of a held-out token by document completion; `tallies.evaluate` adds its standard error."""
+        return self._evaluate(X).value
+
+    def perplexity(self, X: Any, *, method: Method = "completion") -> float:
+        """exp(-score): the size of a vocabulary of equally likely words that would surprise as much."""
+        return float(np.exp(-self._evaluate(X, method=method).value))
+
+    def _evaluate(self, X: Any, y: Any = None, *, method: Method = "completion", random_state: Any = 0, **options: Any) -> Score:
+        return answers.evaluate(self._new(X), method, seed_of(random_state), **options)
+
+    def coherence(self, X: Any, measure: Literal["umass", "npmi", "c_v"] = "npmi", n: int = 10, window: int | None = None) -> Array:
+        """Coherence of each topic's n top words in X: counts, where documents are the windows, or a list of token lists.
+
+        C_v is usually taken with token lists and window=110.
+        """
+        if isinstance(X, list | tuple) and len(X) and not np.isscalar(X[0]) and len(X[0]) and isinstance(X[0][0], str):
+            occurs = scores.windows(X, {word: v for v, word in enumerate(self.vocabulary_)}, window)
+        else:
+            occurs = self._counts(X)
+        return scores.coherence(occurs, answers.top(self.fitted_, n), measure)
+
+    def sample(self, n: int = 1, *, length: int | None = None, random_state: Any = None) -> sp.csr_array:
+        """n new documents (counts) from the first chain; without a length, lengths are drawn from those of the fitted documents."""
+        return answers.sample(self.fitted_, n, length, seed_of(random_state))
+
+    # text, and what scikit-learn asks
+
+    def _facts(self) -> list[str]:
+        first, n = self.chains_[0], self.document_counts_.shape[0]
+        lines = [f"{n:,} documents, {self.n_features_in_:,} words, {int(first.n_k.sum()):,} tokens"]
+        lines.append(f"mean of {first.kept} kept sweeps; alpha sums to {first.alpha.sum():.3g}, beta {first.beta:g}")
+        if len(self.chains_) > 1:
+            lines.append("chains: R-hat {r_hat:.3f}, effective size {effective_size:.0f}".format(**self.diagnostics()))
+        return lines
+
+    def _learned(self) -> list[tuple[str, str]]:
+        share, tops = answers.shares(self.fitted_), self.top_words(8)
+        return [(f"topic {k} ({share[k]:.1%})", " ".join(tops[k])) for k in np.argsort(-share, kind="stable")[:10]]
+
+    def _measure(self) -> str:
+        return "log p(words, topics)"
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.alpha_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        return tags

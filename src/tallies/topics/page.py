@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from tallies.errors import DataError
-from tallies.html import charts
 from tallies.html.common import About, fitted, plural, use
-from tallies.html.page import Page, Run, Tag, show
+from tallies.html.page import Page, Run, Tag
 from tallies.maths import Array
 from tallies.topics import views as topics
 from tallies.topics.scores import tokens_of
@@ -31,8 +30,8 @@ def page(
     """The report of an LDA. `X`, documents, adds scores and typical documents; `texts`, their texts; `names`, their names;
     `group`, a group, number or date for each, or "authors"."""
     t = topics.learned(model)
-    total = float(model.params_.n_k.sum())
-    counts = None if X is None else model._counts(X, reset=False)
+    total = float(model.chains_[0].n_k.sum())
+    counts = None if X is None else model._counts(X)
     ours = counts is None or _same(counts, model)
     theta = (model.document_topics_ if ours else model.transform(X))[:, t.order]
     names = getattr(X, "documents", None) if names is None else names
@@ -41,24 +40,25 @@ def page(
     D = topics.distances(t.phi)
     out = Page(about.title or (f"Topics of {about.data_name}" if about.data_name else "LDA"), _lead(model, about, score, t))
     out.note = about.note
-    _warn(out, model, about, t, D, counts)
+    out.warnings += _warnings(model, about, t, D, counts)
     out.pick("topic", "Topic", t.names)
     if score is not None:
-        out.numbers = _numbers(score, coherence, model, t)
+        out.numbers = _numbers(score, coherence)
     view, words = topics.map_of(t, D), topics.words_of(t, total)
     out.hero(view, words)
     out.face = view if len(t.names) > 1 else words
     learned = out.section("learned", "What it learned")
-    heads = ["topic", "share of words", "documents with a tenth of it", "alpha"] + ["coherence (NPMI)"] * (coherence is not None)
-    tops = model.top_words(10)
-    wide = (theta > 0.1).sum(axis=0)
-    rows = [
-        [int(k), f"{t.share[i]:.1%}", int(wide[i]), float(model.alpha_[k])]
-        + ([float(np.round(coherence[i], 3))] if coherence is not None else [])
-        + [" ".join(tops[k])]
-        for i, k in enumerate(t.order)
-    ]
-    learned.table([*heads, "most probable words"], rows, "Topics, the largest first", "topic", list(range(len(rows))))
+    tops, wide = model.top_words(10), (theta > 0.1).sum(axis=0)
+    columns: dict[str, list[Any]] = {
+        "topic": t.order.tolist(),
+        "share of words": [f"{share:.1%}" for share in t.share],
+        "documents with a tenth of it": wide.tolist(),
+        "alpha": model.alpha_[t.order].tolist(),
+        **({} if coherence is None else {"coherence (NPMI)": coherence.round(3).tolist()}),
+        "most probable words": [" ".join(tops[k]) for k in t.order],
+    }
+    rows = [list(row) for row in zip(*columns.values(), strict=True)]
+    learned.table(list(columns), rows, "Topics, the largest first", "topic", list(range(len(rows))))
     if group is not None:
         if isinstance(group, str) and group == "authors":
             group = [who[0] if who else None for who in X.authors]
@@ -69,41 +69,30 @@ def page(
     facts = [
         ("Documents", theta.shape[0] if ours else model.document_counts_.shape[0]),
         ("Words", f"{model.n_features_in_:,} different, {int(total):,} tokens"),
-        ("Kept sweeps", int(model.params_.kept)),
+        ("Kept sweeps", int(model.chains_[0].kept)),
         ("Documents in this report", None if counts is None else counts.shape[0]),
-        ("Were these in the fit?", None if counts is None else "yes" if ours else _whose(about)),
+        ("Were these in the fit?", None if counts is None else "yes" if ours else about.whose("no, held out", "yes", "not said")),
     ]
     fitted(out, model, about, facts)
-    use(
-        out,
-        _CODE,
-        "tallies predict RUN texts.jsonl   # topics of new texts\ntallies score RUN texts.jsonl\ntallies report RUN texts.jsonl",
-    )
+    use(out, _CODE, _COMMANDS)
     return out
-
-
-def _whose(about: About) -> str:
-    return about.whose("no, held out", "yes", "not said")
 
 
 def _same(counts: sp.csr_array, model: Any) -> bool:
     """Whether these are the documents of the fit: as many, and of the same lengths."""
-    fit = model.document_counts_
-    if counts.shape[0] != fit.shape[0]:
-        return False
-    return bool(np.allclose(np.asarray(fit.sum(axis=1)).ravel(), np.asarray(counts.sum(axis=1)).ravel(), atol=0.5))
+    there, here = model.document_counts_.sum(axis=1), counts.sum(axis=1)
+    return len(there) == len(here) and bool(np.allclose(there, here, atol=0.5))
 
 
 def _score(model: Any, counts: sp.csr_array) -> tuple[Any, float, int] | None:
     """The score by document completion, the perplexity of the word frequencies alone, and the number of documents scored."""
-    long = np.flatnonzero(np.asarray(counts.sum(axis=1)).ravel() > 1)
+    long = np.flatnonzero(counts.sum(axis=1) > 1)
     if not len(long):
         return None
     if len(long) > JUDGED:
         long = np.sort(np.random.default_rng(0).choice(long, JUDGED, replace=False))
     some = sp.csr_array(counts[long])
-    n_w = np.asarray(model.params_.n_wk.sum(axis=1), dtype=float).ravel() + model.n_topics * model.beta_
-    n = np.asarray(some.sum(axis=0)).ravel()
+    n_w, n = model.chains_[0].n_wk.sum(axis=1) + len(model.alpha_) * model.beta_, some.sum(axis=0)
     alone = float(np.exp(-(n @ np.log(n_w / n_w.sum())) / n.sum()))
     return model._evaluate(some), alone, len(long)
 
@@ -143,7 +132,7 @@ def settled_after(history: Array, n_iter: int) -> int | None:
 
 def _rise(model: Any) -> str:
     """How much it still gained over the last quarter of the sweeps, in the unit of the score: nats a word."""
-    history, words = np.asarray(model.history_), float(model.params_.n_k.sum())
+    history, words = np.asarray(model.history_), float(model.chains_[0].n_k.sum())
     if len(history) < 8 or not words:
         return ""
     late, before = history[-(len(history) // 8) :], history[-(len(history) // 4) : -(len(history) // 8)]
@@ -151,49 +140,45 @@ def _rise(model: Any) -> str:
     return f", by {rise:.2g} nats a word over the last quarter of them" if rise > 0 else ""
 
 
-def _warn(out: Page, model: Any, about: About, t: Learned, D: Array, counts: Any) -> None:
+def _warnings(model: Any, about: About, t: Learned, D: Array, counts: Any) -> Iterator[str]:
     K = len(t.names)
     few = [str(k) for k, share in zip(t.order, t.share, strict=True) if share < FEW / K]
     if few:
-        which = ", ".join(few[:8]) + (" ..." if len(few) > 8 else "")
         are = "is" if len(few) == 1 else "are"
-        out.warnings.append(f"{len(few)} of {plural(K, 'topic')} {are} hardly used ({which}): fewer topics may do.")
+        yield f"{len(few)} of {plural(K, 'topic')} {are} hardly used ({_some(few, 8)}): fewer topics may do."
     near = [(a, b) for a, b in np.argwhere(np.triu(D < TWINS, 1)).tolist() if t.share[b] >= FEW / K]
     if near:
-        pairs = ", ".join(f"{t.order[a]} and {t.order[b]}" for a, b in near[:5]) + (" ..." if len(near) > 5 else "")
-        out.warnings.append(f"{plural(len(near), 'pair')} of topics use nearly the same words ({pairs}).")
+        pairs = _some([f"{t.order[a]} and {t.order[b]}" for a, b in near], 5)
+        yield f"{plural(len(near), 'pair')} of topics use nearly the same words ({pairs})."
     if not model.converged_:
-        out.warnings.append(
-            f"The log likelihood was still rising when the chain was stopped after {plural(model.n_iter_, 'sweep')}"
-            f"{_rise(model)}: raise max_iter and burn_in."
-        )
-    if model.params_.kept < 2:
-        out.warnings.append("Everything here is of one sweep, not a mean over kept ones: raise max_iter above burn_in.")
-    r_hat = model.diagnostics()["r_hat"] if len(model.chains_) > 1 else float("nan")
+        when = f"when the chain was stopped after {plural(model.n_iter_, 'sweep')}{_rise(model)}"
+        yield f"The log likelihood was still rising {when}: raise max_iter and burn_in."
+    if model.chains_[0].kept < 2:
+        yield "Everything here is of one sweep, not a mean over kept ones: raise max_iter above burn_in."
+    r_hat = model.diagnostics()["r_hat"] if len(model.chains_) > 1 else 1.0
     if r_hat > 1.05:
-        out.warnings.append(
-            f"The chains have not reached the same level (R-hat {r_hat:.2f}, should be under 1.05): raise max_iter."
-        )
-    if counts is not None:
-        empty = int((np.asarray(counts.sum(axis=1)).ravel() == 0).sum())
-        if empty:
-            out.warnings.append(f"{plural(empty, 'document has', 'documents have')} no word that the model knows.")
-        if about.held_out is False:
-            out.warnings.append("The scores are of documents that the model was fitted to; expect less on new ones.")
+        yield f"The chains have not reached the same level (R-hat {r_hat:.2f}, should be under 1.05): raise max_iter."
+    empty = 0 if counts is None else int((counts.sum(axis=1) == 0).sum())
+    if empty:
+        yield f"{plural(empty, 'document has', 'documents have')} no word that the model knows."
+    if counts is not None and about.held_out is False:
+        yield "The scores are of documents that the model was fitted to; expect less on new ones."
 
 
-def _numbers(score: Any, coherence: Array | None, model: Any, t: Learned) -> list[tuple[str, str, str]]:
+def _some(names: list[str], n: int) -> str:
+    return ", ".join(names[:n]) + (" ..." if len(names) > n else "")
+
+
+def _numbers(score: Any, coherence: Any) -> list[tuple[str, str, str]]:
     found, alone, n = score
     perplexity = float(np.exp(-found.value))
-    error = "" if found.stderr is None else f" ± {perplexity * found.stderr:,.0f}"
-    out = [
-        ("Perplexity", f"{perplexity:,.0f}{error}", f"{found.kind} by document completion on {plural(n, 'document')}"),
+    more, less = ("", "") if found.stderr is None else (f" ± {perplexity * found.stderr:,.0f}", f" ± {found.stderr:.3f}")
+    return [
+        ("Perplexity", f"{perplexity:,.0f}{more}", f"{found.kind} by document completion on {plural(n, 'document')}"),
         ("Word frequencies alone", f"{alone:,.0f}", "perplexity without topics; smaller is better"),
-        ("Log likelihood", f"{found.value:.3f}", f"{found.unit}" + ("" if found.stderr is None else f" ± {found.stderr:.3f}")),
+        ("Log likelihood", f"{found.value:.3f}", found.unit + less),
+        ("Coherence", f"{float(np.mean(coherence)):.3f}", "mean NPMI of ten words a topic; 1 is the most, 0 is chance"),
     ]
-    if coherence is not None:
-        out.append(("Coherence", f"{float(np.mean(coherence)):.3f}", "mean NPMI of ten words a topic; 1 is the most, 0 is chance"))
-    return out
 
 
 def _texts(X: Any) -> list[str] | None:
@@ -213,7 +198,7 @@ def _documents(out: Page, t: Learned, theta: Array, counts: Any, texts: Any, nam
     section = out.section("documents", "Typical documents")
     name = (lambda d: f"document {d}") if names is None else (lambda d: str(names[d]))
     most = max(1, min(TYPICAL, PASSAGES // len(t.names)))
-    n = np.full(len(theta), 100) if counts is None else np.asarray(counts.sum(axis=1)).ravel()
+    n = np.full(len(theta), 100) if counts is None else counts.sum(axis=1)
     fair = theta * (n / (n + 20.0))[:, None]  # ten words of one topic say less than a thousand
     best = np.argsort(-fair, axis=0, kind="stable")[:most].T  # (K, most)
     if counts is None:
@@ -240,12 +225,8 @@ def _documents(out: Page, t: Learned, theta: Array, counts: Any, texts: Any, nam
     section.passages(items, "topic", "Search in these documents", most=6)
 
 
-def _topic(v: int, theta: Array, t: Learned) -> int:
-    return int((theta * t.phi[:, v]).argmax())
-
-
 def _run(text: str, v: int, theta: Array, t: Learned, lead: list[int]) -> Run:
-    k = _topic(v, theta, t)
+    k = int((theta * t.phi[:, v]).argmax())
     return (text, f"m{lead.index(k)}", f"topic {t.names[k]}") if k in lead else (text, "", "")
 
 
@@ -276,37 +257,19 @@ def _bag(counts: sp.csr_array, d: int, theta: Array, t: Learned, lead: list[int]
 
 def _settled(out: Page, model: Any) -> None:
     section = out.section("convergence", "Did the sampler settle?")
-    when = [settled_after(h, model.n_iter_) for h in model.histories_]
-    if model.converged_ and when[0] is not None:
-        section.text(
-            f"Yes: from sweep {when[0]:,} on the log likelihood stayed where it ended; {model.n_iter_:,} sweeps were made."
-        )
+    when = settled_after(model.history_, model.n_iter_)
+    if model.converged_ and when is not None:
+        section.text(f"Yes: from sweep {when:,} on the log likelihood stayed where it ended; {model.n_iter_:,} sweeps were made.")
     else:
         section.text("No, or there were too few sweeps to tell: see the curve.")
-    many = len(model.histories_) > 1
-    if many:
+    if len(model.chains_) > 1:
         r = model.diagnostics()
         section.text(
-            f"{len(model.histories_)} chains: R-hat {r['r_hat']:.3f} (under 1.05 they agree), effective sample size of the log "
+            f"{len(model.chains_)} chains: R-hat {r['r_hat']:.3f} (under 1.05 they agree), effective sample size of the log "
             f"likelihood {r['effective_size']:.0f}. Predictions are averaged over them; the topics shown are of the first."
         )
-    series, rows = [], []
-    for c, h in enumerate(model.histories_):
-        h = np.asarray(h, dtype=float)
-        some = np.unique(np.linspace(0, len(h) - 1, 600).astype(int)) if len(h) else np.empty(0, dtype=int)
-        sweeps = some + model.n_iter_ - len(h) + 1
-        series.append({"name": f"chain {c}" if many else "", "x": sweeps, "y": h[some]})
-        rows += [[c, int(s), v] for s, v in zip(sweeps, h[some], strict=True)]
-    last = np.asarray(model.history_, dtype=float)
-    seen = last[np.isfinite(last)]
-    if len(seen) > 1:
-        caption = f"From {show(seen[0])} to {show(seen[-1])}; samples are kept after sweep {model.burn_in}, every {model.thin}."
-        x, y = charts.axis("sweep"), charts.axis("log p(words, topics) (nats)")
-        section.charts(
-            charts.lines(
-                "Objective after each sweep", x, y, series, ["chain", "sweep", "objective"], rows, caption=caption, wide=True
-            )
-        )
+    if np.isfinite(model.history_).sum() > 1:
+        section.charts(topics.chains(model))
 
 
 _CODE = """import tallies
@@ -316,3 +279,4 @@ new = tallies.Corpus.from_texts(["a new text"])  # words are matched to the mode
 model.transform(new)                             # shares of the topics
 model.top_words(10)                              # the words of every topic
 model.similar(new, n=5)                          # the fitted documents nearest in topics"""
+_COMMANDS = "tallies predict RUN texts.jsonl   # topics of new texts\ntallies score RUN texts.jsonl\ntallies report RUN texts.jsonl"

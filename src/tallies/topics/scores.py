@@ -1,37 +1,56 @@
 """Held-out scores and coherence of topics: free functions on phi (words x topics), alpha and counts.
 
-A chain is a pair (phi, alpha); several chains are pooled on their predictive probabilities, never on phi, whose topics have no
-common order.
+Several chains are pooled on their predictive probabilities, never on phi, whose topics have no common order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from tallies.backends import over_rows
+from tallies.backends import each, on_cluster, over_rows
 from tallies.evaluation.score import Score
+from tallies.sources import MAX_SHARDS, held
 from tallies.topics.kernels import lists as kernels
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Chain = tuple[np.ndarray, np.ndarray]
 BLOCK = 64  # documents of one task: a few milliseconds of work
+PIECE = 256  # documents that are sent to a worker of a cluster at least
 EPSILON = 1e-12  # added to joint probabilities in NPMI and C_v, the value of Röder et al. (2015)
 
 
-def mixtures(X: sp.csr_array, phi: np.ndarray, alpha: np.ndarray, n_steps: int = 50, tol: float = 1e-3) -> np.ndarray:
+class Topics(NamedTuple):
+    """All that predictions need of a chain."""
+
+    phi: np.ndarray  # (V, K) float32  word probabilities; halves the memory and costs 1e-7
+    alpha: np.ndarray  # (K,)
+
+
+def by_documents(task: Callable[..., Any], parts: tuple[Any, ...], *broadcast: Any) -> list[Any]:
+    """[task(parts, *broadcast)] here, or its results for pieces of the documents on a cluster, in order.
+
+    Each of `parts` has one row a document; `task` is a function of a module, whose result for a document depends on no other.
+    """
+    D = parts[0].shape[0]
+    if not on_cluster() or D == 0:
+        return [task(parts, *broadcast)]
+    size = max(PIECE, -(-D // MAX_SHARDS))
+    return each(task, held(lambda cut: tuple(part[cut] for part in parts), D, 0, size), *broadcast)
+
+
+def mixtures(X: sp.csr_array, topics: Topics, n_steps: int = 50, tol: float = 1e-3) -> np.ndarray:
     """theta (documents x topics) of new documents by CVB0, which stops when the topics of a word move by less than `tol`."""
-    theta = np.empty((X.shape[0], len(alpha)))
+    theta = np.empty((X.shape[0], len(topics.alpha)))
 
     def task(rows: slice) -> None:
         indptr = X.indptr[rows.start : rows.stop + 1]
-        kernels.mixtures(indptr, X.indices, X.data, phi, alpha, n_steps, tol, theta[rows])
+        kernels.mixtures(indptr, X.indices, X.data, *topics, n_steps, tol, theta[rows])
 
     over_rows(task, X.shape[0], BLOCK)
     return theta / theta.sum(axis=1, keepdims=True)
@@ -44,17 +63,17 @@ def tokens_of(X: sp.csr_array, d: int) -> np.ndarray:
 
 
 def gibbs_mixtures(
-    X: sp.csr_array, phi: np.ndarray, alpha: np.ndarray, rng: np.random.Generator, burn_in: int = 20, n_samples: int = 30
+    X: sp.csr_array, topics: Topics, seeds: np.ndarray, burn_in: int = 20, n_samples: int = 30
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """theta by averaging Gibbs samples with phi frozen, and the last topic of every token."""
+    """theta by averaging Gibbs samples with phi frozen, and the last topic of every token; each document has its own seed."""
     D = X.shape[0]
-    theta, z, seeds = np.zeros((D, len(alpha))), [np.empty(0, np.int64)] * D, rng.integers(2**63, size=D, dtype=np.uint64)
+    theta, z = np.zeros((D, len(topics.alpha))), [np.empty(0, np.int64)] * D
 
     def task(rows: slice) -> None:
         for d in range(rows.start, rows.stop):
             words = tokens_of(X, d)
             z[d] = np.empty(len(words), np.int64)
-            kernels.gibbs_mixture(words, phi, alpha, burn_in, n_samples, seeds[d], z[d], theta[d])
+            kernels.gibbs_mixture(words, *topics, burn_in, n_samples, seeds[d], z[d], theta[d])
 
     over_rows(task, D, BLOCK)
     return theta / theta.sum(axis=1, keepdims=True), z
@@ -62,53 +81,61 @@ def gibbs_mixtures(
 
 def halves(X: sp.csr_array, rng: np.random.Generator) -> tuple[sp.csr_array, sp.csr_array]:
     """Split the tokens of every document at random into two halves (the second has the odd token)."""
-    lengths = np.asarray(X.sum(axis=1)).ravel()
-    words = np.repeat(X.indices, X.data)
-    documents = np.repeat(np.arange(X.shape[0]), lengths)
-    order = np.lexsort((rng.random(len(words)), documents))
-    place = np.arange(len(words)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    given = place < lengths[documents] // 2
-    words = words[order]
-    parts = []
-    for mine in (given, ~given):
-        part = sp.csr_array((np.ones(mine.sum(), dtype=np.int64), (documents[mine], words[mine])), shape=X.shape)
-        part.sum_duplicates()
-        parts.append(part)
-    return parts[0], parts[1]
+    lengths = X.sum(axis=1)
+    words, documents = np.repeat(X.indices, X.data), np.repeat(np.arange(X.shape[0]), lengths)
+    words = words[np.lexsort((rng.random(len(words)), documents))]
+    given = np.arange(len(words)) - np.repeat(np.cumsum(lengths) - lengths, lengths) < lengths[documents] // 2
+
+    def part(mine: np.ndarray) -> sp.csr_array:
+        return sp.csr_array((np.ones(mine.sum(), dtype=np.int64), (documents[mine], words[mine])), shape=X.shape)
+
+    return part(given), part(~given)
 
 
-def completion(X: sp.csr_array, chains: Sequence[Chain], rng: np.random.Generator) -> Score:
+def completion(X: sp.csr_array, chains: Sequence[Topics], rng: np.random.Generator) -> Score:
     """Document completion: half of each document gives theta, the log likelihood of the other half is the score."""
     given, asked = halves(X, rng)
-    rows = np.repeat(np.arange(X.shape[0]), np.diff(asked.indptr))
+    values = np.concatenate(by_documents(_complete, (given, asked), tuple(chains)))
+    return per_token(values, asked.sum(axis=1))
+
+
+def _complete(parts: tuple[sp.csr_array, sp.csr_array], chains: Sequence[Topics]) -> np.ndarray:
+    given, asked = parts
+    rows = np.repeat(np.arange(asked.shape[0]), np.diff(asked.indptr))
     p = np.zeros(asked.nnz)
-    for phi, alpha in chains:
-        theta = mixtures(given, phi, alpha)
-        for a in range(0, asked.nnz, 100_000):  # blocks keep the products of theta and phi out of memory
-            b = slice(a, a + 100_000)
-            p[b] += np.einsum("ik,ik->i", theta[rows[b]], phi[asked.indices[b]]) / len(chains)
-    values = np.bincount(rows, weights=asked.data * np.log(p), minlength=X.shape[0])
-    return per_token(values, np.asarray(asked.sum(axis=1)).ravel())
+    for topics in chains:
+        theta = mixtures(given, topics)
+        for a in range(0, asked.nnz, 20_000):  # blocks keep the products of theta and phi out of memory
+            b = slice(a, a + 20_000)
+            # summed row by row, so that where the documents are cut changes no bit
+            p[b] += (theta[rows[b]] * topics.phi[asked.indices[b]]).sum(axis=1) / len(chains)
+    return np.bincount(rows, weights=asked.data * np.log(p), minlength=asked.shape[0])
 
 
-def left_to_right(X: sp.csr_array, chains: Sequence[Chain], rng: np.random.Generator, n_passes: int = 20) -> Score:
+def left_to_right(X: sp.csr_array, chains: Sequence[Topics], rng: np.random.Generator, n_passes: int = 20) -> Score:
     """log p(document) by the left-to-right estimator (Wallach et al. 2009, in the sequential form of Buntine 2009).
 
     Tokens come in random order; the work grows with the square of the length of a document.
     """
-    D = X.shape[0]
-    values, seeds = np.zeros((len(chains), D)), rng.integers(2**63, size=D, dtype=np.uint64)
+    seeds = rng.integers(2**63, size=X.shape[0], dtype=np.uint64)
+    values = np.concatenate(by_documents(_read_on, (X, seeds), tuple(chains), n_passes))
+    return per_token(values, X.sum(axis=1))
+
+
+def _read_on(parts: tuple[sp.csr_array, np.ndarray], chains: Sequence[Topics], n_passes: int) -> np.ndarray:
+    X, seeds = parts
+    values = np.zeros((len(chains), X.shape[0]))
 
     def task(rows: slice) -> None:
         for d in range(rows.start, rows.stop):
             words = np.random.default_rng(seeds[d]).permutation(tokens_of(X, d))
             out = np.empty(len(words))
-            for c, (phi, alpha) in enumerate(chains):
-                kernels.left_to_right(words, phi, alpha, n_passes, seeds[d], out)
+            for c, topics in enumerate(chains):
+                kernels.left_to_right(words, *topics, n_passes, seeds[d], out)
                 values[c, d] = np.log(out).sum()
 
-    over_rows(task, D, 8)
-    return per_token(logsumexp(values, axis=0) - np.log(len(chains)), np.asarray(X.sum(axis=1)).ravel())
+    over_rows(task, X.shape[0], 8)
+    return logsumexp(values, axis=0) - np.log(len(chains))
 
 
 def per_token(values: np.ndarray, n: np.ndarray) -> Score:
@@ -147,13 +174,17 @@ def coherence(occurs: Any, tops: np.ndarray, measure: Literal["umass", "npmi", "
     >>> coherence(occurs, np.array([[0, 1], [0, 2]]), "npmi").round(3).tolist()
     [1.0, -0.292]
     """
-    if measure not in ("umass", "npmi", "c_v"):
+    if measure not in _CONFIRM:
         raise ValueError(f'measure must be "umass", "npmi" or "c_v", got {measure!r}')
-    used = np.unique(tops)
-    B = sp.csr_array(sp.csr_array(occurs)[:, used] > 0).astype(float)
-    joint, N = (B.T @ B).toarray(), B.shape[0]
-    place = np.searchsorted(used, tops)
-    return np.array([_CONFIRM[measure](joint[np.ix_(t, t)], N) for t in place])
+    used, occurs = np.unique(tops), sp.csr_array(occurs)
+    joint = sum(by_documents(_together, (occurs,), used))
+    return np.array([_CONFIRM[measure](joint[np.ix_(t, t)], occurs.shape[0]) for t in np.searchsorted(used, tops)])
+
+
+def _together(parts: tuple[sp.csr_array], used: np.ndarray) -> np.ndarray:
+    """In how many windows each pair of words occurs."""
+    B = sp.csr_array(parts[0][:, used] > 0).astype(float)
+    return (B.T @ B).toarray()
 
 
 def _umass(joint: np.ndarray, N: int) -> float:

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import heapq
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from tallies.errors import DataError
 from tallies.kernels.lanes import LANES
+from tallies.topics.kernels.sampling import Layout
 
 
 class Tokens(NamedTuple):
     """A shard of LDA. Documents are in shuffled order; words are numbered block by block, by falling frequency within."""
 
-    words: np.ndarray  # (N,) int32  word of each token, rising within a document
-    cuts: np.ndarray  # (P+1, D)  where block q of document d begins in `words`
-    blocks: np.ndarray  # (P+1,)  where document block p begins
+    layout: Layout  # where its tokens and lists are
     rows: np.ndarray  # (D,)  row of each document in the data
     rank: np.ndarray  # (V,)  number of each column among the words
-    at: np.ndarray  # (V,)  where the list of a word begins
     room: int  # entries in all word lists
-    topics_at: np.ndarray  # (D+1,)  where the list of a document begins
-    shift: Any  # bits of a topic in an entry of a list; its type is the type of an entry
     longest: int  # tokens of the longest document of all shards
     first: int  # documents in the shards before this one
     total: int  # documents in all shards
-    pieces: int  # number of shards
+    alone: bool  # whether there is no other shard
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(D,) tokens of each document."""
+        return self.layout.cuts[-1] - self.layout.cuts[0]
 
 
 def block_count(n_tokens: int, n_words: int) -> int:
@@ -91,21 +92,13 @@ def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.G
         starts = places[0].astype(np.int64)
         blocks = np.searchsorted(starts, np.arange(P + 1) * (ends[-1] / P))
         blocks[-1] = D
-        shards.append(
-            Tokens(
-                words=np.repeat(Y.indices.astype(np.int32, copy=False), Y.data),
-                cuts=places,
-                blocks=blocks.astype(np.int64),
-                rows=mine,
-                rank=rank,
-                at=at[:-1],
-                room=int(at[-1]),
-                topics_at=np.concatenate([[0], np.cumsum(np.minimum(lengths[mine], n_topics) + 1)]).astype(np.int64),
-                shift=entry(shift),
-                longest=longest,
-                first=cut.start,
-                total=n_documents,
-                pieces=len(cuts),
-            )
+        layout = Layout(
+            words=np.repeat(Y.indices.astype(np.int32, copy=False), Y.data),
+            cuts=places,
+            blocks=blocks.astype(np.int64),
+            at=at[:-1],
+            topics_at=np.concatenate([[0], np.cumsum(np.minimum(lengths[mine], n_topics) + 1)]).astype(np.int64),
+            shift=entry(shift),
         )
+        shards.append(Tokens(layout, mine, rank, int(at[-1]), longest, cut.start, n_documents, len(cuts) == 1))
     return shards

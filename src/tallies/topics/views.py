@@ -10,8 +10,10 @@ import scipy.sparse as sp
 
 from tallies.errors import DataError
 from tallies.html import charts
+from tallies.html.common import trace
 from tallies.html.order import alike, plane_of
 from tallies.maths import Array
+from tallies.topics import answers
 
 SHOWN = 20  # words of a topic in the picture
 MATRIX = 200  # topics in the matrix of correlations
@@ -36,16 +38,17 @@ class Learned(NamedTuple):
     names: list[str]  # (K,)  number and first words
 
 
+def topic_names(model: Any, words: int = 3) -> list[str]:
+    """ "4: matrix eigenvalue norm" for every topic."""
+    return [f"{k}: {' '.join(top)}" for k, top in enumerate(model.top_words(words))]
+
+
 def learned(model: Any) -> Learned:
     """The topics of a fitted model in the order of their share."""
-    n_k = np.asarray(model.params_.n_k, dtype=float)
-    order = np.argsort(-n_k, kind="stable")
-    words = np.asarray(model.vocabulary_, dtype=object)
-    phi = model.topics_[order]
-    top = np.argsort(-phi, axis=1, kind="stable")[:, :3] if phi.size < 3e6 else model._top(3)[order]
-    names = [f"{k}: {' '.join(str(words[v]) for v in row)}" for k, row in zip(order, top, strict=True)]
-    n_w = np.asarray(model.params_.n_wk.sum(axis=1), dtype=float).ravel()
-    return Learned(order, phi, n_k[order] / max(n_k.sum(), 1.0), words, n_w, names)
+    share, names = answers.shares(model.fitted_), topic_names(model)
+    order = np.argsort(-share, kind="stable")
+    n_w = np.asarray(model.chains_[0].n_wk.sum(axis=1), dtype=float).ravel()
+    return Learned(order, model.topics_[order], share[order], model.vocabulary_, n_w, [names[k] for k in order])
 
 
 def distances(phi: Array) -> Array:
@@ -63,56 +66,23 @@ def distances(phi: Array) -> Array:
 def map_of(t: Learned, D: Array) -> charts.Chart:
     """Topics in a plane, near where their words are alike."""
     Z = plane_of(D)
+    x, y = charts.axis("distance between word distributions, first direction"), charts.axis("second direction")
     tips = [f"topic {name}\n{share:.1%} of all words" for name, share in zip(t.names, t.share, strict=True)]
-    return charts.points(
-        "Map of the topics",
-        charts.axis("distance between word distributions, first direction"),
-        charts.axis("second direction"),
-        Z[:, 0],
-        Z[:, 1],
-        [0] * len(Z),
-        tips,
-        ["topic", "share of words", "first direction", "second direction"],
-        [[name, share, *z] for name, share, z in zip(t.names, t.share, Z, strict=True)],
-        sizes=t.share / t.share.max(),
-        words=[name.rsplit(" ", 1)[0] if len(Z) <= 12 else name.split(" ")[0].rstrip(":") for name in t.names],
-        keys=list(range(len(Z))),
-        select="topic",
-        equal=True,
-        caption="Topics that use the same words lie near each other (Hellinger distance, classical scaling); the area of a circle "
-        "is the topic's share of all words. Choose a topic to see its words and documents.",
+    heads = ["topic", "share of words", "first direction", "second direction"]
+    rows = [[name, share, *z] for name, share, z in zip(t.names, t.share, Z, strict=True)]
+    words = [name.rsplit(" ", 1)[0] if len(Z) <= 12 else name.split(" ")[0].rstrip(":") for name in t.names]
+    caption = (
+        "Topics that use the same words lie near each other (Hellinger distance, classical scaling); the area of a circle is the "
+        "topic's share of all words. Choose a topic to see its words and documents."
     )
+    more = {"sizes": t.share / t.share.max(), "words": words, "keys": list(range(len(Z))), "select": "topic", "equal": True}
+    return charts.points("Map of the topics", x, y, Z[:, 0], Z[:, 1], [0] * len(Z), tips, heads, rows, caption=caption, **more)
 
 
 def words_of(t: Learned, total: float) -> charts.Chart:
     """The words of each topic, ranked by relevance (Sievert & Shirley 2014); of none, those that tell topics apart most."""
-    p_w = np.maximum(t.n_w, 1e-9) / total
-    weights = np.linspace(0, 1, 6)
-    views = []
-    for k, name in enumerate(t.names):
-        n_k = t.phi[k] * t.share[k] * total
-        live = np.flatnonzero(n_k > 0.5)  # under half a token a word is smoothing, not evidence
-        live = live if len(live) else np.argsort(-n_k)[:SHOWN]
-        log_phi, log_p = np.log(np.maximum(t.phi[k, live], 1e-300)), np.log(p_w[live])
-        chosen = np.unique(np.concatenate([_largest(log_phi - (1 - w) * log_p, SHOWN) for w in weights]))
-        kept = live[chosen]
-        chart = charts.bars(f"Words of topic {name}", charts.axis("tokens"), [], [])
-        n_kw = np.minimum(n_k[kept], np.maximum(t.n_w[kept], n_k[kept]))
-        views.append(
-            chart
-            | {
-                "words": [str(w) for w in t.words[kept]],
-                "inside": n_kw,
-                "all": np.maximum(t.n_w[kept], n_kw),
-                "behindName": "in all topics",
-                "most": SHOWN,
-                "slide": SLIDE,
-                "columns": ["word", "tokens in the topic", "tokens in all topics"],
-                "rows": [[str(t.words[v]), n_k[v], t.n_w[v]] for v in kept[_largest(n_k[kept], SHOWN)]],
-                "caption": "Dark: tokens of the word in this topic; light: in all topics. λ = 1 ranks by how frequent a word is in "
-                "the topic, λ = 0 by how much more frequent than elsewhere.",
-            }
-        )
+    p_w, x = np.maximum(t.n_w, 1e-9) / total, charts.axis("tokens")
+    views = [_words_of_topic(t, k, t.phi[k] * t.share[k] * total, p_w) for k in range(len(t.names))]
     if len(views) == 1:
         return views[0]
     joint = t.phi * t.share[:, None]
@@ -120,17 +90,27 @@ def words_of(t: Learned, total: float) -> charts.Chart:
         given = joint / joint.sum(axis=0)
         telling = p_w * np.nansum(given * np.log(given / t.share[:, None]), axis=0)  # saliency (Chuang et al. 2012)
     top = _largest(np.nan_to_num(telling), SHOWN)
-    home = given[:, top].argmax(axis=0)
-    none = charts.bars(
-        "Words that tell topics apart",
-        charts.axis("tokens"),
-        [str(w) for w in t.words[top]],
-        [{"name": "", "values": t.n_w[top]}],
-        keys=home.tolist(),
-        select="topic",
-        caption="Frequent words that belong to few topics. Choose a word to go to the topic that uses it most.",
+    words, series, home = [str(w) for w in t.words[top]], [{"name": "", "values": t.n_w[top]}], given[:, top].argmax(axis=0)
+    caption = "Frequent words that belong to few topics. Choose a word to go to the topic that uses it most."
+    title = "Words that tell topics apart"
+    return charts.follow("topic", views, charts.bars(title, x, words, series, keys=home.tolist(), select="topic", caption=caption))
+
+
+def _words_of_topic(t: Learned, k: int, n_k: Array, p_w: Array) -> charts.Chart:
+    """Candidates for the first places at any weight between frequent and special, from tokens n_k of topic k by word."""
+    live = np.flatnonzero(n_k > 0.5)  # under half a token a word is smoothing, not evidence
+    live = live if len(live) else np.argsort(-n_k)[:SHOWN]
+    log_phi, log_p = np.log(np.maximum(t.phi[k, live], 1e-300)), np.log(p_w[live])
+    kept = live[np.unique(np.concatenate([_largest(log_phi - (1 - w) * log_p, SHOWN) for w in np.linspace(0, 1, 6)]))]
+    words, inside, every = [str(w) for w in t.words[kept]], n_k[kept], np.maximum(t.n_w[kept], n_k[kept])
+    rows = [[words[i], inside[i], t.n_w[kept[i]]] for i in _largest(inside, SHOWN)]
+    caption = (
+        "Dark: tokens of the word in this topic; light: in all topics. λ = 1 ranks by how frequent a word is in the topic, λ = 0 "
+        "by how much more frequent than elsewhere."
     )
-    return charts.follow("topic", views, none)
+    ranked = {"words": words, "inside": inside, "all": every, "behindName": "in all topics", "most": SHOWN, "slide": SLIDE}
+    table = {"columns": ["word", "tokens in the topic", "tokens in all topics"], "rows": rows, "caption": caption}
+    return charts.bars(f"Words of topic {t.names[k]}", charts.axis("tokens"), [], []) | ranked | table
 
 
 def _largest(values: Array, n: int) -> np.ndarray:
@@ -143,30 +123,29 @@ def correlations(theta: Array, t: Learned) -> charts.Chart | None:
     """Which topics share documents, by their shares theta (D, K)."""
     if theta.shape[1] < 3 or len(theta) < 3:
         return None
-    with np.errstate(invalid="ignore", divide="ignore"):
-        R = np.asarray(np.nan_to_num(np.corrcoef(theta, rowvar=False)))
+    R = answers.correlations(theta)
     some = np.arange(min(len(R), MATRIX))
     order = some[alike(R[np.ix_(some, some)])[0]]
-    values = R[np.ix_(order, order)].round(3)
-    reach = max(float(np.abs(values - np.diag(np.diag(values))).max()), 0.05)
-    names = [t.names[k] for k in order]
     some_only = f" The {MATRIX} largest of {len(R):,} topics." if len(R) > MATRIX else ""
-    return charts.heat(
-        "Which topics share documents",
-        "topic",
-        "topic",
-        names,
-        names,
-        values,
-        scale="sign",
-        domain=[-reach, reach],
-        keys=order.tolist(),
-        select="topic",
-        unit="correlation of shares",
-        wide=True,
-        caption=f"Correlation of the topics' shares over documents, from {-reach:.2f} (blue) to {reach:.2f} (red); topics that go "
-        f"together are neighbours.{some_only}",
-    )
+    chart = matrix(R[np.ix_(order, order)].round(3), [t.names[k] for k in order])
+    together = f"{chart['caption']}; topics that go together are neighbours.{some_only}"
+    return chart | {"keys": order.tolist(), "select": "topic", "wide": True, "caption": together}
+
+
+def matrix(R: Array, names: Sequence[str]) -> charts.Chart:
+    """Correlations of the topics' shares over documents; red where two share documents, blue where not."""
+    reach = max(float(np.abs(R - np.diag(np.diag(R))).max()), 0.05)
+    caption = f"Correlation of the topics' shares over documents, from {-reach:.2f} (blue) to {reach:.2f} (red)"
+    more = {"scale": "sign", "domain": [-reach, reach], "unit": "correlation of shares", "caption": caption}
+    return charts.heat("Which topics share documents", "topic", "topic", names, names, R, **more)
+
+
+def chains(model: Any) -> charts.Chart:
+    """log p(words, topics) after each sweep of every chain; the ground is grey where samples are kept."""
+    chart = trace(model, model.histories_)
+    kept = {"band": [model.burn_in, model.n_iter_]} if model.n_iter_ > model.burn_in else {}
+    caption = f"{chart['caption']} Samples are kept after sweep {model.burn_in}, every {model.thin}."
+    return chart | {"caption": caption, **kept}
 
 
 def over_groups(theta: Array, group: Sequence[Any], t: Learned) -> charts.Chart:
@@ -179,48 +158,41 @@ def over_groups(theta: Array, group: Sequence[Any], t: Learned) -> charts.Chart:
     sums = sp.csr_array((np.ones(live.sum()), (codes[live], np.flatnonzero(live))), shape=(len(names), len(theta)))
     mean = sums @ theta / np.maximum(n, 1)[:, None]  # (groups, K)
     spread = np.sqrt(np.maximum(sums @ theta**2 / np.maximum(n, 1)[:, None] - mean**2, 0) / np.maximum(n - 1, 1)[:, None])
-    views = []
+    views, y = [], charts.axis("mean share of words", zero=True)
     for k, name in enumerate(t.names):
-        rows = [[g, mean[i, k], spread[i, k], int(n[i])] for i, g in enumerate(names)]
-        columns, title = [what, "mean share", "standard error", "documents"], f"Topic {name} by {what}"
-        caption = "Mean share of the documents' words, with twice its standard error."
-        low, high = np.maximum(mean[:, k] - 2 * spread[:, k], 0), mean[:, k] + 2 * spread[:, k]
+        m, twice, title = mean[:, k], 2 * spread[:, k], f"Topic {name} by {what}"
+        ends = {"name": "", "low": np.maximum(m - twice, 0), "high": m + twice}
+        rows = [[g, m[i], spread[i, k], int(n[i])] for i, g in enumerate(names)]
+        more: charts.Chart = {"columns": [what, "mean share", "standard error", "documents"], "wide": True}
+        more["caption"] = "Mean share of the documents' words, with twice its standard error."
         if what == "period":
-            x = np.arange(len(names))
-            series = [{"name": "", "x": x, "y": mean[:, k], "low": low, "high": high, "marks": True}]
-            series[0]["tips"] = [f"{g}: {mean[i, k]:.1%} of {n[i]:,} documents" for i, g in enumerate(names)]
-            axis = charts.axis(f"period, from {names[0]} to {names[-1]}")
-            y = charts.axis("mean share of words", zero=True)
-            views.append(charts.lines(title, axis, y, series, columns, rows, caption=caption, wide=True))
-            continue
-        at = np.argsort(-mean[:, k], kind="stable")
-        values = [{"name": "", "values": mean[at, k], "low": low[at], "high": high[at]}]
-        chart = charts.bars(title, charts.axis("mean share of words"), [names[i] for i in at], values, caption=caption, wide=True)
-        views.append(chart | {"columns": columns, "rows": [rows[i] for i in at]})
+            tips = [f"{g}: {m[i]:.1%} of {n[i]:,} documents" for i, g in enumerate(names)]
+            series = [ends | {"x": np.arange(len(names)), "y": m, "marks": True, "tips": tips}]
+            x = charts.axis(f"period, from {names[0]} to {names[-1]}")
+            views.append(charts.lines(title, x, y, series, [], rows) | more)
+        else:
+            at = np.argsort(-m, kind="stable")
+            series = [{"name": "", "values": m[at], "low": ends["low"][at], "high": ends["high"][at]}]
+            x = charts.axis("mean share of words")
+            views.append(charts.bars(title, x, [names[i] for i in at], series) | more | {"rows": [rows[i] for i in at]})
     if len(views) == 1:
         return views[0]
     K = min(len(t.names), 40)
     best = np.argsort(-mean.std(axis=0), kind="stable")[:K]
-    texts = [[f"{mean[i, k]:.0%}" if mean[i, k] >= 0.005 else "" for i in range(len(names))] for k in best]
-    tips = [[f"topic {t.names[k]}\n{g}: {mean[i, k]:.1%} ({n[i]:,} documents)" for i, g in enumerate(names)] for k in best]
-    down = [t.names[k] for k in best]
-    none = charts.heat(
-        f"Topics by {what}",
-        what,
-        "topic",
-        names,
-        down,
-        mean[:, best].T,
-        texts,
-        tips,
-        flip=True,
-        keys=best.tolist(),
-        select="topic",
-        wide=True,
-        caption="Mean share of the words; topics that differ most come first. Choose one to see it alone, with errors."
-        + (f" {K} of {len(t.names):,} topics." if len(t.names) > K else ""),
-    )
-    return charts.follow("topic", views, none)
+    few = f" {K} of {len(t.names):,} topics." if len(t.names) > K else ""
+    caption = "Mean share of the words; topics that differ most come first. Choose one to see it alone, with errors." + few
+    none = shares(mean[:, best].T, [t.names[k] for k in best], names, n, what)
+    return charts.follow("topic", views, none | {"keys": best.tolist(), "select": "topic", "wide": True, "caption": caption})
+
+
+def shares(mean: Array, topics: Sequence[str], groups: Sequence[str], n: Any, what: str) -> charts.Chart:
+    """Mean share (topics, groups) of topics in groups of n documents each."""
+    texts = [[f"{v:.0%}" if v >= 0.005 else "" for v in row] for row in mean]
+    tips = [
+        [f"topic {topic}\n{g}: {v:.1%} ({m:,} documents)" for g, v, m in zip(groups, row, n, strict=True)]
+        for topic, row in zip(topics, mean, strict=True)
+    ]
+    return charts.heat(f"Topics by {what}", what, "topic", groups, topics, mean, texts, tips, flip=True)
 
 
 def _periods(group: Sequence[Any]) -> tuple[np.ndarray, list[str], str]:

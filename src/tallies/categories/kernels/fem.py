@@ -255,17 +255,6 @@ def gram_kept(ids, kept, weight, G):
 
 
 @njit(nogil=True, cache=True)
-def feature_counts(ids, weight, out):
-    """Weight of the rows that have each feature, for each column of weights."""
-    for i in range(ids.shape[0]):
-        for c in range(ids.shape[1]):
-            f = ids[i, c]
-            if f >= 0:
-                for o in range(weight.shape[1]):
-                    out[f, o] += weight[i, o]
-
-
-@njit(nogil=True, cache=True)
 def matches(A, B, out):
     """In how many variables each row of A agrees with each row of B; codes below 0 agree with nothing."""
     for i in range(A.shape[0]):

@@ -4,26 +4,43 @@ Every kernel walks over sentences that are ordered by document. The prior of doc
 sparse entries (its authors' own concepts), so it is laid out once a document and read once a concept.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 FAR = 37.0  # exp(-37) < 1e-16: further terms do not change a float64 sum
 
 
+class Prior(NamedTuple):
+    """P(g | d), in the form in which it is laid out."""
+
+    share: np.ndarray  # (D,)  weight of `base`
+    base: np.ndarray  # (G,)
+    log_base: np.ndarray  # (G,)
+    row_ptr: np.ndarray  # (D+1,)  rows behind each document ...
+    row: np.ndarray
+    weight: np.ndarray  # ... and their weights
+    ptr: np.ndarray  # (R+1,)  CSR of psi
+    concept: np.ndarray
+    value: np.ndarray
+
+
 @njit(nogil=True, cache=True)
-def set_prior(d, share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value, extra, log_prior):
+def set_prior(d, side, extra, log_prior):
     """log_prior[g] = log(share[d] base[g] + sum of the rows of d, weighted); `extra` is all zeros before and after."""
-    shift = np.log(share[d]) if share[d] > 0.0 else -np.inf
-    for g in range(len(base)):
-        log_prior[g] = log_base[g] + shift
-    for j in range(row_ptr[d], row_ptr[d + 1]):
-        for i in range(psi_ptr[rows[j]], psi_ptr[rows[j] + 1]):
-            extra[psi_index[i]] += row_weight[j] * psi_value[i]
-    for j in range(row_ptr[d], row_ptr[d + 1]):
-        for i in range(psi_ptr[rows[j]], psi_ptr[rows[j] + 1]):
-            g = psi_index[i]
+    share = side.share[d]
+    shift = np.log(share) if share > 0.0 else -np.inf
+    for g in range(len(side.base)):
+        log_prior[g] = side.log_base[g] + shift
+    for j in range(side.row_ptr[d], side.row_ptr[d + 1]):
+        for i in range(side.ptr[side.row[j]], side.ptr[side.row[j] + 1]):
+            extra[side.concept[i]] += side.weight[j] * side.value[i]
+    for j in range(side.row_ptr[d], side.row_ptr[d + 1]):
+        for i in range(side.ptr[side.row[j]], side.ptr[side.row[j] + 1]):
+            g = side.concept[i]
             if extra[g] > 0.0:
-                log_prior[g] = np.log(share[d] * base[g] + extra[g])
+                log_prior[g] = np.log(share * side.base[g] + extra[g])
                 extra[g] = 0.0
 
 
@@ -78,34 +95,30 @@ def find(values, a, b, wanted):
 
 
 @njit(nogil=True, cache=True)
-def multinomial_scores(
-    word_ptr, words, counts, document, post_ptr, post_concept, post_gain, slope,
-    share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value,
-    old_index, old_value, own, smooth, total, index, value, prior, evidence,
-):  # fmt: skip
+def multinomial_scores(word_ptr, words, counts, document, law, side, old_index, old_value, index, value, prior, evidence):
     """Scores log prior + sum_w n_sw gain[w, g] + L_s slope[g] of every concept; the best k of each sentence and the evidence
-    (unless that is an empty array).
+    (unless that is an empty array). `law` are the Words, `side` the Prior.
 
-    With `own` (post counts, in the order of post_gain) the sentence's part in the counts, as it was assigned by old_index and
-    old_value, is taken out of the concepts that have it: leave-one-out, with `smooth` (V,) and `total` (G,).
+    The sentence's part in the counts, as it was assigned by old_index and old_value (empty: it has none), is taken out of the
+    concepts that have it: leave-one-out.
     """
-    G, k = len(base), index.shape[1]
+    G, k = len(side.base), index.shape[1]
     log_prior, extra, scores = np.empty(G), np.zeros(G), np.empty(G)
     now = -1
     for s in range(len(document)):
         if document[s] != now:
             now = document[s]
-            set_prior(now, share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value, extra, log_prior)
+            set_prior(now, side, extra, log_prior)
         length = 0.0
         for j in range(word_ptr[s], word_ptr[s + 1]):
             length += counts[j]
         for g in range(G):
-            scores[g] = log_prior[g] + length * slope[g]
+            scores[g] = log_prior[g] + length * law.slope[g]
         for j in range(word_ptr[s], word_ptr[s + 1]):
             n = counts[j]
-            for i in range(post_ptr[words[j]], post_ptr[words[j] + 1]):
-                scores[post_concept[i]] += n * post_gain[i]
-        if len(own) > 0:
+            for i in range(law.ptr[words[j]], law.ptr[words[j] + 1]):
+                scores[law.concept[i]] += n * law.gain[i]
+        if len(old_index) > 0:
             for c in range(old_index.shape[1]):
                 g, r = old_index[s, c], old_value[s, c]
                 if g < 0 or r <= 0.0:
@@ -113,10 +126,10 @@ def multinomial_scores(
                 part = 0.0
                 for j in range(word_ptr[s], word_ptr[s + 1]):
                     n, w = counts[j], words[j]
-                    a = find(post_concept, post_ptr[w], post_ptr[w + 1], g)
-                    if a < post_ptr[w + 1] and post_concept[a] == g:
-                        part += n * np.log(max(own[a] - r * n, 0.0) / smooth[w] + 1.0)
-                scores[g] = log_prior[g] + part - length * np.log(max(total[g] - r * length, 1e-300))
+                    a = find(law.concept, law.ptr[w], law.ptr[w + 1], g)
+                    if a < law.ptr[w + 1] and law.concept[a] == g:
+                        part += n * np.log(max(law.counts[a] - r * n, 0.0) / law.smooth[w] + 1.0)
+                scores[g] = log_prior[g] + part - length * np.log(max(law.total[g] - r * length, 1e-300))
         value[s, :] = -np.inf
         index[s, :] = -1
         top = largest(scores)
@@ -140,18 +153,15 @@ def multinomial_scores(
 
 
 @njit(nogil=True, cache=True)
-def mention_scores(
-    key_ptr, keys, document, n_classes, post_ptr, post_string, post_gain, start, need, whole, owner,
-    share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value,
-    index, value, prior, string, evidence,
-):  # fmt: skip
+def mention_scores(key_ptr, keys, document, n_classes, post, need, whole, owner, side, index, value, prior, string, evidence):
     """Scores of the concepts with a string of which a word occurs, log prior + log odds of the best string, and of the null.
+    `post` are the Postings, `side` the Prior.
 
     A key below n_classes stands for a word (or its like), the others add what a closer match or a neighbourhood is worth.
     The null concept is the last one, with log odds 0. `string` is the string that carried each of the k best.
     """
-    G, k, K = len(base), index.shape[1], len(owner)
-    acc, met = np.zeros(K, dtype=post_gain.dtype), np.zeros(K, dtype=np.uint8)
+    G, k, K = len(side.base), index.shape[1], len(owner)
+    acc, met = np.zeros(K, dtype=post.gain.dtype), np.zeros(K, dtype=np.uint8)
     best, bearer = np.full(G, -np.inf, dtype=np.float32), np.empty(G, dtype=np.int32)
     touched, found = np.empty(K, dtype=np.int32), np.empty(G, dtype=np.int32)
     log_prior, extra = np.empty(G), np.zeros(G)
@@ -159,22 +169,22 @@ def mention_scores(
     for s in range(len(document)):
         if document[s] != now:
             now = document[s]
-            set_prior(now, share, base, log_base, row_ptr, rows, row_weight, psi_ptr, psi_index, psi_value, extra, log_prior)
+            set_prior(now, side, extra, log_prior)
         n_touched = 0
         for j in range(key_ptr[s], key_ptr[s + 1]):
             key = keys[j]
             if key < n_classes:
-                for i in range(post_ptr[key], post_ptr[key + 1]):
-                    m = post_string[i]
+                for i in range(post.ptr[key], post.ptr[key + 1]):
+                    m = post.string[i]
                     if met[m] == 0:
                         touched[n_touched] = m
                         n_touched += 1
-                        acc[m] = start[m]
+                        acc[m] = post.start[m]
                     met[m] += 1
-                    acc[m] += post_gain[i]
+                    acc[m] += post.gain[i]
             else:  # keys rise, so every string that these can touch has been touched
-                for i in range(post_ptr[key], post_ptr[key + 1]):
-                    acc[post_string[i]] += post_gain[i]
+                for i in range(post.ptr[key], post.ptr[key + 1]):
+                    acc[post.string[i]] += post.gain[i]
         n_found = 0
         for t in range(n_touched):
             m = touched[t]
@@ -246,7 +256,7 @@ def compete(key_ptr, keys, n_classes, word_ptr, classes, index, value, string, n
 
 
 @njit(nogil=True, cache=True)
-def add_beside(key_ptr, keys, first, last, word_ptr, stems, index, string, row_ptr, row_key, row_gain, weight, value):
+def add_context(key_ptr, keys, first, last, word_ptr, stems, index, string, row_ptr, row_key, row_gain, weight, value):
     """value[s, c] += weight * the gains that candidate c has for the stems (keys from first up to last) of sentence s, but for
     the stems of the string that it was found by."""
     for s in range(index.shape[0]):
@@ -271,7 +281,7 @@ def add_beside(key_ptr, keys, first, last, word_ptr, stems, index, string, row_p
 
 
 @njit(nogil=True, cache=True)
-def held_out_words(word_ptr, words, counts, index, r, post_ptr, post_concept, post_count, smooth, total):
+def held_out_words(word_ptr, words, counts, index, r, law):
     """Sum over held-out words of n log sum_g r_sg phi_gw: how well the assignments foretell words that they have not seen."""
     result = 0.0
     for s in range(len(word_ptr) - 1):
@@ -281,9 +291,9 @@ def held_out_words(word_ptr, words, counts, index, r, post_ptr, post_concept, po
                 g = index[s, c]
                 if g < 0:
                     continue
-                a = find(post_concept, post_ptr[w], post_ptr[w + 1], g)
-                own = post_count[a] if a < post_ptr[w + 1] and post_concept[a] == g else 0.0
-                p += r[s, c] * (own + smooth[w]) / total[g]
+                a = find(law.concept, law.ptr[w], law.ptr[w + 1], g)
+                own = law.counts[a] if a < law.ptr[w + 1] and law.concept[a] == g else 0.0
+                p += r[s, c] * (own + law.smooth[w]) / law.total[g]
             if p > 0.0:
                 result += counts[j] * np.log(p)
     return result

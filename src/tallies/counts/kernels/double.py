@@ -6,6 +6,7 @@ exp(x) = 2^k exp(r) with |r| < 0.35 and a polynomial in r; log(x) = e log 2 + lo
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ HALF_ROOT = np.int64(0x0006A09E667F3BCD)  # fraction bits of sqrt 2
 SPLIT = 4503599627370496.0  # 2^52
 SPLIT_BITS = np.int64(0x4330000000000000)
 
+E3, E4, E5, E6, E7, E8, E9, E10, E11, E12 = (1.0 / math.factorial(k) for k in range(3, 13))
+L3, L5, L7, L9, L11, L13, L15, L17, L19 = (1.0 / k for k in range(3, 20, 2))
+
 _options: Any = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
 
 
@@ -34,18 +38,9 @@ def row_exp(x, power, bits, out):
     for j in range(len(x)):
         k = power[j] - ROUND
         r = (x[j] - k * LN2_HI) - k * LN2_LO
-        y = 1.0 / 479001600.0
-        y = y * r + 1.0 / 39916800.0
-        y = y * r + 1.0 / 3628800.0
-        y = y * r + 1.0 / 362880.0
-        y = y * r + 1.0 / 40320.0
-        y = y * r + 1.0 / 5040.0
-        y = y * r + 1.0 / 720.0
-        y = y * r + 1.0 / 120.0
-        y = y * r + 1.0 / 24.0
-        y = y * r + 1.0 / 6.0
-        y = y * r + 0.5
-        y = y * r + 1.0
+        y = ((E12 * r + E11) * r + E10) * r + E9
+        y = (((y * r + E8) * r + E7) * r + E6) * r + E5
+        y = (((y * r + E4) * r + E3) * r + 0.5) * r + 1.0
         out[j] = y * r + 1.0
     for j in range(len(x)):
         bits[j] = (bits[j] << 52) + ONE_BITS
@@ -68,15 +63,8 @@ def row_log(x, power, bits, out):
     for j in range(n):
         f = (power[j] - 1.0) / (power[j] + 1.0)
         z = f * f
-        y = 1.0 / 19.0
-        y = y * z + 1.0 / 17.0
-        y = y * z + 1.0 / 15.0
-        y = y * z + 1.0 / 13.0
-        y = y * z + 1.0 / 11.0
-        y = y * z + 1.0 / 9.0
-        y = y * z + 1.0 / 7.0
-        y = y * z + 1.0 / 5.0
-        y = y * z + 1.0 / 3.0
+        y = ((L19 * z + L17) * z + L15) * z + L13
+        y = ((((y * z + L11) * z + L9) * z + L7) * z + L5) * z + L3
         y = y * z + 1.0
         e = out[j] - 1023.0
         out[j] = e * LN2_HI + (2.0 * f * y + e * LN2_LO)

@@ -128,6 +128,8 @@ const Charts = (() => {
     const y = spec.y.zero ? [0, extent(all)[1] * 1.08] : null;
     const f = frame({ ...spec, y: { ...spec.y, domain: spec.y.domain || y } }, width, height, series.flatMap((s) => s.x), all);
     if (spec.diagonal) f.root.append(svg("path", { d: `M${f.X(f.x0)},${f.Y(f.x0)}L${f.X(f.x1)},${f.Y(f.x1)}`, class: "ref" }));
+    if (spec.band) f.root.append(svg("rect", { x: f.X(spec.band[0]), y: f.box.top, width: f.X(spec.band[1]) - f.X(spec.band[0]), height: f.box.bottom - f.box.top, class: "area s7" }));
+    if (spec.mark !== undefined) f.root.append(svg("path", { d: `M${f.X(spec.mark)},${f.box.top}V${f.box.bottom}`, class: "ref" }));
     const labels = [], stops = [];
     series.forEach((s, i) => {
       const c = s.colour === undefined ? (s.key === undefined ? i : s.key) : s.colour;

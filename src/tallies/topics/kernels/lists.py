@@ -1,8 +1,4 @@
-"""Around the Gibbs sweep of LDA: from counts to packed lists and back, and what is read off the lists.
-
-Lists are those of `sampling`; n_wk is a CSR matrix (words x topics) in the column order of the user's data, and
-rank[v] is the number of column v in the sampler's order.
-"""
+"""Around the Gibbs sweep of LDA: tokens into packed lists (those of `sampling`), what is read off the lists, and new documents."""
 
 from __future__ import annotations
 
@@ -18,38 +14,13 @@ JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
 
 
 @njit(**JIT)
-def fill_lists(indptr, indices, data, rank, lists, at, size, shift):
-    """Replace all word lists by the counts n_wk."""
-    lists[:] = (1 << shift) - 1  # padding: no token of a topic that does not exist
-    for v in range(len(rank)):
-        w = rank[v]
-        n = 0
-        for j in range(indptr[v], indptr[v + 1]):
-            lists[at[w] + n] = (data[j] << shift) | indices[j]
-            n += 1
-        size[w] = n
-
-
-@njit(**JIT)
-def read_lists(rank, lists, at, size, shift, indptr, indices, data):
-    """The counts n_wk of all word lists, into CSR parts of the right length."""
-    mask = (1 << shift) - 1
-    n = 0
-    for v in range(len(rank)):
-        w = rank[v]
-        for j in range(at[w], at[w] + size[w]):
-            indices[n] = lists[j] & mask
-            data[n] = lists[j] >> shift
-            n += 1
-        indptr[v + 1] = n
-
-
-@njit(**JIT)
-def add_tokens(words, z, starts, stops, topics, topics_at, n_topics, lists, at, size, n_k, shift):
+def add_tokens(layout, counts):
     """Enter the tokens that have a topic into document lists, word lists and totals that hold none of them yet."""
+    words, cuts, _, at, topics_at, shift = layout
+    z, topics, n_topics, lists, size, n_k = counts
     step, mask = 1 << shift, (1 << shift) - 1
-    for d in range(len(starts)):
-        for i in range(starts[d], stops[d]):
+    for d in range(len(n_topics)):
+        for i in range(cuts[0, d], cuts[-1, d]):
             k = np.int64(z[i])
             if k < 0:
                 continue
@@ -69,8 +40,9 @@ def add_tokens(words, z, starts, stops, topics, topics_at, n_topics, lists, at, 
 
 
 @njit(**JIT)
-def word_term(lists, at, size, shift, beta, table):
+def word_term(layout, counts, beta, table):
     """sum over words and topics of log Gamma(n + beta) - log Gamma(beta); the table serves the frequent small n."""
+    lists, at, size, shift = counts.lists, layout.at, counts.size, layout.shift
     none = math.lgamma(beta)
     for n in range(len(table)):
         table[n] = math.lgamma(n + beta) - none
@@ -83,8 +55,9 @@ def word_term(lists, at, size, shift, beta, table):
 
 
 @njit(**JIT)
-def document_histogram(topics, topics_at, n_topics, shift, small, large):
+def document_histogram(layout, counts, small, large):
     """small[k, n]: in how many documents topic k has n tokens; larger n go to `large` as n << shift | k. Returns their number."""
+    topics, topics_at, n_topics, shift = counts.topics, layout.topics_at, counts.n_topics, layout.shift
     mask = (1 << shift) - 1
     n_large = 0
     for d in range(len(n_topics)):
@@ -135,54 +108,56 @@ def mixtures(indptr, indices, counts, phi, alpha, n_steps, tol, theta):
 
 
 @njit(**JIT)
-def draw(p, key):
-    """Index drawn in proportion to the steps of the running sums p, with the random number of `key`."""
+def weigh(w, n_k, phi, p):
+    """p becomes the running sums of n_k phi_wk over topics; returns the total."""
+    total = 0.0
+    for k in range(len(p)):
+        total += n_k[k] * phi[w, k]
+        p[k] = total
+    return total
+
+
+@njit(**JIT)
+def enter(p, n_k, key):
+    """Topic drawn in proportion to the steps of the running sums p, with the random number of `key`, and counted."""
     u = np.float64(mix(key) >> np.uint64(11)) * 2.0**-53
-    return min(np.searchsorted(p, u * p[-1], side="right"), len(p) - 1)
+    k = min(np.searchsorted(p, u * p[-1], side="right"), len(p) - 1)
+    n_k[k] += 1.0
+    return k
+
+
+@njit(**JIT)
+def resample(words, z, phi, n_k, p, key):
+    """Resample the topics z of some tokens with the topics frozen; n_k counts them, alpha included. Returns the last key."""
+    for i in range(len(z)):
+        if z[i] >= 0:
+            n_k[z[i]] -= 1.0
+        weigh(words[i], n_k, phi, p)
+        key += GOLDEN
+        z[i] = enter(p, n_k, key)
+    return key
 
 
 @njit(**JIT)
 def left_to_right(words, phi, alpha, n_passes, key, out):
     """out[n] becomes an estimate of p(w_n | w_<n) of one document: the mean over Gibbs passes through the tokens before n."""
-    K = phi.shape[1]
-    z, n_k, p = np.empty(len(words), np.int64), alpha.copy(), np.empty(K)
+    z, n_k, p = np.empty(len(words), np.int64), alpha.copy(), np.empty(len(alpha))
     out[:] = 0.0
     for n in range(len(words)):
-        for _ in range(n_passes if n else 1):
-            for i in range(n):
-                n_k[z[i]] -= 1.0
-                total = 0.0
-                for k in range(K):
-                    total += n_k[k] * phi[words[i], k]
-                    p[k] = total
-                key += GOLDEN
-                z[i] = draw(p, key)
-                n_k[z[i]] += 1.0
-            total = 0.0
-            for k in range(K):
-                total += n_k[k] * phi[words[n], k]
-                p[k] = total
-            out[n] += total / n_k.sum() / (n_passes if n else 1)
+        passes = n_passes if n else 1
+        for _ in range(passes):
+            key = resample(words, z[:n], phi, n_k, p, key)
+            out[n] += weigh(words[n], n_k, phi, p) / n_k.sum() / passes
         key += GOLDEN
-        z[n] = draw(p, key)
-        n_k[z[n]] += 1.0
+        z[n] = enter(p, n_k, key)
 
 
 @njit(**JIT)
 def gibbs_mixture(words, phi, alpha, burn_in, n_samples, key, z, theta):
     """Gibbs sampling of one document with the topics frozen: z is the last sample, theta the mean of n_dk + alpha."""
-    K = phi.shape[1]
-    n_k, p = alpha.copy(), np.empty(K)
+    n_k, p = alpha.copy(), np.empty(len(alpha))
+    z[:] = -1  # no topic yet: the first pass enters the tokens
     for t in range(burn_in + n_samples + 1):
-        for i in range(len(words)):
-            if t > 0:
-                n_k[z[i]] -= 1.0
-            total = 0.0
-            for k in range(K):
-                total += n_k[k] * phi[words[i], k]
-                p[k] = total
-            key += GOLDEN
-            z[i] = draw(p, key)
-            n_k[z[i]] += 1.0
+        key = resample(words, z, phi, n_k, p, key)
         if t > burn_in:
             theta += n_k / n_samples

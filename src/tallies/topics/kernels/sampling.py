@@ -10,27 +10,64 @@ topic (1 << shift) - 1", which no token ever has; f has a place for it. z is -1 
 from __future__ import annotations
 
 import sys
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, types
 
-from tallies.kernels.lanes import (
-    LANES,
-    accumulate,
-    atomic_add,
-    atomic_load,
-    count_below,
-    draw_16,
-    draw_32,
-    draw_48,
-    find_topic,
-    lowest_bit,
-)
+from tallies.kernels import lanes
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SPINS = 4000  # looks at the flag before a waiting thread lets others have the processor: about 10 microseconds
 _sleep = types.ExternalFunction("Sleep" if sys.platform == "win32" else "usleep", types.int32(types.uint32))
 JIT = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
+
+
+class Layout(NamedTuple):
+    """Where the tokens and the lists of a shard are; sampling changes none of it."""
+
+    words: np.ndarray  # (N,) int32  word of each token, rising within a document
+    cuts: np.ndarray  # (P+1, D)  where block q of document d begins in `words`
+    blocks: np.ndarray  # (P+1,)  where document block p begins
+    at: np.ndarray  # (V,)  where the list of a word begins
+    topics_at: np.ndarray  # (D+1,)  where the list of a document begins
+    shift: np.integer  # bits of a topic in an entry of a list; its type is the type of an entry
+
+
+class Counts(NamedTuple):
+    """Topics of the tokens and the counts that follow from them, which sampling changes."""
+
+    z: np.ndarray  # (N,)  topic of each token, -1: not entered yet
+    topics: np.ndarray  # packed document lists
+    n_topics: np.ndarray  # (D,)  their lengths
+    lists: np.ndarray  # packed word lists
+    size: np.ndarray  # (V,)  their lengths
+    n_k: np.ndarray  # (K,)  tokens of each topic
+
+
+class Scratch(NamedTuple):
+    """Room of one worker."""
+
+    f: np.ndarray  # (1 << shift,)  weights of the topics in the document at hand
+    without: np.ndarray  # (K,)  1 / (n_k - 1 + V beta)
+    inverse: np.ndarray  # (K,)  1 / (n_k + V beta)
+    n_d: np.ndarray  # (K,)  tokens of each topic in the document at hand
+    sums: np.ndarray  # running sums of a long word list
+    touched: np.ndarray  # topics that the document at hand has or had
+
+
+class Task(NamedTuple):
+    """What the workers of a sweep share."""
+
+    alpha: np.ndarray  # (K,)  its precision is that of the weights
+    beta: float
+    seed: np.uint64
+    n_sweeps: int
+    longest: int  # tokens of the longest document
+    stops: np.ndarray  # (P,)  where the documents of each block end that take part
+    private: np.ndarray  # (P, K)  topic totals of each document block
+    signals: np.ndarray  # tickets and turns, changed by atomic operations
+    n_threads: int
 
 
 @njit(**JIT)
@@ -45,8 +82,8 @@ def mix(x):
 def evaluate(lists, at, size, mask, shift, f, own, f_own, sums):
     """Running sums of the sparse part n_kw * f_k of the conditional over one word list; returns the total."""
     total = f.dtype.type(0)
-    for j in range(0, size, LANES):
-        total = accumulate(lists, at + j, mask, shift, f, own, f_own, sums, j, total)
+    for j in range(0, size, lanes.LANES):
+        total = lanes.accumulate(lists, at + j, mask, shift, f, own, f_own, sums, j, total)
     return total
 
 
@@ -54,16 +91,16 @@ def evaluate(lists, at, size, mask, shift, f, own, f_own, sums):
 def smooth_draw(f, K, own, f_own, rest):
     """Topic drawn from the smooth part: the first whose running sum of f, own topic patched, exceeds `rest`."""
     k = 0
-    while k + LANES < K:
+    while k + lanes.LANES < K:
         block = 0.0
-        for j in range(LANES):
+        for j in range(lanes.LANES):
             block += f[k + j]
-        if k <= own < k + LANES:
+        if k <= own < k + lanes.LANES:
             block += f_own - f[own]
         if rest < block:
             break
         rest -= block
-        k += LANES
+        k += lanes.LANES
     last = 0
     for j in range(k, K):
         weight = f_own if j == own else f[j]
@@ -78,41 +115,21 @@ def smooth_draw(f, K, own, f_own, rest):
 @njit(**JIT)
 def seek(lists, at, size, mask, own):
     """Place of a topic in a word list, or -1."""
-    for j in range(0, size, LANES):
-        bits = find_topic(lists, at + j, mask, own)
+    for j in range(0, size, lanes.LANES):
+        bits = lanes.find_topic(lists, at + j, mask, own)
         if bits:
-            return j + lowest_bit(bits)
+            return j + lanes.lowest_bit(bits)
     return -1
 
 
 @njit(**JIT)
-def sample_cell(
-    words,
-    z,
-    starts,
-    stops,
-    lo,
-    hi,
-    topics,
-    topics_at,
-    n_topics,
-    lists,
-    at,
-    size,
-    n_k,
-    alpha,
-    beta,
-    v_beta,
-    shift,
-    f,
-    without,
-    inverse,
-    n_d,
-    sums,
-    touched,
-    key,
-):
-    """Resample the tokens starts[d]:stops[d] of documents lo:hi against word lists that no other thread uses."""
+def sample_cell(layout, counts, task, scratch, n_k, q, lo, hi, key):
+    """Resample word block q of documents lo:hi against word lists that no other thread uses, with topic totals n_k of its own."""
+    words, _, _, at, topics_at, shift = layout
+    starts, stops = layout.cuts[q], layout.cuts[q + 1]
+    z, topics, n_topics, lists, size, _ = counts
+    alpha, beta, v_beta = task.alpha, task.beta, len(size) * task.beta
+    f, without, inverse, n_d, sums, touched = scratch
     real, entry_type = f.dtype.type, lists.dtype.type
     one = entry_type(1)
     step = one << shift
@@ -157,19 +174,19 @@ def sample_cell(
                 s += np.float64(f_own) - f[own]
             u_rest = u * real(beta * s)
             mine = entry_type(z_i)
-            if length <= LANES:
-                sparse, target, place, bits = draw_16(lists, start, mask, shift, f, mine, f_own, u, u_rest)
-            elif length <= 2 * LANES:
-                sparse, target, place, bits = draw_32(lists, start, mask, shift, f, mine, f_own, u, u_rest)
-            elif length <= 3 * LANES:
-                sparse, target, place, bits = draw_48(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+            if length <= lanes.LANES:
+                sparse, target, place, bits = lanes.draw_16(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+            elif length <= 2 * lanes.LANES:
+                sparse, target, place, bits = lanes.draw_32(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+            elif length <= 3 * lanes.LANES:
+                sparse, target, place, bits = lanes.draw_48(lists, start, mask, shift, f, mine, f_own, u, u_rest)
             else:
                 bits = np.int64(0)
                 sparse = evaluate(lists, start, length, mask, shift, f, mine, f_own, sums)
                 target = u * sparse + u_rest
                 place = 0
-                for j in range(0, length, LANES):
-                    place += count_below(sums, j, target)
+                for j in range(0, length, lanes.LANES):
+                    place += lanes.count_below(sums, j, target)
             if target < sparse:
                 place = min(place, length - 1)
                 if (bits >> place) & 1:  # the own topic: known without a look into the list
@@ -191,7 +208,7 @@ def sample_cell(
                     lists[np.uintp(start + place)] += step
             if z_i >= 0:
                 if bits:
-                    here = np.uintp(start + lowest_bit(bits))
+                    here = np.uintp(start + lanes.lowest_bit(bits))
                 else:
                     here = np.uintp(start + seek(lists, start, length, mask, entry_type(own)))
                 last = np.uintp(start + length - 1)
@@ -233,11 +250,11 @@ def sample_cell(
 @njit(**JIT)
 def meet(signals, n_threads):
     """True for the last thread to arrive, who must call `release`; the others wait for that and get False."""
-    turn = atomic_load(signals, 1)
-    if atomic_add(signals, 0, 1) == n_threads - 1:
+    turn = lanes.atomic_load(signals, 1)
+    if lanes.atomic_add(signals, 0, 1) == n_threads - 1:
         return True
     looks = 0
-    while atomic_load(signals, 1) == turn:
+    while lanes.atomic_load(signals, 1) == turn:
         looks += 1
         if looks > SPINS:
             _sleep(np.uint32(30 if sys.platform != "win32" else 0))
@@ -249,81 +266,31 @@ def release(signals):
     """Let the waiting threads go on, with all tickets back in the box."""
     signals[0] = 0
     signals[2] = 0
-    atomic_add(signals, 1, 1)
+    lanes.atomic_add(signals, 1, 1)
 
 
 @njit(**JIT)
-def rotate(
-    words,
-    z,
-    cuts,
-    blocks,
-    stops,
-    topics,
-    topics_at,
-    n_topics,
-    lists,
-    at,
-    size,
-    n_k,
-    private,
-    alpha,
-    beta,
-    v_beta,
-    shift,
-    f,
-    without,
-    inverse,
-    n_d,
-    sums,
-    touched,
-    seed,
-    n_sweeps,
-    n_threads,
-    signals,
-):
-    """n_sweeps sweeps by one of n_threads equal workers: in round r document block p works on word block (p + r) mod P.
+def rotate(layout, counts, task):
+    """Sweeps by one of several equal workers: in round r document block p works on word block (p + r) mod P.
 
     A cell starts from the topic totals at the end of the round before and changes only its own rows and columns, so which
     worker takes it, and when, changes nothing.
     """
-    n_blocks = len(blocks) - 1
-    for r in range(n_blocks * n_sweeps):
+    blocks, n_k, private, signals = layout.blocks, counts.n_k, task.private, task.signals
+    n_blocks, K, real = len(blocks) - 1, len(n_k), task.alpha.dtype
+    f, without, inverse = np.zeros(1 << layout.shift, real), np.empty(K, real), np.empty(K, real)
+    n_d, sums, touched = np.zeros(K, np.int32), np.empty(K + lanes.LANES, real), np.empty(2 * task.longest + 1, np.int32)
+    scratch = Scratch(f, without, inverse, n_d, sums, touched)
+    for r in range(n_blocks * task.n_sweeps):
         while True:
-            p = atomic_add(signals, 2, 1)
+            p = lanes.atomic_add(signals, 2, 1)
             if p >= n_blocks:
                 break
-            q = (p + r) % n_blocks
             for k in range(len(n_k)):
                 private[p, k] = n_k[k]
-            key = mix(np.uint64(seed) + GOLDEN * np.uint64(1 + r * n_blocks + p))
-            sample_cell(
-                words,
-                z,
-                cuts[q],
-                cuts[q + 1],
-                blocks[p],
-                stops[p],
-                topics,
-                topics_at,
-                n_topics,
-                lists,
-                at,
-                size,
-                private[p],
-                alpha,
-                beta,
-                v_beta,
-                shift,
-                f,
-                without,
-                inverse,
-                n_d,
-                sums,
-                touched,
-                key,
-            )
-        if meet(signals, n_threads):
+            key = mix(np.uint64(task.seed) + GOLDEN * np.uint64(1 + r * n_blocks + p))
+            sample_cell(layout, counts, task, scratch, private[p], (p + r) % n_blocks, blocks[p], task.stops[p], key)
+        if meet(signals, task.n_threads):
             for k in range(len(n_k)):
                 total = n_k[k]
                 change = 0

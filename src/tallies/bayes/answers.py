@@ -1,0 +1,147 @@
+"""What a fitted classifier answers, as functions of its record: of rows, on the chosen backend; and of the fit itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from tallies.backends import each, on_cluster, over_rows
+from tallies.bayes.door import CODED, Layout, Table
+from tallies.bayes.kernels import rows as kernels
+from tallies.bayes.model import log_joint
+from tallies.data.table import table_bytes, table_rows, take_rows
+from tallies.estimator import Inputs, Run
+from tallies.maths import Array
+from tallies.sources import Held, cuts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tallies.bayes.model import ClassParams
+
+BLOCK = 16384  # rows whose scores are held at a time: they stay in the cache, and no (n, K) matrix is built to predict labels
+
+
+class Fitted(NamedTuple):
+    """All that a fit of GDA or naive Bayes gives."""
+
+    run: Run
+    inputs: Inputs
+    classes: np.ndarray  # (K,)  the labels, sorted
+    layout: Layout  # families and states of the columns
+    params: ClassParams
+
+    def names(self) -> list[Any]:
+        """Column names, or their positions where the table had none."""
+        return list(range(self.inputs.n)) if self.inputs.names is None else self.inputs.names.tolist()
+
+
+# of rows: each task writes the answer for a table to `out`
+
+
+def labels(table: Table, out: np.ndarray, params: ClassParams, classes: np.ndarray, plane: tuple[Array, Array] | None) -> None:
+    """The most probable class."""
+    codes = np.empty(len(out), dtype=np.intp)
+    if plane is None or table.gaussian is None:
+        kernels.best(log_joint(params, table, relative=True), codes)
+    else:
+        kernels.linear_best(table.gaussian, *plane, codes)
+        odd = np.flatnonzero(codes < 0)  # rows with gaps
+        if len(odd):
+            some = np.empty(len(odd), dtype=np.intp)
+            kernels.best(log_joint(params, Table(gaussian=table.gaussian[odd]), relative=True), some)
+            codes[odd] = some
+    np.take(classes, codes, out=out, mode="clip")  # codes are in range: "clip" spares the check
+
+
+def log_posterior(table: Table, out: Array, params: ClassParams) -> None:
+    """log p(k | x)."""
+    kernels.log_posterior(log_joint(params, table, relative=True), out)
+
+
+def posterior(table: Table, out: Array, params: ClassParams) -> None:
+    """p(k | x)."""
+    kernels.posterior(log_joint(params, table, relative=True), out)
+
+
+def evidence(table: Table, out: Array, params: ClassParams) -> None:
+    """log p(x)."""
+    kernels.evidence(log_joint(params, table), out)
+
+
+def scores(table: Table, out: Array, params: ClassParams, start: Array | float) -> None:
+    """start_k + log p(x | k)."""
+    out[:] = params.scores(table, start)
+
+
+def over_table(task: Callable[..., None], table: Table, width: int | None, dtype: Any, *given: Any) -> np.ndarray:
+    """(n,) or (n, width) answers of task(table, out, *given), block by block on the chosen backend; `task` is of a module."""
+    n = table_rows(table)
+    shape = (n,) if width is None else (n, width)
+    if on_cluster():
+        # cut between blocks, so that products of matrices are of the same rows, and have the same bits, as in threads
+        parts = [slice(c.start * BLOCK, min(c.stop * BLOCK, n)) for c in cuts(-(-n // BLOCK), table_bytes(table))]
+        found = each(_part, [Held(take_rows(table, part)) for part in parts], task, shape[1:], dtype, *given)
+        return np.concatenate(found)
+    out = np.empty(shape, dtype)
+    over_rows(lambda rows: task(take_rows(table, rows), out[rows], *given), n, BLOCK)
+    return out
+
+
+def _part(table: Table, task: Callable[..., None], width: tuple[int, ...], dtype: Any, *given: Any) -> np.ndarray:
+    n = table_rows(table)
+    out = np.empty((n, *width), dtype)
+    for a in range(0, n, BLOCK):
+        rows = slice(a, min(a + BLOCK, n))
+        task(take_rows(table, rows), out[rows], *given)
+    return out
+
+
+# of the fit
+
+
+def unobserved(fitted: Fitted) -> list[Any]:
+    """Names of the columns without a single value."""
+    layout, laws, names = fitted.layout, fitted.params.laws, fitted.names()
+    empty = [j for j in layout.of(*CODED) if not len(layout.states[j])]
+    for family, law in (("gaussian", laws.gaussian), ("poisson", laws.poisson)):
+        if law is not None:
+            empty += [j for j, n in zip(layout.of(family), law.n.sum(axis=0), strict=True) if n == 0]
+    return [names[j] for j in empty]
+
+
+def prior_table(fitted: Fitted) -> pd.Series:
+    """P(y) by class."""
+    from pandas import Index, Series
+
+    return Series(np.exp(fitted.params.log_prior), index=Index(fitted.classes, name="class"), name="probability")
+
+
+def tables(fitted: Fitted) -> dict[Any, pd.DataFrame]:
+    """P(x_j | y) by column: classes in rows, and states or the parameters of the family in columns."""
+    from pandas import DataFrame, Index
+
+    rows, layout = Index(fitted.classes, name="class"), fitted.layout
+    found = {}
+    for name, states, (block, at) in zip(fitted.names(), layout.states, layout.places(), strict=True):
+        found[name] = DataFrame(fitted.params.laws.column(block, at), index=rows, columns=states)
+    return found
+
+
+def draw(fitted: Fitted, codes: np.ndarray, rng: np.random.Generator) -> Any:
+    """One row of features for each class code: a frame where the columns have names, CSR for counts, else an array."""
+    layout, blocks = fitted.layout, fitted.params.draw(codes, rng)
+    columns = [
+        blocks[block][:, at] if states is None else states[blocks[block][:, at]]
+        for states, (block, at) in zip(layout.states, layout.places(), strict=True)
+    ]
+    if fitted.inputs.names is not None:
+        from pandas import DataFrame
+
+        return DataFrame(dict(zip(fitted.inputs.names, columns, strict=True)))
+    if set(layout.families) == {"multinomial"}:
+        return sp.csr_array(np.column_stack(columns))
+    return np.column_stack([c.astype(object) if any(v.dtype.kind in "OU" for v in columns) else c for c in columns])

@@ -1,0 +1,97 @@
+"""What a fitted FEM or FEMNetwork says of rows: functions of typed records, on the chosen backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tallies.backends import each, on_cluster, one_blas_thread, over_rows, place
+from tallies.categories.dual import dual_scores
+from tallies.categories.kernels import fem as kernels
+from tallies.categories.model import gathered, log_chosen
+from tallies.categories.terms import Terms, features
+from tallies.engine import Plan, Runner
+from tallies.estimator import seed_of
+from tallies.maths import Array
+from tallies.sources import held
+
+
+class Scorer(NamedTuple):
+    """What the scores of new rows are made of."""
+
+    terms: Terms
+    W: Array  # (p, M)
+    bias: Array  # (M,)
+
+
+class DualScorer(NamedTuple):
+    """The same in the kernel form, eq. 4 of `fem`."""
+
+    rows: np.ndarray  # (u, n)  codes of the fit
+    W: Array  # (u, M)
+    degrees: tuple[int, ...]
+    share: Array  # (n,)  how much a cell without a known state agrees with every row
+
+
+def scores(codes: np.ndarray, scorer: Scorer | DualScorer) -> Array:
+    """(l, M)  h of each row."""
+    if isinstance(scorer, Scorer):
+        return gathered(features(scorer.terms, codes), scorer.W) + scorer.bias
+    H = np.empty((len(codes), scorer.W.shape[1]))
+    dual_scores(codes, scorer.rows, scorer.W, scorer.degrees, scorer.share, H)
+    return H
+
+
+def log_conditional(rows: np.ndarray, scorer: Scorer, starts: np.ndarray) -> Array:
+    """(l, n)  log p of every cell given the rest of its row, or, where a row is two steps beside each other, the step before."""
+    past, now = _steps(rows, len(starts) - 1)
+    return log_chosen(scores(past, scorer), now, starts)
+
+
+def energies(rows: np.ndarray, scorer: Scorer, starts: np.ndarray) -> Array:
+    """(l, 1)  less the scores of all cells, given likewise."""
+    past, now = _steps(rows, len(starts) - 1)
+    chosen = np.take_along_axis(scores(past, scorer), starts[:-1] + np.maximum(now, 0), axis=1)
+    return -np.where(now >= 0, chosen, 0.0).sum(axis=1, keepdims=True)
+
+
+def _steps(rows: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    if rows.shape[1] == n:
+        return rows, rows
+    return np.ascontiguousarray(rows[:, :n]), rows[:, n:]
+
+
+def neighbours(rows: np.ndarray, codes: np.ndarray, least: int) -> Array:
+    """(l, 1)  for each of the rows of these numbers, how many of all agree with it in at least `least` variables."""
+    out = np.empty(len(rows))
+    kernels.neighbours(codes, rows, least, out)
+    return out[:, None]
+
+
+def by_rows(task: Callable[..., Array], table: np.ndarray, width: int, block: int, *what: Any) -> Array:
+    """(l, width)  task(rows of the table, *what), some rows at a time, on the chosen backend; the cuts change no bit."""
+    if on_cluster():
+        return np.concatenate(each(task, held(lambda cut: table[cut], len(table), 8 * width * len(table)), *what))
+    out = np.empty((len(table), width))
+
+    def fill(rows: slice) -> None:
+        out[rows] = task(table[rows], *what)
+
+    over_rows(fill, len(table), block)
+    return out
+
+
+def carry_out(plan: Plan) -> Any:
+    """What a plan returns, run on the chosen backend."""
+    with one_blas_thread():
+        return Runner(place).run(plan)
+
+
+def redrawn(l: int, n_boot: int, random_state: Any) -> Iterator[np.ndarray]:
+    """How often each of l rows comes in each of n_boot draws with replacement."""
+    if n_boot < 2:
+        raise ValueError(f"n_boot must be at least 2, for a spread, got {n_boot}")
+    rng = np.random.default_rng(seed_of(random_state))
+    return (rng.multinomial(l, np.full(l, 1 / l)) for _ in range(n_boot))

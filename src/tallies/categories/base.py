@@ -1,0 +1,145 @@
+"""What FEM and FEMNetwork have in common as estimators: what was chosen, what is told of the columns, weights by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from tallies.categories import solvers
+from tallies.categories.choose import Path, Tried
+from tallies.categories.door import Categories, column_caveats
+from tallies.categories.model import Conditional, Cut, Params
+from tallies.categories.terms import Layout, Terms
+from tallies.categories.words import asked_degrees, effects_table, strongest
+from tallies.engine import End, Stage
+from tallies.errors import DataError
+from tallies.estimator import Estimator
+from tallies.maths import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Choice(NamedTuple):
+    """What a fit has chosen, or was given."""
+
+    degree: tuple[int, ...]
+    ridge: float
+    solver: str  # "fem" | "lbfgs" | "kernel"
+    pairs: Any = None  # (s, 2)  that screening kept, strongest first; None: no screening
+    pair_ridges: Any = None  # (n, n)  ridge of each input for each output; None: `ridge` for all
+
+
+class Weights(NamedTuple):
+    """What the last stage of a fit keeps."""
+
+    W: Array  # (p, M); kernel: (u, M)
+
+
+RECORDS = (
+    Choice, Weights, Categories, Params, Tried,
+    solvers.Search, solvers.Point, solvers.Line, solvers.Pairs, *solvers.METRICS,
+)  # fmt: skip
+
+
+def final(model: Conditional, sources: list[Cut], most: int, W: Any = None, pair_ridges: Any = None, name: str = "") -> Stage:
+    """The fit to all rows; at W where a search was cut short, else from nothing."""
+    return Stage(name, model, sources, _weights, most, start=lambda survey: model.first(survey, W, pair_ridges))
+
+
+def _weights(end: End) -> Weights:
+    return Weights(end.params.search.point.x)
+
+
+def finite(W: Array) -> Array:
+    """The weights of a fit that went well."""
+    if not np.isfinite(W).all():
+        raise DataError(
+            "the weights grew beyond all bounds: without a ridge a perfect fit has none; set a small ridge, such as 1e-3"
+        )
+    return W
+
+
+def table_of(paths: dict[int, Path]) -> dict[str, list[float]]:
+    """Everything that was tried, by degree, strongest ridge first."""
+    rows = [(float(k), *pair) for k, path in paths.items() for pair in sorted(path.losses.items(), reverse=True)]
+    return {name: [row[c] for row in rows] for c, name in enumerate(("degree", "ridge", "log_loss"))}
+
+
+class Categorical(Estimator):
+    """Base of FEM and FEMNetwork; their fitted records have `categories`, `choice`, `path`, `n_rows` and `W`."""
+
+    run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol"})
+
+    @property
+    def categories_(self) -> Categories:
+        """Names, states and labels of the columns."""
+        return self.fitted_.categories
+
+    @property
+    def n_rows_(self) -> int:
+        """Rows of the fit."""
+        return self.fitted_.n_rows
+
+    @property
+    def degree_(self) -> tuple[int, ...]:
+        """The degrees of its terms."""
+        return self.fitted_.choice.degree
+
+    @property
+    def ridge_(self) -> float:
+        """The ridge, as given or chosen."""
+        return self.fitted_.choice.ridge
+
+    @property
+    def solver_(self) -> str:
+        """How it was fitted: "fem", "lbfgs" or "kernel"."""
+        return self.fitted_.choice.solver
+
+    @property
+    def path_(self) -> dict[str, list[float]]:
+        """What was tried on the way to the ridge, and its held-out log loss (nats a row)."""
+        return self.fitted_.path
+
+    def _layout(self) -> Layout:
+        return Layout.of(self.categories_.sizes, self.degree_, self.fitted_.choice.pairs)
+
+    def _zero_sum(self) -> tuple[Array, Terms, Array]:
+        """Bias, terms and weights in zero-sum gauge."""
+        raise NotImplementedError
+
+    def _outputs(self) -> list[str]:
+        """Names of the output states, the columns of W."""
+        raise NotImplementedError
+
+    @property
+    def weights_(self) -> pd.DataFrame:
+        """Every weight by name, in zero-sum gauge: one row a combination of states (the first is the bias), one column an output.
+
+        >>> import tallies
+        >>> tallies.FEM(ridge=1.0).fit([["a"], ["b"]] * 20, ["no", "yes"] * 20).weights_.round(2)
+                  no   yes
+        (bias)  0.00  0.00
+        x0=a    1.32 -1.32
+        x0=b   -1.32  1.32
+        """
+        return effects_table(*self._zero_sum(), self.categories_, self._outputs())
+
+    def interactions(self, top: int = 20, degree: Any = None) -> pd.DataFrame:
+        """The strongest terms of two and more variables, or of the given degree (1: effects of single variables).
+
+        Strength is the size of all weights of a term in zero-sum gauge (Frobenius norm); its largest single weight is named.
+        """
+        return strongest(*self._zero_sum(), self.categories_, self._outputs(), top, asked_degrees(degree, max(self.degree_)))
+
+    def _caveats(self) -> list[str]:
+        return column_caveats(self.categories_, self.n_rows_)
+
+    def _measure(self) -> str:
+        return "penalised log likelihood"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags

@@ -1,0 +1,53 @@
+"""FEMNetwork on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallies.cli.tables import COLUMNS, WEIGHTS, chosen, data, fitted_columns, log_likelihood
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OPTIONS = (data("Table of categories (csv, tsv, jsonl, parquet), or an alignment in FASTA."), COLUMNS, WEIGHTS)
+
+
+def _table(path: str) -> pd.DataFrame:
+    """A table, or an alignment in FASTA."""
+    from tallies.categories.fasta import read_fasta
+    from tallies.data.files import read_frame
+
+    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() != ".gz"]
+    return read_fasta(path) if suffixes[-1:] and suffixes[-1] in (".fasta", ".fa", ".a2m", ".a3m", ".aln") else read_frame(path)
+
+
+def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
+    """Fit a model to the table that the options name."""
+    X, weight = chosen(_table(options["data"]), options)
+    return model.fit(X, sample_weight=weight, **run)
+
+
+def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
+    """One row a row: log p of each cell given the rest, and the energy."""
+    import pandas as pd
+
+    X = fitted_columns(model, _table(path), path)
+    logs = pd.DataFrame(model.log_conditional(X), columns=[f"log p({name})" for name in model.categories_.names])
+    return logs.assign(energy=model.energy(X))
+
+
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
+    """Mean log p of a row (pseudo-likelihood)."""
+    return log_likelihood(model._evaluate(*report_data(model, options, path)))
+
+
+def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:
+    """New rows; of a series, steps in time."""
+    return model.simulate(n, random_state=seed) if model.lag else model.sample(n, random_state=seed)
+
+
+def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
+    """What the report judges the model by."""
+    return (fitted_columns(model, _table(path), path),)

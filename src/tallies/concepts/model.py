@@ -1,0 +1,246 @@
+"""Authors, concepts, sentences: which entry of an ontology does a sentence speak of, given who wrote it?
+
+    document d -> author a                one of the authors of d, uniformly; by back-off the document itself, or all authors
+    author a -> concept g ~ psi_a         what the author writes about
+    concept g -> words of a sentence      a noisy mention of one of its strings (`mention`), or draws from phi_g (`word_counts`)
+
+    1.  r_sg = P(g | d) P(s | g) / sum_h P(h | d) P(s | h)      soft, to the power 1/T; hard: 1 for the best g, else 0
+    2.  P(g | d) = share_d base_g + sum_r W_dr psi_rg            the mixture of `author_prior.py`
+    3.  psi from the expected sentences of each author, phi from r'X + definitions + pseudocounts
+    4.  objective = sum_s log sum_g P(g | d) P(s | g) + log priors + lambda1 F1(psi) + lambda2 F2(phi) - omega overlap(phi)
+
+A concept belongs to a sentence, not to a document. r is kept for the best `keep` concepts of a sentence, and (4) then sums over
+these: a lower bound that soft EM with split credit never lowers. Among the concepts is the null, "none of these".
+References: Rosen-Zvi, Griffiths, Steyvers, Smyth 2004 (authors); Zhai and Lafferty 2004 (background); Brown et al. 1993 (model 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from tallies.concepts import author_prior, context, scores, word_counts
+from tallies.concepts.author_prior import Psi
+from tallies.concepts.context import Around, Said
+from tallies.concepts.door import Shard
+from tallies.concepts.kernels import mentions as kernels
+from tallies.concepts.mention import Lexicon
+from tallies.concepts.scores import Latents, Scores
+from tallies.concepts.settings import Mention, Multinomial, Settings
+from tallies.concepts.word_counts import Learned, Words
+from tallies.engine import End, Model, State, add, settled
+from tallies.maths import Array
+
+NULL_START = 0.2  # prior of "none of these" before the first sweep; EM finds its own
+
+
+# how often words occur: the background against which concepts are known
+
+
+class Counts(NamedTuple):
+    """Params and tally of `Background`."""
+
+    sentences: int
+    counts: Array  # (number of keys or words,)  sentences with a key, or occurrences of a word
+
+
+@dataclass(frozen=True)
+class Background(Model):
+    """One sweep that counts words."""
+
+    n_keys: int
+
+    def sweep(self, shard: Shard, latents: None, params: Counts, rng: np.random.Generator) -> tuple[Counts, None]:
+        x = shard.sentences
+        return Counts(len(x.document), np.bincount(x.keys, weights=x.counts, minlength=self.n_keys).astype(float)), None
+
+    def update(self, params: Counts, tally: Counts, rng: np.random.Generator) -> Counts:
+        return tally
+
+    def objective(self, tally: Counts, before: Counts, after: Counts) -> float:
+        """Log likelihood of the words as draws from their own frequencies."""
+        n = tally.counts[tally.counts > 0]
+        return float(n @ np.log(n / n.sum()))
+
+    def done(self, state: State) -> bool:
+        return True
+
+
+# EM
+
+
+class Params(NamedTuple):
+    psi: Psi  # eq. 2
+    prior: Array  # (G,)  pseudocounts of concepts; they stay
+    words: Said | Learned | None  # what is learned of words: from labels which strings say a concept; phi of a multinomial
+    changed: int  # sentences whose best concept changed in the last sweep; -1 before
+    seen: NDArray[np.uint64]  # (t,)  fingerprints of the assignments of all sweeps
+    held: Array  # (t,)  log probability of held-out words, a sweep each
+
+
+class Tally(NamedTuple):
+    objective: float  # eq. 4 without priors and penalties
+    n_base: Array  # (G,)  expected sentences of all authors' prior
+    n_rows: sp.csr_array  # (R, G)  and of each author or document
+    n_gw: sp.csr_array | None  # (G, V)  multinomial, learned: expected words of each concept
+    used: Array | None  # (K,)  mention, first sweep with labels: how often each string was the loudest of a label
+    changed: int
+    fingerprint: NDArray[np.uint64]  # (1,)
+    held: float
+
+
+class Found(NamedTuple):
+    """What the end of EM says of sentences."""
+
+    best: np.ndarray  # (S, keep)
+    r: np.ndarray  # (S, keep)
+    around: Around | None  # mention: tally of the words around sure mentions
+
+
+class Ended(NamedTuple):
+    """What is kept of EM."""
+
+    psi: Psi
+    words: Said | Learned | None
+    found: Found  # of all sentences
+    seen: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, end: End) -> Ended:
+        best, r, around = zip(*end.rows, strict=True)
+        found = Found(np.concatenate(best), np.concatenate(r), add(around))
+        return cls(psi=end.params.psi, words=end.params.words, found=found, seen=end.params.seen)
+
+
+@dataclass(frozen=True)
+class EM(Model):
+    """EM over psi, and over phi where words are learned; monotone if soft, split, leave_one_out=False, temperature=1."""
+
+    settings: Settings
+    n_concepts: int  # G, the null included
+    n_keys: int
+    labelled: bool
+    tol: float | None = None
+
+    def begin(self, strength: Array, n_rows: int, words: Any) -> Params:
+        """Params before the first sweep: psi in proportion to `strength`, but for the null."""
+        m = strength.copy()
+        if self.settings.null:
+            m[-1] = m[:-1].sum() * NULL_START / (1.0 - NULL_START)
+        psi = Psi(m / m.sum(), np.ones(n_rows), sp.csr_array((n_rows, len(m))), m / m.sum())
+        return Params(psi, self.settings.gamma * strength, words, -1, np.empty(0, dtype=np.uint64), np.empty(0))
+
+    def settle(self, shard: Shard, params: Params, rng: np.random.Generator) -> Latents:
+        shape = len(shard.sentences.document), min(self.settings.keep, self.n_concepts)
+        return Latents(np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.float32), None)
+
+    def sweep(self, shard: Shard, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
+        s, x, psi = self.settings, shard.sentences, params.psi
+        found = self._scores(shard, latents, params)
+        r, value = scores.responsibilities(found, s)
+        if self.labelled:
+            R, ratio, objective = scores.with_labels(shard, psi, found, r, value)
+        else:
+            (R, ratio), objective = scores.with_ratio(found, r, self.n_concepts), float(value.sum())
+        n_base, n_rows = author_prior.credit(shard.rows, psi, x.document, R, ratio, s.credit == "whole")
+        best, held = found.concept[:, 0], 0.0
+        n_gw = sp.csr_array(R.T @ x.matrix(self.n_keys)) if isinstance(params.words, Learned) else None
+        if x.held is not None:
+            h, law = x.held, words_in_force(shard, params)
+            held = kernels.held_out_words(h.ptr, h.keys, h.counts, found.concept, r, law)
+        tally = Tally(
+            objective=objective,
+            n_base=n_base,
+            n_rows=n_rows,
+            n_gw=n_gw,
+            used=self._used(shard, params, found),
+            changed=int(np.sum(best != latents.best[:, 0])),
+            fingerprint=np.array([kernels.fingerprint(shard.first, best)], dtype=np.uint64),
+            held=held,
+        )
+        mentions = None
+        if isinstance(s.words, Mention) and s.words.context:
+            mentions = scores.mentions(shard, psi, shard.words, found)
+        return tally, Latents(found.concept, r.astype(np.float32), mentions)
+
+    def _scores(self, shard: Shard, latents: Latents, params: Params) -> Scores:
+        """The E-step, with the words of this sweep."""
+        keep, options = latents.best.shape[1], self.settings.words
+        words = words_in_force(shard, params)
+        alone, evidence = False, True
+        if isinstance(words, Words) and isinstance(options, Multinomial):
+            learned = isinstance(params.words, Learned) and len(words.counts) > 0 and len(params.seen) > 0
+            alone = learned and options.leave_one_out
+            evidence = self.settings.assign == "soft"  # hard: no sum over concepts is asked for
+        return scores.scores(shard.sentences, shard.rows, params.psi, words, keep, latents if alone else None, evidence)
+
+    def _used(self, shard: Shard, params: Params, found: Scores) -> Array | None:
+        """Once: the odds of strings stay as they are while EM learns the prior."""
+        if not (self.labelled and isinstance(shard.words, Lexicon)) or len(params.seen):
+            return None
+        by = scores.told_by(shard, found)
+        return np.bincount(by[by >= 0], minlength=len(shard.words.strings.owner)).astype(float)
+
+    def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
+        s, words = self.settings, params.words
+        gamma = s.gamma * self.n_concepts
+        level = s.author_backoff is not None
+        psi = author_prior.maximise(tally.n_base, tally.n_rows, params.psi, params.prior, gamma, s.author_sparsity, level)
+        if isinstance(words, Learned):
+            assert isinstance(s.words, Multinomial)
+            words = word_counts.maximise(words, tally.n_gw, s.words)
+        elif isinstance(words, Said) and tally.used is not None:
+            assert isinstance(s.words, Mention)
+            words = context.usage(words, tally.used, s.words.usage)
+        return Params(
+            psi=psi,
+            prior=params.prior,
+            words=words,
+            changed=tally.changed,
+            seen=np.append(params.seen, tally.fingerprint),
+            held=np.append(params.held, tally.held),
+        )
+
+    def objective(self, tally: Tally, before: Params, after: Params) -> float:
+        """Eq. 4 at the params that the sweep used."""
+        s = self.settings
+        gamma, level = s.gamma * self.n_concepts, s.author_backoff is not None
+        value = tally.objective + author_prior.log_penalty(before.psi, before.prior, gamma, s.author_sparsity, level)
+        if isinstance(before.words, Learned) and isinstance(s.words, Multinomial):
+            value += word_counts.log_prior(before.words, s.words)
+        return value
+
+    def done(self, state: State) -> bool:
+        s, seen, held = self.settings, state.params.seen, state.params.held
+        still = len(seen) > 1 and state.params.changed == 0
+        if isinstance(s.words, Multinomial) and s.words.held_out and len(held) > 1 and held[-1] < held[-2] - 1e-9 * abs(held[-2]):
+            return True  # held-out words are foretold worse, beyond rounding
+        if s.assign == "hard" and (cycle_of(seen) or (still and s.credit == "whole")):
+            return True
+        return still if s.stop == "assignments" else settled(state.objective, self.tol)
+
+    def rows(self, shard: Shard, latents: Latents, params: Params) -> Found:
+        """The assignments of the last sweep, and the words around its sure mentions."""
+        around = None
+        if latents.mentions is not None:
+            keys = shard.sentences.matrix(self.n_keys)
+            around = context.count(shard.words.strings, keys, latents.mentions, self.n_concepts - 1)
+        return Found(latents.best, latents.r, around)
+
+
+def words_in_force(shard: Shard, params: Params) -> Any:
+    """The Lexicon or the Words of a sweep: those of the shard, with what was learned."""
+    if isinstance(params.words, Said):
+        return params.words.put(shard.words)
+    return params.words.words if isinstance(params.words, Learned) else shard.words
+
+
+def cycle_of(seen: np.ndarray) -> int:
+    """Sweeps after which hard assignments came back to where they had been; 0: they did not."""
+    before = np.flatnonzero(seen[:-1] == seen[-1:])
+    period = len(seen) - 1 - int(before[-1]) if len(before) else 0
+    return period if period > 1 else 0

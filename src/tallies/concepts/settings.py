@@ -1,0 +1,133 @@
+"""Settings of the author-concept model: the two ways in which a concept makes words, presets, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from tallies.maths import Array
+
+
+class Mention(NamedTuple):
+    """A sentence speaks of a concept by a noisy copy of one of its strings: log odds and probabilities of `mention`, eq. 1 and 2.
+
+    >>> Mention(missing=2.5).missing, Mention().synonym
+    (2.5, -2.5)
+    """
+
+    stem: float = 0.1  # e1: a word shows up in another form of the same stem
+    prefix: float = 0.03  # e2: only the first letters of the stem agree
+    missing: float = 3.0  # mu0
+    missing_rare: float = 1.0  # mu1: how much more a rare word is missed
+    pair: float = 2.0  # gamma
+    whole: float = 1.0  # phi
+    synonym: float = -2.5  # nu
+    usage: float = 1.0  # labelled sentences that the odds above count for, as to which strings are used (`context`, eq. 3)
+    context: float = 0.8  # weight, in the ranks, of words learned to stand around a concept's mentions; 0: not learned
+    several: bool = True  # only concepts that share words of a sentence compete for its ranks
+
+
+class Multinomial(NamedTuple):
+    """The words of a sentence are draws from the law of its concept (`word_counts`)."""
+
+    smoothing: float = 1.0  # pseudocount, of all background words together, or of each word
+    background: bool = True  # pseudocounts are spread like the words of the corpus
+    definition_weight: float = 0.0  # of a definition's words, against the name's
+    anchor: float | None = None  # how often definitions count, against sentences; None: words stay fixed
+    leave_one_out: bool = True  # a sentence's own words do not count when it is assigned
+    word_sparsity: float = 0.0  # lambda2 of F2, the norms of phi; needs the whole table of concepts x words
+    overlap: float = 0.0  # omega: penalty on words that two concepts share; needs the whole table too
+    overlap_kind: Literal["orthogonal", "distance"] = "orthogonal"  # all pairs alike, or in proportion to their distance
+    held_out: float = 0.0  # share of words held out; the fit stops when they are foretold worse
+    single: bool = True  # scores in single precision (sums are double)
+
+    @property
+    def whole_table(self) -> bool:
+        """Whether phi is laid out as one table of concepts x words."""
+        return bool(self.word_sparsity or self.overlap)
+
+    @property
+    def dtype(self) -> Any:
+        return np.float32 if self.single else np.float64
+
+    def smooth(self, counts: Array) -> Array:
+        """e_w (eq. 1 of `word_counts`) from how often each word occurs."""
+        share = (counts + 0.5) / (counts + 0.5).sum() if self.background else np.ones(len(counts))
+        return self.smoothing * share * (1.0 if self.anchor is None else self.anchor)
+
+
+class Settings(NamedTuple):
+    """The settings in force: hyperparameters, with what they leave open filled in; as here, or as a preset has it."""
+
+    words: Any = Mention()  # or Multinomial
+    assign: str = "soft"
+    credit: str = "split"
+    temperature: float = 1.0
+    gamma: float = 0.02
+    author_backoff: float | None = 1000.0
+    document_backoff: float | None = None
+    null: bool = True
+    ontology_smoothing: float | None = None
+    author_sparsity: float = 0.0
+    stop: str = "likelihood"
+    keep: int = 30
+
+
+# the algorithm of the original note: hard assignments, every author credited whole, words of name and definition, pseudocount once
+SEED_WORDS = Multinomial(smoothing=1e-8, background=False, definition_weight=1.0, anchor=1.0, leave_one_out=False, single=False)
+SEED = Settings(
+    words=SEED_WORDS, assign="hard", credit="whole", gamma=1e-8, author_backoff=None, null=False, ontology_smoothing=0.0,
+    stop="assignments", keep=1,
+)  # fmt: skip
+PRESETS = {None: Settings(), "seed": SEED}
+CHOICES = {"assign": ("soft", "hard"), "credit": ("split", "whole"), "stop": ("likelihood", "assignments")}
+CHOICES["overlap_kind"] = ("orthogonal", "distance")
+
+
+def settings_of(given: Any) -> Settings:
+    """The settings in force of an estimator: what is open (None, "auto") is as the preset has it; what means nothing is refused."""
+    if given.preset not in PRESETS:
+        raise ValueError(f'preset must be None or "seed", got {given.preset!r}')
+    usual = PRESETS[given.preset]
+    chosen = {name: getattr(given, name) for name in Settings._fields}
+    opened = {name: value is None for name, value in chosen.items()} | {"author_backoff": chosen["author_backoff"] == "auto"}
+    found = usual._replace(**{name: value for name, value in chosen.items() if not opened[name]})
+    for short, kind in (("mention", Mention), ("multinomial", Multinomial)):
+        if isinstance(found.words, str) and found.words == short:
+            found = found._replace(words=usual.words if isinstance(usual.words, kind) else kind())
+    check(found)
+    return found
+
+
+def check(s: Settings) -> None:
+    """Refuse hyperparameters that mean nothing."""
+    if not isinstance(s.words, Mention | Multinomial):
+        raise ValueError(f'words must be "mention", "multinomial", Mention(...) or Multinomial(...), got {s.words!r}')
+    values = {**s._asdict(), **s.words._asdict()}
+    for name, allowed in CHOICES.items():
+        if name in values and values[name] not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {values[name]!r}")
+    for name in ("temperature", "smoothing", "stem", "prefix"):
+        if name in values and not values[name] > 0:
+            raise ValueError(f"{name} must be positive, got {values[name]!r}")
+    least_zero = ("gamma", "author_sparsity", "author_backoff", "document_backoff", "context", "usage")
+    for name in (*least_zero, "definition_weight", "word_sparsity", "overlap", "anchor"):
+        value = values.get(name)
+        if value is not None and not value >= 0:
+            raise ValueError(f"{name} must not be negative, got {value!r}")
+    if s.ontology_smoothing is not None and not 0 <= s.ontology_smoothing <= 1:
+        raise ValueError(f"ontology_smoothing must be a share from 0 to 1, got {s.ontology_smoothing!r}")
+    if s.keep < 1:
+        raise ValueError(f"keep must be at least 1, got {s.keep!r}")
+    if isinstance(s.words, Mention):
+        if not s.null:
+            raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')
+        return
+    if not 0 <= s.words.held_out < 1:
+        raise ValueError(f"held_out must be a share from 0 up to 1, got {s.words.held_out!r}")
+    if s.words.whole_table and (s.words.anchor is None or s.null or s.words.held_out):
+        raise ValueError(
+            "word_sparsity and overlap shape words that are learned: set anchor=1.0 (or more) and held_out=0 in Multinomial(...), "
+            "and null=False"
+        )

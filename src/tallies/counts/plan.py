@@ -1,0 +1,268 @@
+"""The stages of a PLN fit, and those that place or weigh new rows under a fitted model.
+
+variational    one search; rows that have no weight are placed afterwards, by the model that the others gave
+importance     variational start -> importance sampling -> log likelihood of its start and its end, of which the better is kept
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tallies.backends import each, place
+from tallies.counts import full, importance, rank
+from tallies.counts.door import Prepared, Rows, cut
+from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence, positions
+from tallies.counts.fitted import Fitted, Learned, Likelihood, Training, orient, smallest
+from tallies.counts.full import Covariance
+from tallies.counts.importance import Epochs, Importance, SamplingLatents, SamplingParams
+from tallies.counts.kernels.plain import blocks
+from tallies.counts.rank import Rank
+from tallies.counts.records import SEARCHES, Place, Sums
+from tallies.engine import End, Kept, Plan, Runner, Stage
+from tallies.estimator import Run
+
+SINGLE = 10_000  # counts from which a fit begins in single precision: those whose loops are compiled
+FINAL_DRAWS = 1000  # of the log likelihood after a fit by importance sampling
+PLACING = 5000  # most sweeps to place rows under a fitted model
+CRUDE = 6  # sweeps of a start that need not be good
+LOOSE = 5000  # the stopping rule of PLN-PCA looks at ten steps, not five, and at a bound that is flatter
+
+
+class Settings(NamedTuple):
+    """The hyperparameters of a fit, checked."""
+
+    rank: int | None
+    kind: str  # of the covariance
+    Sigma: np.ndarray | None  # of kind "given"
+    sampling: Importance | None  # None: variational
+    n_starts: int
+    max_iter: int
+    tol: float
+
+
+class Searched(NamedTuple):
+    """The end of a variational search."""
+
+    B: np.ndarray  #                                                (d, p)
+    C: np.ndarray | None  # where there is a rank                   (p, q)
+    Sigma: np.ndarray | None  # where there is none                 (p, p)
+    M: np.ndarray  #                                                (n, p) | (n, q)
+    S2: np.ndarray  #                                               (n, p) | (n, q)
+    w: np.ndarray | None  # of `full`                               (p,)
+    F: float
+    met: bool  # the stopping rule is met
+
+
+class Axes(NamedTuple):
+    """All that a stage of an importance fit keeps."""
+
+    W: np.ndarray  # [B', C]                                        (p, d + q)
+
+
+class Weighed(NamedTuple):
+    """Rows under the likelier of two models."""
+
+    W: np.ndarray  # [B', C] of it                                  (p, d + q)
+    values: np.ndarray  # log p(Y_i)                                (n,)
+    errors: np.ndarray  #                                           (n,)
+    ess: np.ndarray  #                                              (n,)
+    M: np.ndarray | None  #                                         (n, p) | (n, q)
+    S2: np.ndarray | None
+
+
+SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, Candidates, RowEvidence)
+RECORDS = (Searched, Axes, Place, Weighed, *SEARCHES, *SAMPLERS)  # what a checkpoint, or a hyperparameter, may hold
+
+
+def fit(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Plan:
+    """The plan of a fit; returns its record."""
+    return (_variational if settings.sampling is None else _sampled)(settings, data, seed, shard_rows)
+
+
+def _variational(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Generator[Stage, Kept, Fitted]:
+    model, start = _search(settings, data)
+    stage = Stage("", model, data.sources, lambda end: _searched(model, end, data), settings.max_iter, start, rows=True)
+    kept = yield stage
+    found: Searched = kept.value
+    learned, live = _learned(settings, found.B, found.C, found.Sigma), data.rows.v > 0
+    M, S2 = learned.turned(found.M, found.S2)
+    if not live.all():
+        others = data.rows.take(~live)._replace(v=np.ones(int((~live).sum())))
+        rest = yield _placing("rows without weight", learned, cut(others, shard_rows), LOOSE * settings.tol)
+        M, S2 = (_merged(live, *parts) for parts in zip((M, S2), learned.turned(*rest.value[:2]), strict=True))
+    run = Run.of(kept, seed)
+    steps = run.history[np.diff(run.history, prepend=np.nan) != 0]  # one value a step; NaN differs from all
+    run = run._replace(history=steps, converged=run.converged and found.met)
+    return _fitted(run, data, learned, (M, S2), Likelihood(-found.F, bound=True), found.w)
+
+
+def _sampled(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Generator[Stage, Kept, Fitted]:
+    options, before, live = settings.sampling, data.before, data.rows.v > 0
+    assert options is not None
+    if before is not None and before.W is not None:
+        W = before.W
+    else:
+        model, _ = _search(settings, data)
+        most = settings.max_iter if options.good_init else CRUDE
+        start = yield Stage(
+            "variational start", model, data.sources, lambda end: _axes(_searched(model, end, data)), most, rows=True
+        )
+        W = start.value.W
+    sampler = importance.sampling(options, W.shape[1] - data.rows.X.shape[1], before is not None)
+    first = importance.begin(W, int(live.sum()), options.batch_size, seed)
+    most = min(settings.max_iter, options.max_epochs * len(first.sizes))
+    kept = yield Stage(
+        "importance sampling", sampler, data.sources, lambda end: Axes(sampler.answer(end.params)), most, start=first
+    )
+    # from a start that is nearly the best, the noise of the gradients may cost more than the steps gain
+    both = Candidates(np.stack([W, kept.value.W]))
+    judge = Estimate(FINAL_DRAWS, place="scores" if settings.rank is not None else "whole")
+    sources = data.sources if live.all() else cut(data.rows, shard_rows)
+    last = yield Stage("log likelihood", judge, sources, _weighed, 1, start=both, rows=True)
+    found: Weighed = last.value
+    v, d = data.rows.v, data.rows.X.shape[1]
+    B, C = found.W[:, :d].T, found.W[:, d:]
+    learned = _learned(settings, B, C, C @ C.T)
+    likelihood = Likelihood(float(v @ found.values), False, float(np.sqrt(v**2 @ found.errors**2)), found.ess)
+    return _fitted(Run.of(kept, seed), data, learned, (found.M, found.S2), likelihood, None)
+
+
+def _search(settings: Settings, data: Prepared) -> tuple[Covariance | Rank, Any]:
+    """The variational search, and where it begins: None for its own start."""
+    rows, before = data.rows.take(data.rows.v > 0), data.before
+    X, p = rows.X, rows.Y.shape[1]
+    rootX = np.sqrt(rows.v)[:, None] * X
+    sums = Sums(float(rows.v.sum()), rootX.T @ rootX, None, rootX if len(X) < p else None)
+    if settings.rank is not None:
+        model = Rank(settings.rank, settings.n_starts, tol=LOOSE * settings.tol)
+        return model, None if before is None or before.W is None else rank.begin(sums, before.W)
+    single = rows.Y.size > SINGLE
+    search = Covariance(settings.kind, settings.Sigma, single=single, tol=settings.tol)
+    if before is None or before.w is None:
+        return search, None
+    return search, full.begin(sums, np.zeros((X.shape[1], p)), None, before.w, single)
+
+
+def _searched(model: Covariance | Rank, end: End, data: Prepared) -> Searched:
+    M, S2 = _joined(end.rows, "M", "S2")
+    search = end.params.search
+    F, met, rows = float(search.F), search.ended == "met", data.rows.take(data.rows.v > 0)
+    if isinstance(model, Rank):
+        W, F = model.answer(end.params)
+        if not np.isfinite(F):  # cut before the first step
+            F = -float(rows.v @ np.concatenate([part.bound for part in end.rows]))
+        d = W.shape[1] - model.q
+        return Searched(W[:, :d].T, W[:, d:], None, M, S2, None, F, met)
+    B, Sigma = moments(M, S2, rows.X, rows.v)
+    if model.kind == "given":
+        assert model.Sigma is not None
+        Sigma = model.Sigma
+    elif model.kind != "full":
+        spread = Sigma.diagonal()
+        Sigma = np.diag(spread if model.kind == "diagonal" else np.full(len(spread), spread.mean()))
+    w = end.params.w if model.kind != "given" else None
+    return Searched(B, None, Sigma, M, S2, w, F, met)
+
+
+def _axes(found: Searched) -> Axes:
+    """Where importance sampling begins: at full rank with a root of Sigma."""
+    C = found.C
+    if C is None:
+        assert found.Sigma is not None
+        C = np.linalg.cholesky(found.Sigma)
+    return Axes(np.hstack([found.B.T, C]))
+
+
+def moments(M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """B and Sigma at the maximum of the bound, given the rows."""
+    vX = v[:, None] * X
+    B = np.linalg.solve(vX.T @ X, vX.T @ M)
+    Sigma = np.zeros((M.shape[1], M.shape[1]))
+    for b in blocks(len(M), M.shape[1], 1 << 20):  # R is as large as the data: never all of it at once
+        R = M[b] - X[b] @ B
+        Sigma += R.T @ (v[b, None] * R)
+    Sigma[np.diag_indices(len(Sigma))] += v @ S2
+    return B, 0.5 * (Sigma + Sigma.T) / v.sum()
+
+
+def _learned(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.ndarray | None) -> Learned:
+    method = "variational" if settings.sampling is None else "importance"
+    if settings.rank is None:
+        return Learned(None, method, settings.kind, B, Sigma, None, None, settings.tol)
+    assert C is not None
+    return Learned(settings.rank, method, settings.kind, B.copy(), None, *orient(C), settings.tol)
+
+
+def _fitted(
+    run: Run, data: Prepared, learned: Learned, latent: tuple[Any, Any], likelihood: Likelihood, w: np.ndarray | None
+) -> Fitted:
+    Y, missing, O, _, v = data.rows
+    even = missing is None and bool((O[:, :1] == O).all())
+    training = Training(smallest(Y), O[:, :1].copy() if even else O, v, data.rule)
+    return Fitted(run, data.inputs, learned, *latent, likelihood, data.design, training, w)
+
+
+def _merged(live: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Rows with a weight and those without, in their places."""
+    out = np.empty((len(live), some.shape[1]))
+    out[live], out[~live] = some, others
+    return out
+
+
+# rows under a fitted model
+
+
+def _placing(name: str, model: Learned, sources: list[Any], tol: float) -> Stage:
+    """The stage that places rows by the bound."""
+    d = len(model.B)
+    sums = Sums(float(sum(source.shard.v.sum() for source in sources)), np.zeros((d, d)))
+    if model.rank is not None:
+        return Stage(name, Rank(model.rank, tol=tol, placing=True), sources, _placed, PLACING, rank.begin(sums, model.W), rows=True)
+    search = Covariance("given", placing=True, tol=model.tol)
+    return Stage(name, search, sources, _placed, PLACING, full.begin(sums, model.B, model.Sigma), rows=True)
+
+
+def _joined(parts: list[Any], *names: str) -> list[np.ndarray]:
+    """Arrays of the rows of all shards."""
+    return [np.concatenate([getattr(part, k) for part in parts]) for k in names]
+
+
+def _placed(end: End) -> Place:
+    return Place(*_joined(end.rows, *Place._fields))
+
+
+def _weighed(end: End) -> Weighed:
+    places = [part.place for part in end.rows]
+    M, S2 = (None, None) if places[0] is None else _joined(places, "M", "S2")
+    values, errors, ess = _joined(end.rows, "values", "errors", "ess")
+    return Weighed(end.params.W[end.params.chosen], values, errors, ess, M, S2)
+
+
+def _alone(stage: Stage) -> Generator[Stage, Kept, Any]:
+    kept = yield stage
+    return kept.value
+
+
+def project(model: Learned, rows: Rows, shard_rows: int | None, close: bool = False) -> Place:
+    """Latent means and variances of rows, on the chosen backend, with their bounds where there is one.
+
+    `close` brings the rows of a PLN-PCA nearer to their best than a projection needs.
+    """
+    sources = cut(rows, shard_rows)
+    if model.method == "importance":
+        return Place(*_joined(each(positions, sources, model.B, model.components, model.rank is None), "M", "S2"))
+    found = Runner(place).run(_alone(_placing("", model, sources, model.tol if close else LOOSE * model.tol)))
+    return Place(*model.turned(found.M, found.S2), found.bound)
+
+
+def estimate(
+    model: Learned, rows: Rows, shard_rows: int | None, n_draws: int = 1000, proposal: str = "auto", seed: int = 0
+) -> Evidence:
+    """log p(Y_i) of rows by importance sampling, on the chosen backend."""
+    stage = Stage("", Estimate(n_draws, proposal), cut(rows, shard_rows), _weighed, 1, start=Candidates(model.W[None]), rows=True)
+    found: Weighed = Runner(place, seed=seed).run(_alone(stage))
+    error = float(np.sqrt((found.errors**2).sum()))
+    return Evidence(float(found.values.sum()), error, found.values, found.errors, found.ess)

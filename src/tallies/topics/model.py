@@ -1,0 +1,196 @@
+"""Latent Dirichlet allocation by collapsed Gibbs sampling.
+
+    theta_d ~ Dirichlet(alpha)                  topics of document d
+    phi_k   ~ Dirichlet(beta)                   words of topic k
+    z_i     ~ theta_d(i)                        topic of token i
+    w_i     ~ phi_z(i)                          its word
+
+With n_kw tokens of word w in topic k, n_dk tokens of topic k in document d, n_k = sum_w n_kw, A = sum_k alpha_k:
+
+(1) p(z_i = k | rest) ~ (n_kw + beta) / (n_k + V beta) * (n_dk + alpha_k)           token i taken out
+(2) log p(w, z) = sum_k [lG(V beta) - lG(n_k + V beta)] + sum_kw [lG(n_kw + beta) - lG(beta)]
+                + sum_d [lG(A) - lG(n_d + A)] + sum_dk [lG(n_dk + alpha_k) - lG(alpha_k)]
+(3) phi_kw = (n_kw + beta) / (n_k + V beta),  theta_dk = (n_dk + alpha_k) / (n_d + A),   averaged over the kept sweeps
+(4) alpha_k <- alpha_k sum_d [psi(n_dk + alpha_k) - psi(alpha_k)] / sum_d [psi(n_d + A) - psi(A)]
+
+Griffiths & Steyvers (2004) for (1); Heinrich (2005), "Parameter estimation for text analysis"; Minka (2000) for (4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import gammaln
+
+from tallies import engine
+from tallies.backends import thread_count
+from tallies.engine import State
+from tallies.topics import sampler
+from tallies.topics.kernels.lists import word_term
+from tallies.topics.sampler import Latents
+from tallies.topics.tokens import Tokens
+
+Array = np.ndarray
+LEARN_FROM, LEARN_EVERY = 20, 10  # sweeps at which alpha and beta are estimated, until burn_in
+GROWTH = 5  # the growing start begins with 1/2**5 of the documents
+FEWEST = 64  # documents at its beginning; with fewer it begins later
+WINDOW = 20  # sweeps, or a quarter of the chain if that is more, whose mean is compared with that of as many before: a plateau?
+
+
+class Survey(NamedTuple):
+    """Added over shards."""
+
+    lengths: Array  # (L+1,)  documents of each length
+    words: Array  # (V,)  tokens of each column
+
+
+class Params(NamedTuple):
+    """The global state. Base counts are tokens that stay in their topic: seed words, or documents of an earlier fit."""
+
+    alpha: Array  # (K,)
+    beta: float
+    lengths: Array  # (L+1,)  documents of each length
+    n_k: Array  # (K,)  tokens of each topic, base counts included
+    n_wk: sp.csr_array  # (V, K)  counts n_kw at the last sweep that told them, base counts included
+    smooth: Array  # (K,)  sum of beta / (n_k + V beta) over the kept sweeps
+    phi: sp.csr_array | None = None  # (V, K)  sum of n_kw / (n_k + V beta) over the kept sweeps
+    kept: int = 0  # how many
+    t: int = 0  # iterations done
+
+    def with_sample(self) -> Params:
+        """The current counts added to the kept ones (eq. 3)."""
+        n_wk, inverse = self.n_wk, 1.0 / (self.n_k + self.n_wk.shape[0] * self.beta)
+        phi = sp.csr_array((n_wk.data * inverse[n_wk.indices], n_wk.indices, n_wk.indptr), shape=n_wk.shape)
+        phi = phi if self.phi is None else self.phi + phi
+        return self._replace(phi=phi, smooth=self.smooth + self.beta * inverse, kept=self.kept + 1)
+
+
+class Tally(NamedTuple):
+    """Added over shards."""
+
+    words: float | None  # sum over words of eq. 2; None with several shards, where the update knows it
+    documents: float  # last sum of eq. 2; nan while documents still enter
+    n_k: Array  # (K,)  change since params
+    n_wk: sp.csr_array | None  # (V, K)  change since params, when someone needs it
+    H: sp.csr_array | None  # (K, L+1)  documents in which topic k has n tokens, when alpha is estimated
+
+
+class Rows(NamedTuple):
+    """What is told of the documents of a shard at the end, in its own order."""
+
+    rows: Array  # (D,)  row of each document in the data
+    n_dk: sp.csr_array  # (D, K)  mean over the kept sweeps
+    z: sp.csr_array  # (D, V)  an entry a token, rising by column: its topic in the last sweep, -1 if it had not entered yet
+    n_wk: sp.csr_array | None  # (V, K)  of the last sweep; None with several shards, where params have it
+
+
+@dataclass(frozen=True)
+class Gibbs(engine.Model):
+    """One chain."""
+
+    n_topics: int  # K
+    alpha: Any  # "auto": estimated; a number, or (K,)
+    beta: Any  # "auto": estimated; a number
+    burn_in: int  # iterations before samples are kept; alpha and beta are estimated in them and then stay
+    thin: int  # every thin-th iteration after burn_in is kept
+    start: str  # "growing" | "random" | "enter": given the base counts, with priors as they are
+    plateau: bool  # whether to stop when the log likelihood no longer rises
+
+    def survey(self, shard: Tokens) -> Survey:
+        words = np.bincount(shard.layout.words, minlength=len(shard.rank))[shard.rank]
+        return Survey(np.bincount(shard.lengths, minlength=shard.longest + 1), words)
+
+    def init(self, survey: Survey, rng: np.random.Generator) -> Params:
+        return self.begin(survey.lengths, sp.csr_array((len(survey.words), self.n_topics), dtype=np.int64))
+
+    def begin(self, lengths: Array, base: sp.csr_array) -> Params:
+        """Params before the first sweep, where no token has a topic but those of the base counts (V, K)."""
+        alpha = np.full(self.n_topics, 0.1 if isinstance(self.alpha, str) else self.alpha, dtype=float)
+        beta = 0.01 if isinstance(self.beta, str) else float(self.beta)
+        n_k = np.asarray(base.sum(axis=0), dtype=np.int64)
+        return Params(alpha=alpha, beta=beta, lengths=lengths, n_k=n_k, n_wk=base, smooth=np.zeros(self.n_topics))
+
+    def settle(self, shard: Tokens, params: Params, rng: np.random.Generator) -> Latents:
+        return Latents(sampler.empty(shard, self.n_topics, params.n_wk), None)
+
+    def sweep(self, shard: Tokens, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
+        t, counts = params.t + 1, latents.counts
+        share, repeats = self._growth(t, shard.total)
+        mine = (share * shard.total - shard.first) / max(len(shard.rows), 1)
+        if not shard.alone:
+            sampler.restore(shard, counts, params.n_wk)
+        if t == 1 and self.start != "enter":
+            sampler.scatter(shard, counts, rng, mine)
+        if t > 1 or self.start != "random":
+            seed, threads = int(rng.integers(2**63)), thread_count() if shard.alone else 1
+            sampler.sweeps(shard, counts, (params.alpha.astype(np.float32), params.beta), seed, repeats, mine, threads)
+        words, documents, H = None, np.nan, None
+        if share >= 1.0:
+            if shard.alone:
+                words = word_term(shard.layout, counts, params.beta, np.empty(1024))
+            H = sampler.histogram(shard, counts)
+            entry = H.tocoo()
+            alpha = params.alpha[entry.row]
+            documents = float(np.sum(H.data * (gammaln(entry.col + alpha) - gammaln(alpha))))
+        learns, keeps = self._learns(t), self._keeps(t)
+        n_wk = sampler.word_counts(shard, counts) - params.n_wk if keeps or learns or not shard.alone else None
+        if keeps:
+            n_dk = sampler.document_counts(shard, counts)
+            latents = latents._replace(kept=n_dk if latents.kept is None else latents.kept + n_dk)
+        return Tally(words, documents, counts.n_k - params.n_k, n_wk, H if learns else None), latents
+
+    def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
+        t, n_k = params.t + 1, params.n_k + tally.n_k
+        n_wk = params.n_wk if tally.n_wk is None else params.n_wk + tally.n_wk
+        alpha, beta = params.alpha, params.beta
+        if tally.H is not None and isinstance(self.alpha, str):
+            n = np.flatnonzero(params.lengths)
+            alpha = sampler.dirichlet_fixed_point(alpha, tally.H.tocoo(), n, params.lengths[n])  # eq. 4
+        if self._learns(t) and isinstance(self.beta, str):
+            beta = sampler.symmetric_fixed_point(beta, n_wk.data, n_k, n_wk.shape[0])
+        params = params._replace(t=t, alpha=alpha, beta=beta, n_k=n_k, n_wk=n_wk)
+        return params.with_sample() if self._keeps(t) else params
+
+    def objective(self, tally: Tally, before: Params, after: Params) -> float:
+        words, V, beta = tally.words, after.n_wk.shape[0], before.beta
+        if words is None:
+            words = float(np.sum(gammaln(after.n_wk.data + beta) - gammaln(beta)))
+        n, A = np.flatnonzero(before.lengths), before.alpha.sum()
+        topics = np.sum(gammaln(after.n_k + V * beta) - gammaln(V * beta))
+        lengths = np.sum(before.lengths[n] * (gammaln(n + A) - gammaln(A)))
+        return float(words + tally.documents - topics - lengths)  # eq. 2
+
+    def done(self, state: State) -> bool:
+        return self.plateau and state.params.kept > 0 and has_settled(state.objective, WINDOW)
+
+    def rows(self, shard: Tokens, latents: Latents, params: Params) -> Rows:
+        counts, layout = latents.counts, shard.layout
+        n_dk = sampler.document_counts(shard, counts).astype(float) if latents.kept is None else latents.kept / params.kept
+        columns, indptr = np.argsort(shard.rank).astype(np.int32), np.append(layout.cuts[0], layout.cuts[-1, -1:])
+        z = sp.csr_array((counts.z.copy(), columns[layout.words], indptr), shape=(len(shard.rows), len(columns)))
+        z.sort_indices()
+        return Rows(shard.rows, n_dk, z, sampler.word_counts(shard, counts) if shard.alone else None)
+
+    def _growth(self, t: int, n_documents: int) -> tuple[float, int]:
+        """Share of the documents that iteration t sweeps over, and how often: three iterations for each doubling."""
+        doublings = 0
+        if self.start == "growing":
+            doublings = int(np.clip(np.log2(max(n_documents / FEWEST, 1.0)), 0, GROWTH))
+        left = max(doublings - (t - 1) // 3, 0)
+        return 0.5**left, 2**left
+
+    def _learns(self, t: int) -> bool:
+        learns = self.start != "enter" and (isinstance(self.alpha, str) or isinstance(self.beta, str))
+        return learns and LEARN_FROM <= t <= self.burn_in and t % LEARN_EVERY == 0
+
+    def _keeps(self, t: int) -> bool:
+        return t > self.burn_in and (t - self.burn_in) % self.thin == 0
+
+
+def has_settled(objective: Any, window: int) -> bool:
+    """Whether a chain has stopped rising, by its last quarter, or `window` sweeps if that is more."""
+    history = [value for value in objective if not np.isnan(value)]
+    return engine.plateau(history, max(len(history) // 4, window))
