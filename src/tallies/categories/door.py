@@ -17,13 +17,12 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from pandas import Index, isna
-from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from tallies.data.columns import states_of, values_of
 from tallies.data.table import check_names
 from tallies.errors import DataError
 from tallies.estimator import Inputs
-from tallies.maths import Array
 
 MISSING = "missing"
 ARRAY: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "ensure_min_features": 1}  # states may be anything
@@ -204,13 +203,3 @@ def check_fields(ridge: Any, solver: str, solvers: tuple[str, ...]) -> None:
     if solver not in solvers:
         *others, last = (f'"{name}"' for name in solvers)
         raise ValueError(f"solver must be {', '.join(others)} or {last}, got {solver!r}")
-
-
-def check_weight(sample_weight: Any, l: int) -> Array:
-    """(l,)  row weights, ones where none are given."""
-    weight = np.ones(l) if sample_weight is None else _check_sample_weight(sample_weight, np.empty((l, 1)), dtype=np.float64)
-    if (weight < 0).any():
-        raise DataError(f"sample_weight must not be negative, got {weight.min()}; leave rows out with a weight of 0")
-    if not weight.any():
-        raise DataError("sample_weight is zero for every row, so there is nothing to fit; give some row a positive weight")
-    return weight

@@ -29,13 +29,14 @@ from tallies.categories import screen as screening
 from tallies.categories.answers import DualScorer, Scorer, by_rows, carry_out, redrawn, scores
 from tallies.categories.base import Categorical, Choice, final, finite, table_of
 from tallies.categories.choose import RIDGE, Ground, Path, arrange, degree_path, fold_numbers, ridge_path
-from tallies.categories.door import Categories, check_fields, check_weight, learn_codes, read_codes, unique_rows
+from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
 from tallies.categories.dual import dual_effect, dual_weights, dual_zero_sum
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.model import Rows, cut
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.categories.words import effects_table, feature_names, find_states, series
 from tallies.data.labels import encode_labels, label_codes
+from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError
 from tallies.estimator import Inputs, Run, RunOptions, option, seed_of
@@ -130,7 +131,7 @@ class FEM(ClassifierMixin, Categorical):
                 f"y must hold at least two classes, but all rows are of one class, {classes.tolist()[0]!r}: "
                 "there is nothing to tell apart"
             )
-        return Table(codes, labels, check_weight(sample_weight, len(codes)), categories, classes, inputs)
+        return Table(codes, labels, check_weights(sample_weight, len(codes)), categories, classes, inputs)
 
     def _plan(self, data: Table, seed: int) -> Plan:
         """Degree, pairs and ridge, as given, else by cross-validation; then the fit to all rows."""
@@ -304,7 +305,7 @@ class FEM(ClassifierMixin, Categorical):
         (3, 2)
         """
         codes, M, layout = read_codes(self, X, self.categories_), len(self.classes_), self._layout()
-        labels, weight = label_codes(y, len(codes), self.classes_), check_weight(sample_weight, len(codes))
+        labels, weight = label_codes(y, len(codes), self.classes_), check_weights(sample_weight, len(codes))
         first, twin = unique_rows(codes)
         cell, u = twin * M + labels, len(first)
         Y = np.hstack(

@@ -25,11 +25,12 @@ from tallies.categories import base
 from tallies.categories.answers import Scorer, by_rows, carry_out, energies, log_conditional, redrawn
 from tallies.categories.base import Categorical, Choice, final, finite, table_of
 from tallies.categories.choose import Ground, Path, arrange, ridge_path, ridges_by_pair
-from tallies.categories.door import Categories, check_fields, check_weight, learn_codes, read_codes
+from tallies.categories.door import Categories, check_fields, learn_codes, read_codes
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.model import Conditional, Rows, cut, starts_of
 from tallies.categories.scores import coupling_scores, sequence_weights, top_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
+from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError
 from tallies.estimator import Inputs, Run, RunOptions, option, seed_of
@@ -109,7 +110,7 @@ class FEMNetwork(Categorical):
         return Table(codes, self._weight(codes, sample_weight), categories, degrees, inputs)
 
     def _weight(self, codes: np.ndarray, sample_weight: Any) -> Array:
-        weight = check_weight(sample_weight, len(codes))
+        weight = check_weights(sample_weight, len(codes))
         return weight if self.reweight is None else weight * sequence_weights(codes, self.reweight)
 
     def _plan(self, data: Table, seed: int) -> Plan:

@@ -62,16 +62,6 @@ def check_labels(y: Any) -> None:
         )
 
 
-def weights(sample_weight: Any, n: int) -> np.ndarray:
-    """Row weights (n,), ones by default."""
-    if sample_weight is None:
-        return np.ones(n)
-    v = np.asarray(sample_weight, dtype=np.float64)
-    if v.shape != (n,) or not np.isfinite(v).all() or (v < 0).any() or not v.any():
-        raise DataError(f"sample_weight must be {n} numbers, none negative and not all zero; got shape {v.shape}")
-    return v
-
-
 def check_rows(rows: Rows, names: np.ndarray, columns: np.ndarray | None, rank: int | None) -> None:
     """Refuse data that no fit can make sense of."""
     n, p = rows.Y.shape

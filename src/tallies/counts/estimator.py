@@ -28,10 +28,11 @@ from sklearn.utils.validation import validate_data
 
 from tallies.counts import answers, fitted, formula, plan
 from tallies.counts.attributes import Attributes
-from tallies.counts.door import Prepared, Rows, check_labels, check_rows, cut, new_design, new_rows, warm, weights
+from tallies.counts.door import Prepared, Rows, check_labels, check_rows, cut, new_design, new_rows, warm
 from tallies.counts.evidence import Evidence
 from tallies.counts.importance import Importance
 from tallies.counts.tables import Counts, as_counts, as_design, as_offsets, plain
+from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, DataWarning
 from tallies.estimator import Inputs, RunOptions, option, seed_of
@@ -173,7 +174,7 @@ class PLN(Attributes):
         n, p = table.Y.shape
         added = self.intercept and read is None
         X, names = as_design(covariates, n, table.rows, added)
-        rows = Rows(table.Y, table.missing, as_offsets(offsets, table), X, weights(sample_weight, n))
+        rows = Rows(table.Y, table.missing, as_offsets(offsets, table), X, check_weights(sample_weight, n))
         check_rows(rows, names, table.columns, settings.rank)
         if settings.Sigma is not None and not _covariance(settings.Sigma, p):
             shape = settings.Sigma.shape
