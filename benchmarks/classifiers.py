@@ -136,20 +136,18 @@ def overhead(iterations: int = 2000) -> float:
     from typing import NamedTuple
 
     from tallies.backends import place
-    from tallies.engine import steps
+    from tallies.engine import Model, Stage, steps
+    from tallies.sources import Held
 
     class Tally(NamedTuple):
         objective: float
 
-    class Idle:
+    class Idle(Model):
         def survey(self, shard):
             return Tally(0.0)
 
         def init(self, survey, rng):
             return Tally(0.0)
-
-        def settle(self, shard, params, rng):
-            return None
 
         def sweep(self, shard, latents, params, rng):
             return Tally(1.0), None
@@ -157,13 +155,8 @@ def overhead(iterations: int = 2000) -> float:
         def update(self, params, tally, rng):
             return params
 
-        def objective(self, tally, before, after):
-            return tally.objective
-
-        def done(self, params):
-            return False
-
-    loop = steps(Idle(), place([None]))
+    sources = [Held(None)]
+    loop = steps(Stage("", Idle(), sources, lambda end: end.params), place(sources))
     next(loop)
     return best(lambda: [next(loop) for _ in range(iterations)], 3) / iterations
 
