@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.data.pairs import pairs, text_of
-from tallies.errors import DataError, DataWarning, FileError, MissingExtra
+from tallies.errors import DataError, DataWarning, FileError, needing
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
 ESCAPE = re.compile(r"\\(.)")
@@ -78,7 +78,9 @@ class Ontology:
             raise FileNotFoundError(f"expected an ontology (OBO, csv, tsv or parquet) at {str(path)!r}, but there is no such file")
         kind = next((s for s in reversed(path.suffixes) if s != ".gz"), "")
         if kind == ".parquet":
-            return cls.from_table(_parquet(path))
+            with needing("pyarrow", "parquet", "Reading Parquet"):
+                import pyarrow.parquet as pq
+            return cls.from_table(pq.read_table(path))
         raw = path.read_bytes()
         try:
             raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
@@ -95,10 +97,7 @@ class Ontology:
             return cls.from_table(
                 pd.read_csv(io.StringIO(text), sep="\t" if kind == ".tsv" else ",", dtype=str, keep_default_na=False)
             )
-        found = _parse_obo(text)
-        if not found.ids:
-            raise FileError(f"expected an OBO file with [Term] stanzas, or a .csv/.tsv/.parquet table; {path} has no usable term")
-        return found
+        return _parse_obo(text)
 
     @classmethod
     def from_table(cls, table: Any) -> Ontology:
@@ -189,9 +188,7 @@ class Ontology:
     @cached_property
     def lineage(self) -> sp.csr_array:
         """(G, G) 1 where column h is row g or above it: values of concepts times this are rolled up along the ontology."""
-        rows = [[g, *(self._places[a] for a in self.ancestors(c))] for g, c in enumerate(self.ids)]
-        ptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
-        return sp.csr_array((np.ones(ptr[-1]), np.concatenate(rows), ptr), shape=(len(self), len(self)))
+        return lineage(self.links)
 
     def distances(self) -> np.ndarray:
         """(G, G) steps between concepts along parent links, either way; where no path joins them, one more than the farthest."""
@@ -205,6 +202,17 @@ class Ontology:
         return (
             f"Ontology({len(self):,} concepts, {sum(map(len, self.synonyms)):,} synonyms, {len(self.obsolete):,} obsolete left out)"
         )
+
+
+def lineage(up: sp.csr_array) -> sp.csr_array:
+    """(G, G) 1 where column h is row g or above it, from the links (G, G) of concepts to their parents."""
+    reach = sp.eye_array(up.shape[0], format="csr")
+    while True:
+        more = sp.csr_array(reach + reach @ up)
+        more.data[:] = 1.0
+        if more.nnz == reach.nnz:
+            return reach
+        reach = more
 
 
 class _Term:
@@ -227,7 +235,10 @@ def _parse_obo(text: str) -> Ontology:
             terms.append(_term(line, stanza))
         except ValueError as error:
             problems.append(f"{error}; the stanza was skipped")
-    return _assemble(terms, problems, empty_ok=True)
+    if all(term.obsolete for term in terms):
+        told = "".join(f"; {p}" for p in problems[:3])
+        raise FileError(f"expected an OBO file with [Term] stanzas, but found no usable term{told}")
+    return _assemble(terms, problems)
 
 
 def _stanzas(text: str) -> Iterator[tuple[int, list[tuple[int, str]]]]:
@@ -248,12 +259,13 @@ def _stanzas(text: str) -> Iterator[tuple[int, list[tuple[int, str]]]]:
 
 def _term(line: int, stanza: list[tuple[int, str]]) -> _Term:
     term = _Term("", line)
+    links = {"is_a": term.parents, "alt_id": term.alternatives, "replaced_by": term.replaced}
     for number, row in stanza:
-        tag, colon, value = row.partition(": ")
+        tag, colon, value = row.partition(": " if ": " in row else ":")
         if not colon:
-            tag, colon, value = row.partition(":")
-            if not colon:
-                raise ValueError(f"line {number}: expected 'tag: value', got {row[:60]!r}")
+            raise ValueError(f"line {number}: expected 'tag: value', got {row[:60]!r}")
+        if tag == "relationship" and value.startswith("part_of "):
+            tag, value = "is_a", value.removeprefix("part_of ")
         if tag == "id":
             term.id = value.strip()
         elif tag == "name":
@@ -266,14 +278,8 @@ def _term(line: int, stanza: list[tuple[int, str]]) -> _Term:
                 term.definition = _unescape(found[1])
             else:
                 term.synonyms.append((_unescape(found[1]), found[2] or ""))
-        elif tag == "is_a":
-            term.parents.append(value.split()[0] if value.split() else "")
-        elif tag == "relationship" and value.startswith("part_of "):
-            term.parents.append(value.split()[1])
-        elif tag == "alt_id":
-            term.alternatives.append(value.split()[0])
-        elif tag == "replaced_by":
-            term.replaced.append(value.split()[0])
+        elif tag in links:
+            links[tag].append(value.split()[0] if value.split() else "")
         elif tag == "is_obsolete":
             term.obsolete = value.strip().lower().startswith("true")
     if not term.id:
@@ -281,8 +287,10 @@ def _term(line: int, stanza: list[tuple[int, str]]) -> _Term:
     return term
 
 
-def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True, empty_ok: bool = False) -> Ontology:
+def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True) -> Ontology:
     """An Ontology from raw terms: duplicates merged, missing names mended, unknown parents and cycles reported."""
+    from scipy.sparse.csgraph import connected_components
+
     living: dict[str, _Term] = {}
     for term in terms:
         if term.obsolete:
@@ -319,17 +327,8 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True, e
                 f"line {t.line}: {t.id} names parents that are not here: {', '.join(strange[:3])}; the links were dropped"
             )
             t.parents = [p for p in t.parents if p in living]
-    if not living and empty_ok:
-        raise FileError(
-            "expected an OBO file with [Term] stanzas, but found no usable term" + "".join(f"; {p}" for p in problems[:3])
-        )
-    problems += _cycles(living)
-    if problems:
-        warnings.warn(
-            f"{len(problems)} problems while reading the ontology, such as: {problems[0]}; see .problems", DataWarning, stacklevel=4
-        )
     values = list(living.values())
-    return Ontology(
+    found = Ontology(
         list(living),
         [t.name for t in values],
         [t.definition for t in values],
@@ -340,42 +339,15 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True, e
         [t.id for t in gone],
         problems,
     )
-
-
-def _cycles(living: dict[str, _Term]) -> list[str]:
-    """Report concepts that are their own ancestors; the links stay, and walks along them end where they began."""
-    below = dict.fromkeys(living, 0)  # children not yet removed
-    for t in living.values():
-        for p in t.parents:
-            below[p] += 1
-    queue = [c for c, n in below.items() if n == 0]
-    for c in queue:
-        for p in living[c].parents:
-            below[p] -= 1
-            if below[p] == 0:
-                queue.append(p)
-    stuck = [c for c, n in below.items() if n > 0]
-    # what is left lies on cycles or above them; only the former reach themselves
-    on = [c for c in stuck if c in _reach(living, c)] if len(stuck) < 2000 else stuck
-    return [f"line {living[on[0]].line}: the parents of {', '.join(on[:5])} run in a circle; roll-up walks it once"] if on else []
-
-
-def _reach(living: dict[str, _Term], start: str) -> set[str]:
-    queue, seen = list(living[start].parents), set(living[start].parents)
-    for c in queue:
-        for p in living[c].parents:
-            if p not in seen:
-                seen.add(p)
-                queue.append(p)
-    return seen
-
-
-def _parquet(path: Path) -> Any:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet", "Reading Parquet") from error
-    return pq.read_table(path)
+    _, circle = connected_components(found.links, connection="strong")
+    size = np.bincount(circle)[circle]
+    on = [c for c, n in zip(living, size, strict=True) if n > 1 or c in living[c].parents]
+    if on:  # the links stay, and walks along them end where they began
+        problems.append(f"line {living[on[0]].line}: the parents of {', '.join(on[:5])} run in a circle; roll-up walks it once")
+    if problems:
+        told = f"{len(problems)} problems while reading the ontology, such as: {problems[0]}; see .problems"
+        warnings.warn(told, DataWarning, stacklevel=4)
+    return found
 
 
 def _items(value: Any) -> list[str]:
