@@ -14,7 +14,7 @@ from tallies.concepts.author_prior import Psi, Rows
 from tallies.concepts.context import Around, Context, Mentions, Said
 from tallies.concepts.door import Concepts, Data, Papers, prepare
 from tallies.concepts.mention import Lexicon, Postings, Strings
-from tallies.concepts.model import EM, Background, Counts, Ended, Found, Params, cycle_of
+from tallies.concepts.model import EM, Background, Counts, Ended, Found, Params, cycle_of, words_in_force
 from tallies.concepts.scores import Latents, sparse
 from tallies.concepts.settings import Mention, Multinomial, Settings, settings_of
 from tallies.concepts.word_counts import Definitions, Learned, Words
@@ -109,22 +109,19 @@ class AuthorConcept(Estimator):
         kept = yield stage
         end: Ended = kept.value
         best, r, around = end.found
-        if isinstance(end.words, Said) and isinstance(words, Lexicon):
-            words = end.words.put(words)
-        elif isinstance(end.words, Learned):
-            words = end.words.words
+        words = words_in_force(words, end.params.words)
         return Fitted(
             run=Run.of(kept, seed),
             settings=settings,
             concepts=data.concepts,
             papers=data.papers,
-            psi=end.psi,
+            psi=end.params.psi,
             words=words,
             vocabulary=data.vocabulary,
             context=context.learn(words, around) if isinstance(words, Lexicon) and around is not None else None,
             best=best[:, 0].copy(),
             responsibilities=sparse(best, r, len(data.strength)),
-            seen=end.seen,
+            seen=end.params.seen,
             labelled=data.labelled,
         )
 
