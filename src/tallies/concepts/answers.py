@@ -110,7 +110,7 @@ def score(x: Sentences, rows: Rows, psi: Psi, words: Lexicon | Words, keep: int)
     """The best concepts of a block of sentences; those of unknown authors alone with everybody's prior."""
     nobody = (np.diff(rows.ptr) == 0)[x.document]
     parts = [(some, p) for some, p in ((nobody, psi._replace(base=psi.everybody)), (~nobody, psi)) if some.any()]
-    found = [scores(x if some.all() else x.take(np.flatnonzero(some)), rows, p, words, keep) for some, p in parts]
+    found = [scores(x if some.all() else x.take(some), rows, p, words, keep) for some, p in parts]
     order = np.argsort(np.concatenate([np.flatnonzero(some) for some, _ in parts]), kind="stable")
     return found[0] if len(found) == 1 else Scores(*(np.concatenate(both)[order] for both in zip(*found, strict=True)))
 
@@ -221,10 +221,7 @@ def explain(fitted: Fitted, rules: Ranking, sentence: str, concept: str, authors
 
 def vocabulary(fitted: Fitted) -> np.ndarray:
     """The columns of P(w | g): words of the corpus, or with mentions words of the ontology's strings."""
-    if isinstance(fitted.words, Words):
-        return np.asarray(fitted.vocabulary)
-    a, b = fitted.words.strings.span(2)
-    return np.array([text[1:] for text in list(fitted.words.strings.keys)[a:b]], dtype=object)
+    return np.asarray(fitted.vocabulary) if isinstance(fitted.words, Words) else fitted.words.strings.surfaces()
 
 
 def concept_words(fitted: Fitted) -> sp.csr_array:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,11 @@ class Strings(NamedTuple):
     def span(self, kind: int) -> tuple[int, int]:
         """First key of a kind (0: word class, 1: stem, 2: surface), and the one after the last."""
         return int(self.words[:, kind].min()), int(self.words[:, kind].max()) + 1
+
+    def surfaces(self) -> np.ndarray:
+        """The words themselves, in the order of their keys."""
+        a, b = self.span(2)
+        return np.array([text[1:] for text in list(self.keys)[a:b]], dtype=object)
 
     def words_of(self, m: int) -> np.ndarray:
         """(., 3) class, stem and surface key of each word of string m."""
@@ -159,24 +164,16 @@ def strings_of(ontology: Ontology, learned: Iterable[tuple[int, str, float]] = (
 def encode(texts: Sequence[str], known: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
     """Rising keys of each sentence, as (pointer, keys)."""
     ptr, out = np.zeros(len(texts) + 1, dtype=np.int64), []
-    memo: dict[str, tuple[int, ...]] = {}
-    get = known.get
+
+    @cache
+    def found(token: str) -> list[int]:
+        surface, root, prefix = analyse(token)
+        return [known[key] for key in ("p" + prefix, "s" + root, "w" + surface) if key in known]
+
     for s, text in enumerate(texts):
         tokens = content(text)
-        keys: set[int] = set()
-        for t in tokens:
-            mine = memo.get(t)
-            if mine is None:
-                surface, stem, prefix = analyse(t)
-                found = (get("p" + prefix), get("s" + stem), get("w" + surface))
-                mine = memo[t] = tuple(k for k in found if k is not None)
-            keys.update(mine)
-        for a, b in pairwise(tokens):
-            pair = get(f"2{analyse(a)[1]} {analyse(b)[1]}")
-            if pair is not None:
-                keys.add(pair)
-        row = sorted(keys)
-        out.extend(row)
+        pairs = (f"2{analyse(a)[1]} {analyse(b)[1]}" for a, b in pairwise(tokens))
+        out.extend(sorted({k for t in tokens for k in found(t)}.union(known[pair] for pair in pairs if pair in known)))
         ptr[s + 1] = len(out)
     return ptr, np.array(out, dtype=np.int32)
 
@@ -209,17 +206,15 @@ def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: i
     Every word of a sentence comes from one of its labels g, with t(word | g), or from the background, which has the weight of 8
     labels: words that are frequent everywhere explain themselves. Kept are words met at least 1.5 times in expectation, t >= 0.02.
     """
-    place: dict[str, int] = {}
-    shown: dict[int, Counter[str]] = {}
+    shown: dict[str, Counter[str]] = {}  # how each stem is spelled
     rows = [[analyse(t)[:2] for t in content(text)] for text in texts]
-    coded = [[place.setdefault(root, len(place)) for _, root in row] for row in rows]
-    for row, codes in zip(rows, coded, strict=True):
-        for (surface, _), w in zip(row, codes, strict=True):
-            shown.setdefault(w, Counter())[surface] += 1
-    background = np.bincount(np.concatenate([np.array(c, dtype=np.int64) for c in coded]), minlength=len(place)).astype(float)
+    for surface, root in chain.from_iterable(rows):
+        shown.setdefault(root, Counter())[surface] += 1
+    place, spelled = {root: w for w, root in enumerate(shown)}, list(shown.values())
+    background = np.array([forms.total() for forms in spelled], dtype=float)
     background *= 8.0 / background.sum()
     # one entry for every token of a labelled sentence and every label of that sentence
-    tokens = [(w, several) for codes, several in zip(coded, labels, strict=True) if len(several) for w in codes]
+    tokens = [(place[root], several) for row, several in zip(rows, labels, strict=True) if len(several) for _, root in row]
     if not tokens:
         return []
     said, sizes = np.array([w for w, _ in tokens]), [len(several) for _, several in tokens]
@@ -233,7 +228,7 @@ def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: i
         n = np.bincount(inverse, weights=r, minlength=len(cell))
         t = n / np.bincount(concept[cell], weights=n)[concept[cell]]
     good = np.flatnonzero((n >= 1.5) & (t >= 0.02))
-    return [(int(concept[cell[i]]), shown[int(word[cell[i]])].most_common(1)[0][0], float(np.log(t[i]))) for i in good]
+    return [(int(concept[cell[i]]), spelled[word[cell[i]]].most_common(1)[0][0], float(np.log(t[i]))) for i in good]
 
 
 def parts(words: Lexicon, texts: Sequence[str], keys: set[int], m: int) -> list[tuple[str, float]]:
@@ -293,8 +288,7 @@ def sampler(words: Lexicon, G: int, rng: np.random.Generator) -> Any:
     """A function (concept, length) -> words: one of its strings (as in `use`) amid others, by their rates."""
     k, texts = words.strings, list(words.strings.keys)
     a, b = k.span(2)
-    rate, said = np.exp(words.postings.log_rate[a:b]), use(words, G)
-    surface = np.array([text[1:] for text in texts[a:b]], dtype=object)
+    rate, said, surface = np.exp(words.postings.log_rate[a:b]), use(words, G), k.surfaces()
 
     def draw(g: int, length: int) -> list[str]:
         mine = slice(said.indptr[g], said.indptr[g + 1]) if g < G else slice(0)
