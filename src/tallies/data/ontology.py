@@ -58,9 +58,7 @@ class Ontology:
         if set(sizes.values()) != {n}:
             raise DataError(f"an ontology needs one entry per id in every list; there are {n} ids, but {sizes}")
         if n == 0:
-            raise DataError(
-                "an ontology needs at least one concept, but none was given" + "".join(f"; {p}" for p in self.problems[:3])
-            )
+            raise DataError("; ".join(["an ontology needs at least one concept, but none was given", *self.problems[:3]]))
         if len(self._places) < n:
             twice = sorted({c for c in self.ids if self.ids.count(c) > 1})[:5] if n < 5000 else "several"
             raise DataError(f"ids of concepts must differ, but {twice} occur more than once; merge or rename them")
@@ -94,9 +92,8 @@ class Ontology:
         if kind in (".csv", ".tsv"):
             import pandas as pd
 
-            return cls.from_table(
-                pd.read_csv(io.StringIO(text), sep="\t" if kind == ".tsv" else ",", dtype=str, keep_default_na=False)
-            )
+            separator = "\t" if kind == ".tsv" else ","
+            return cls.from_table(pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False))
         return _parse_obo(text)
 
     @classmethod
@@ -116,21 +113,13 @@ class Ontology:
         lower = {name.lower(): name for name in frame.columns}
         if "id" not in lower:
             raise DataError(f"a table of concepts needs a column 'id' (and of {COLUMNS[1:]} what there is); it has {frame.columns}")
-        n = len(frame)
-
-        def column(name: str) -> list[Any]:
-            return frame[lower[name]].to_list() if name in lower else [None] * n
-
-        ids = [text_of(v) for v in column("id")]
-        problems = [f"row {i + 1}: no id; left out" for i, c in enumerate(ids) if not c]
-        keep = [i for i, c in enumerate(ids) if c]
-        name, definition, synonyms, parents = (column(c) for c in COLUMNS[1:])
-        terms = [
-            _Term(
-                ids[i], i + 1, text_of(name[i]), text_of(definition[i]), [(s, "") for s in _items(synonyms[i])], _items(parents[i])
-            )
-            for i in keep
-        ]
+        columns = [frame[lower[c]].to_list() if c in lower else [None] * len(frame) for c in COLUMNS]
+        terms, problems = [], []
+        for row, (name, *texts, synonyms, parents) in enumerate(zip(*columns, strict=True), 1):
+            if text_of(name):
+                terms.append(_Term(text_of(name), row, *map(text_of, texts), [(s, "") for s in _items(synonyms)], _items(parents)))
+            else:
+                problems.append(f"row {row}: no id; left out")
         return _assemble(terms, problems)
 
     @classmethod
@@ -199,9 +188,8 @@ class Ontology:
         return np.where(reached, steps, steps[reached].max() + 1)
 
     def __repr__(self) -> str:
-        return (
-            f"Ontology({len(self):,} concepts, {sum(map(len, self.synonyms)):,} synonyms, {len(self.obsolete):,} obsolete left out)"
-        )
+        synonyms = sum(map(len, self.synonyms))
+        return f"Ontology({len(self):,} concepts, {synonyms:,} synonyms, {len(self.obsolete):,} obsolete left out)"
 
 
 def lineage(up: sp.csr_array) -> sp.csr_array:
@@ -236,8 +224,7 @@ def _parse_obo(text: str) -> Ontology:
         except ValueError as error:
             problems.append(f"{error}; the stanza was skipped")
     if all(term.obsolete for term in terms):
-        told = "".join(f"; {p}" for p in problems[:3])
-        raise FileError(f"expected an OBO file with [Term] stanzas, but found no usable term{told}")
+        raise FileError("; ".join(["expected an OBO file with [Term] stanzas, but found no usable term", *problems[:3]]))
     return _assemble(terms, problems)
 
 
@@ -245,7 +232,7 @@ def _stanzas(text: str) -> Iterator[tuple[int, list[tuple[int, str]]]]:
     """The [Term] stanzas as (line, [(line, text)]); headers, [Typedef] and [Instance] are passed over."""
     start, wanted = 0, False
     body: list[tuple[int, str]] = []
-    for number, raw in enumerate(text.split("\n"), 1):
+    for number, raw in enumerate([*text.split("\n"), "["], 1):  # the last begins nothing: it ends the stanza before
         row = raw.strip()
         if row.startswith("["):
             if wanted:
@@ -253,8 +240,6 @@ def _stanzas(text: str) -> Iterator[tuple[int, list[tuple[int, str]]]]:
             start, body, wanted = number, [], row.startswith("[Term]")
         elif wanted and row and not row.startswith("!"):
             body.append((number, row))
-    if wanted:
-        yield start, body
 
 
 def _term(line: int, stanza: list[tuple[int, str]]) -> _Term:
@@ -303,10 +288,8 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True) -
             continue
         living[term.id] = term
         if named and not term.name:
-            problems.append(
-                f"line {term.line}: {term.id} has no name; "
-                + ("its first synonym is used" if term.synonyms else "it can only be found by its definition")
-            )
+            remedy = "its first synonym is used" if term.synonyms else "it can only be found by its definition"
+            problems.append(f"line {term.line}: {term.id} has no name; {remedy}")
             term.name = term.synonyms[0][0] if term.synonyms else ""
     alternatives = {a: t.id for t in living.values() for a in t.alternatives if a not in living}
     gone = [t for t in terms if t.obsolete and t.id not in living]
@@ -323,9 +306,8 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True) -
         t.parents = list(dict.fromkeys(alternatives.get(p, p) for p in t.parents))
         strange = [p for p in t.parents if p not in living]
         if strange:
-            problems.append(
-                f"line {t.line}: {t.id} names parents that are not here: {', '.join(strange[:3])}; the links were dropped"
-            )
+            some = ", ".join(strange[:3])
+            problems.append(f"line {t.line}: {t.id} names parents that are not here: {some}; the links were dropped")
             t.parents = [p for p in t.parents if p in living]
     values = list(living.values())
     found = Ontology(

@@ -120,10 +120,9 @@ def read_documents(
         if text not in record:
             known = nearest(text, sorted(map(str, record)))
             raise DataError(f"record {number + 1} of {str(path)!r} has no field {text!r}; name it with text= (--text): {known}")
-        who = record.get(authors) if authors is not None else None
+        who, name = (record.get(field) if field is not None else None for field in (authors, id))
         if isinstance(who, str):
-            who = [name.strip() for name in who.split(";")]
-        name = record.get(id) if id is not None else None
+            who = [one.strip() for one in who.split(";")]
         names = tuple(str(a) for a in (who if who is not None else ()) if a)
         yield Document(str(number if name is None else name), str(record[text] or ""), names)
 
