@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.data.pairs import pairs
+from tallies.data.pairs import grouped
 from tallies.data.text import Document, read_documents, split_sentences, stemmer, stop_words, tokenize
 from tallies.errors import DataError
 
@@ -118,15 +118,11 @@ class Corpus:
         >>> corpus.sentences, corpus.authors
         (['Cells die.', 'Cells grow.', 'Genes act.'], [('Ann', 'Bob'), ()])
         """
-        texts: dict[str, list[str]] = {}
-        for document, sentence in pairs(sentences, "(document, sentence)", empty=True):
-            texts.setdefault(document, []).append(sentence)
-        names: dict[str, dict[str, None]] = {document: {} for document in texts}
-        for document, author in pairs(authors, "(document, author)"):
-            if document not in names:
-                raise DataError(f"author {author!r} is given for the document {document!r}, which has no sentence; drop the pair")
-            names[document][author] = None
-        stream = ((d, tuple(names[d]), parts) for d, parts in texts.items())
+        texts, names = grouped(sentences, "(document, sentence)", empty=True), grouped(authors, "(document, author)")
+        for document, who in names.items():
+            if document not in texts:
+                raise DataError(f"author {who[0]!r} is given for the document {document!r}, which has no sentence; drop the pair")
+        stream = ((d, tuple(dict.fromkeys(names.get(d, ()))), parts) for d, parts in texts.items())
         return cls._count(stream, True, _reader(stop_words, stem, False), min_df, max_df)
 
     @classmethod

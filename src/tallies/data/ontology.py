@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.data.pairs import pairs, text_of
+from tallies.data.pairs import grouped, text_of
 from tallies.errors import DataError, DataWarning, FileError, needing
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
@@ -115,9 +115,10 @@ class Ontology:
             raise DataError(f"a table of concepts needs a column 'id' (and of {COLUMNS[1:]} what there is); it has {frame.columns}")
         columns = [frame[lower[c]].to_list() if c in lower else [None] * len(frame) for c in COLUMNS]
         terms, problems = [], []
-        for row, (name, *texts, synonyms, parents) in enumerate(zip(*columns, strict=True), 1):
-            if text_of(name):
-                terms.append(_Term(text_of(name), row, *map(text_of, texts), [(s, "") for s in _items(synonyms)], _items(parents)))
+        for row, (concept, name, definition, synonyms, parents) in enumerate(zip(*columns, strict=True), 1):
+            if text_of(concept):
+                also = [(s, "") for s in _items(synonyms)]
+                terms.append(_Term(text_of(concept), row, text_of(name), text_of(definition), also, _items(parents)))
             else:
                 problems.append(f"row {row}: no id; left out")
         return _assemble(terms, problems)
@@ -129,14 +130,9 @@ class Ontology:
         >>> Ontology.from_pairs([("g1", "cell"), ("g1", "death"), ("g2", "growth")], [("g2", "g1")]).definitions
         ['cell death', 'growth']
         """
-        bags: dict[str, list[str]] = {}
-        for concept, word in pairs(words, "(concept, word)"):
-            bags.setdefault(concept, []).append(word)
-        above: dict[str, list[str]] = {}
-        for concept, parent in pairs(parents, "(concept, parent)"):
-            bags.setdefault(concept, [])
-            above.setdefault(concept, []).append(parent)
-        terms = [_Term(c, i + 1, "", " ".join(ws), [], above.get(c, [])) for i, (c, ws) in enumerate(bags.items())]
+        bags, above = grouped(words, "(concept, word)"), grouped(parents, "(concept, parent)")
+        concepts = dict.fromkeys([*bags, *above])
+        terms = [_Term(c, i, "", " ".join(bags.get(c, [])), [], above.get(c)) for i, c in enumerate(concepts, 1)]
         return _assemble(terms, [], named=False)
 
     # use
