@@ -18,20 +18,10 @@ from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 from tallies.data.text import tokenize
 from tallies.errors import DataError, DataWarning
-from tallies.maths import Array
+from tallies.maths import Array, pointer, ragged
 
 MIN_SENTENCES = 256  # in a shard: a sentence of a large ontology takes 0.2 ms, so this is many times the cost of scheduling
 MAX_SHARDS = 32
-
-
-def pointer(sizes: Any) -> np.ndarray:
-    """Where pieces of these sizes begin, and the end of the last."""
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def ragged(rows: Sequence[Sequence[int]], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of unequal length as (pointer, values)."""
-    return pointer([len(row) for row in rows]), np.array([v for row in rows for v in row], dtype=dtype)
 
 
 class Sentences(NamedTuple):

@@ -28,7 +28,7 @@ from tallies.concepts.settings import Mention
 from tallies.data.ontology import Ontology
 from tallies.data.text import FUNCTION_WORDS, stem, tokenize
 from tallies.errors import DataError
-from tallies.maths import Array
+from tallies.maths import Array, pointer, ragged
 
 PREFIX = 6  # letters of a stem that make a class of words: "regul" is short enough to stay whole, "phosphoryl" is cut
 
@@ -126,7 +126,7 @@ def strings_of(ontology: Ontology, learned: Iterable[tuple[int, str, float]] = (
     texts += [(g, s, np.nan) for g, several in enumerate(ontology.synonyms) for s in several]
     seen: set[tuple[int, tuple[str, ...]]] = set()
     kinds: tuple[dict[str, int], ...] = ({}, {}, {}, {})  # class, stem, surface, pair
-    owner, bonuses, need, words, pairs, word_ptr, pair_ptr = [], [], [], [], [], [0], [0]
+    made = []
     for g, text, bonus in texts:
         tokens = [analyse(t) for t in content(text)]
         spelled = (g, tuple(t[0] for t in tokens))
@@ -135,47 +135,41 @@ def strings_of(ontology: Ontology, learned: Iterable[tuple[int, str, float]] = (
         seen.add(spelled)
         unique = {t[0]: t for t in tokens}.values()
         coded = [[kinds[i].setdefault(t[2 - i], len(kinds[i])) for i in range(3)] for t in unique]
-        words += coded
         neighbours = dict.fromkeys(f"{a[1]} {b[1]}" for a, b in pairwise(tokens))
-        pairs += [kinds[3].setdefault(p, len(kinds[3])) for p in neighbours]
-        owner.append(g)
-        bonuses.append(bonus)
-        need.append(len({c[0] for c in coded}))
-        word_ptr.append(len(words))
-        pair_ptr.append(len(pairs))
-    if not owner:
+        made.append((g, bonus, len({c[0] for c in coded}), coded, [kinds[3].setdefault(p, len(kinds[3])) for p in neighbours]))
+    if not made:
         raise DataError(
             'no concept has a name or synonym with a word in it; give names, or use words="multinomial" with definitions'
         )
-    offset = np.cumsum([0, *(len(d) for d in kinds)])
+    owner, bonuses, need, *lists = zip(*made, strict=True)
+    (word_ptr, words), (pair_ptr, pairs) = (ragged(several, np.int32) for several in lists)
+    offset = pointer([len(d) for d in kinds])
     return Strings(
         {f"{kind}{text}": at + i for kind, d, at in zip("psw2", kinds, offset.tolist(), strict=False) for text, i in d.items()},
         len(kinds[0]),
         np.array(owner, dtype=np.int32),
         np.array(bonuses),
         np.array(need, dtype=np.uint8),
-        np.array(word_ptr),
-        np.array(words, dtype=np.int32) + offset[:3].astype(np.int32),
-        np.array(pair_ptr),
-        np.array(pairs, dtype=np.int32) + np.int32(offset[3]),
+        word_ptr,
+        words + offset[:3].astype(np.int32),
+        pair_ptr,
+        pairs + np.int32(offset[3]),
     )
 
 
 def encode(texts: Sequence[str], known: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
     """Rising keys of each sentence, as (pointer, keys)."""
-    ptr, out = np.zeros(len(texts) + 1, dtype=np.int64), []
 
     @cache
     def found(token: str) -> list[int]:
         surface, root, prefix = analyse(token)
         return [known[key] for key in ("p" + prefix, "s" + root, "w" + surface) if key in known]
 
-    for s, text in enumerate(texts):
-        tokens = content(text)
+    def row(tokens: list[str]) -> list[int]:
         pairs = (f"2{analyse(a)[1]} {analyse(b)[1]}" for a, b in pairwise(tokens))
-        out.extend(sorted({k for t in tokens for k in found(t)}.union(known[pair] for pair in pairs if pair in known)))
-        ptr[s + 1] = len(out)
-    return ptr, np.array(out, dtype=np.int32)
+        return sorted({k for t in tokens for k in found(t)}.union(known[pair] for pair in pairs if pair in known))
+
+    return ragged([row(content(text)) for text in texts], np.int32)
 
 
 def lexicon(strings: Strings, rate: Array, noise: Mention) -> Lexicon:
