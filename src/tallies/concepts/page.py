@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.concepts.answers import expected
-from tallies.concepts.views import profile
+from tallies.concepts.views import bars, profile
 from tallies.data.text import WORD, stem
 from tallies.errors import DataError
 from tallies.html import charts
@@ -55,15 +55,10 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     ]
     out.pick("concept", "Concept", list(_distinct([names[g] for g in listed])))
     out.pick("author", "Author", [str(model.authors_[a]) for a in authors])
-    top = charts.bars(
-        "What is written about",
-        charts.axis("expected sentences"),
-        [names[g] for g in listed[:BARS]],
-        [{"name": "", "values": n_g[listed[:BARS]]}],
-        keys=list(range(min(len(listed), BARS))),
-        select="concept",
-        caption="Sentences count by the probability that they speak of a concept. Choose one to see its sentences and words.",
-    )
+    most, title = listed[:BARS], "What is written about"
+    caption = "Sentences count by the probability that they speak of a concept. Choose one to see its sentences and words."
+    choice = {"keys": list(range(len(most))), "select": "concept", "caption": caption}
+    top = bars(title, "expected sentences", [names[g] for g in most], n_g[most], **choice)
     profiles = [profile(model, str(model.authors_[a])) for a in authors]
     grid = _grid(model, authors, listed, names)
     out.hero(top, charts.follow("author", profiles, grid) if grid is not None else profiles[0] if profiles else None)
@@ -161,13 +156,8 @@ def _words(model: Any, g: int, name: str) -> charts.Chart | None:
     table = model.concept_profile(str(model.concept_ids_[g]), BARS)
     if not len(table):
         return None
-    return charts.bars(
-        f"What speaks for {name}",
-        charts.axis("log odds"),
-        [str(w) for w in table["word"]],
-        [{"name": "", "values": table["log_odds"].to_numpy()}],
-        caption="How much a sentence gains for this concept by each; 2.3 makes it ten times as likely.",
-    )
+    caption = "How much a sentence gains for this concept by each; 2.3 makes it ten times as likely."
+    return bars(f"What speaks for {name}", "log odds", table["word"], table["log_odds"], caption=caption)
 
 
 def _sentences(out: Page, model: Any, corpus: Any, texts: list[str], listed: Any, place: dict[int, int], ours: bool) -> None:
