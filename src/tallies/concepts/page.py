@@ -42,10 +42,8 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     place = {int(g): i for i, g in enumerate(listed)}
     authors = _authors(model, corpus if ours else None)
     spoken = float(np.mean([a is not None for a in model.assignments_]))
-    out = Page(
-        about.title or (f"Concepts in {about.data_name}" if about.data_name else "AuthorConcept"),
-        _lead(model, about, names, n_g, spoken),
-    )
+    title = about.title or (f"Concepts in {about.data_name}" if about.data_name else "AuthorConcept")
+    out = Page(title, _lead(model, names, n_g, spoken))
     out.note = about.note
     _warn(out, model, n_g, spoken)
     out.numbers = [
@@ -55,10 +53,10 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     ]
     out.pick("concept", "Concept", list(_distinct([names[g] for g in listed])))
     out.pick("author", "Author", [str(model.authors_[a]) for a in authors])
-    most, title = listed[:BARS], "What is written about"
+    most = listed[:BARS]
     caption = "Sentences count by the probability that they speak of a concept. Choose one to see its sentences and words."
     choice = {"keys": list(range(len(most))), "select": "concept", "caption": caption}
-    top = bars(title, "expected sentences", [names[g] for g in most], n_g[most], **choice)
+    top = bars("What is written about", "expected sentences", [names[g] for g in most], n_g[most], **choice)
     profiles = [profile(model, str(model.authors_[a])) for a in authors]
     grid = _grid(model, authors, listed, names)
     out.hero(top, charts.follow("author", profiles, grid) if grid is not None else profiles[0] if profiles else None)
@@ -93,7 +91,7 @@ def _distinct(names: list[str]) -> Iterator[str]:
         yield name if seen[name] == 1 else f"{name} ({seen[name]})"
 
 
-def _lead(model: Any, about: About, names: list[str], n_g: Array, spoken: float) -> str:
+def _lead(model: Any, names: list[str], n_g: Array, spoken: float) -> str:
     text = (
         f"{plural(model.n_sentences_, 'sentence')} of {plural(len(model.authors_), 'author')} read with an ontology of "
         f"{plural(len(names), 'concept')}: {percent(spoken, model.n_sentences_)} of the sentences speak of one."
@@ -245,8 +243,9 @@ def _words_in(text: str, known: Any) -> Iterator[re.Match[str]]:
 
 def _tree(model: Any, names: list[str], total: Array, place: dict[int, int]) -> list[Node]:
     """The concepts with sentences at or below them; one with several parents stands under each."""
+    above = model.concept_parents_
     below: list[list[int]] = [[] for _ in names]
-    for g, parents in enumerate(model.concept_parents_):
+    for g, parents in enumerate(above):
         for p in parents:
             below[p].append(g)
     left = [NODES]
@@ -257,7 +256,7 @@ def _tree(model: Any, names: list[str], total: Array, place: dict[int, int]) -> 
         inside = [node(c, path | {c}) for c in children if left[0] > 0]
         return names[g], float(total[g]), place.get(g), inside
 
-    roots = sorted((g for g, p in enumerate(model.concept_parents_) if not p and total[g] > 0.05), key=lambda g: -total[g])
+    roots = sorted((g for g, p in enumerate(above) if not p and total[g] > 0.05), key=lambda g: -total[g])
     return [node(g, frozenset([g])) for g in roots]
 
 

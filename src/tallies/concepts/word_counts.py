@@ -61,12 +61,7 @@ class Learned(NamedTuple):
 def places(vocabulary: Any) -> Callable[[str], int | None]:
     """A function that finds a word in the vocabulary: as it is, or by its stem, where the corpus was stemmed."""
     known = {w: v for v, w in enumerate(vocabulary)}
-
-    def find(word: str) -> int | None:
-        v = known.get(word)
-        return known.get(stem(word)) if v is None else v
-
-    return find
+    return lambda word: known[word] if word in known else known.get(stem(word))
 
 
 def definitions_of(ontology: Ontology, vocabulary: Any, options: Multinomial, null: bool) -> Definitions:
