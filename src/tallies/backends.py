@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tallies.engine import Source
-from tallies.errors import MissingExtra
+from tallies.errors import needing
 
 TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
 
@@ -169,10 +169,8 @@ def backend(where: str | Any = "threads", workers: int | None = None) -> Iterato
 
 
 def _connect(address: str) -> Any:
-    try:
+    with needing("distributed", "dask", "A Dask cluster"):
         from distributed import Client
-    except ImportError as error:
-        raise MissingExtra("distributed", "dask", "A Dask cluster") from error
     return Client(address)
 
 

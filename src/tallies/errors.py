@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -35,6 +36,15 @@ class MissingExtra(TalliesError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str):
         super().__init__(f"{purpose} needs the package {package!r}, which is not installed; run: pip install 'tallies[{extra}]'")
+
+
+@contextmanager
+def needing(package: str, extra: str, purpose: str) -> Iterator[None]:
+    """Inside the block a failed import says which extra is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(package, extra, purpose) from error
 
 
 class ConvergenceWarning(UserWarning):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,3 +156,17 @@ def regression(covariance: Array, gaps: NDArray[np.bool_], size: Array) -> tuple
 def dot0(n: Array, log_p: Array) -> float:
     """sum n log p, where what never happened counts for nothing, even if it was impossible: 0 log 0 = 0."""
     return float(np.sum(n * np.where(n > 0, log_p, 0.0)))
+
+
+def pointer(sizes: Any) -> np.ndarray:
+    """Where pieces of these sizes begin, and the end of the last."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def ragged(rows: Sequence[Sequence[Any]], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of unequal length as (pointer, values).
+
+    >>> ragged([[4, 5], [], [6]], np.int32)
+    (array([0, 2, 2, 3]), array([4, 5, 6], dtype=int32))
+    """
+    return pointer([len(row) for row in rows]), np.array([v for row in rows for v in row], dtype=dtype)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.backends import each, on_cluster, over_rows
+from tallies.backends import each
 from tallies.concepts import author_prior, context, mention, word_counts
 from tallies.concepts.author_prior import Psi, Rows
 from tallies.concepts.context import Context
@@ -20,20 +20,20 @@ from tallies.concepts.mention import Lexicon
 from tallies.concepts.scores import Scores, add_context, scores, strengths
 from tallies.concepts.settings import Settings
 from tallies.concepts.word_counts import TABLE, Words
+from tallies.data import ontology
 from tallies.data.corpus import Corpus
 from tallies.errors import DataError
 from tallies.estimator import Run, seed_of
 from tallies.maths import Array
-from tallies.sources import Held
+from tallies.sources import held
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CANDIDATES = 40  # concepts of a sentence that compete for its words when they are ranked
 BLOCK = 512  # sentences scored at a time by a thread
-LENT = (
-    0.3  # of a prior to parents: chosen on unlabelled sentences; labels tell the prior of parents themselves, lending only blurs it
-)
+# of a prior to parents: chosen on unlabelled sentences; labels tell the prior of parents themselves, lending only blurs it
+LENT = 0.3
 
 
 class Fitted(NamedTuple):
@@ -103,23 +103,14 @@ def read(fitted: Fitted, sentences: Any, authors: Any) -> tuple[Sentences, Rows]
 def by_block(task: Callable[..., Any], x: Sentences, *rest: Any) -> list[Any]:
     """task(block of sentences, *rest) on the chosen backend, in order."""
     S = len(x.document)
-    size = max(BLOCK, S // 64)
-    if on_cluster():
-        return each(task, [Held(x.cut(a, min(a + size, S))) for a in range(0, S, size)], *rest)
-    found: dict[int, Any] = {}
-
-    def block(rows: slice) -> None:
-        found[rows.start] = task(x.cut(rows.start, rows.stop), *rest)
-
-    over_rows(block, S, size)
-    return [found[a] for a in sorted(found)]
+    return each(task, held(lambda rows: x.cut(rows.start, rows.stop), S, 0, max(BLOCK, S // 64)), *rest)
 
 
 def score(x: Sentences, rows: Rows, psi: Psi, words: Lexicon | Words, keep: int) -> Scores:
     """The best concepts of a block of sentences; those of unknown authors alone with everybody's prior."""
     nobody = (np.diff(rows.ptr) == 0)[x.document]
     parts = [(some, p) for some, p in ((nobody, psi._replace(base=psi.everybody)), (~nobody, psi)) if some.any()]
-    found = [scores(x if some.all() else x.take(np.flatnonzero(some)), rows, p, words, keep) for some, p in parts]
+    found = [scores(x if some.all() else x.take(some), rows, p, words, keep) for some, p in parts]
     order = np.argsort(np.concatenate([np.flatnonzero(some) for some, _ in parts]), kind="stable")
     return found[0] if len(found) == 1 else Scores(*(np.concatenate(both)[order] for both in zip(*found, strict=True)))
 
@@ -230,10 +221,7 @@ def explain(fitted: Fitted, rules: Ranking, sentence: str, concept: str, authors
 
 def vocabulary(fitted: Fitted) -> np.ndarray:
     """The columns of P(w | g): words of the corpus, or with mentions words of the ontology's strings."""
-    if isinstance(fitted.words, Words):
-        return np.asarray(fitted.vocabulary)
-    a, b = fitted.words.strings.span(2)
-    return np.array([text[1:] for text in list(fitted.words.strings.keys)[a:b]], dtype=object)
+    return np.asarray(fitted.vocabulary) if isinstance(fitted.words, Words) else fitted.words.strings.surfaces()
 
 
 def concept_words(fitted: Fitted) -> sp.csr_array:
@@ -325,14 +313,7 @@ def expected(fitted: Fitted, some: Any = slice(None)) -> Array:
 def lineage(concepts: Concepts) -> sp.csr_array:
     """(G, G) 1 where the concept of the column is that of the row, or above it."""
     G = len(concepts.ids)
-    up = sp.csr_array((np.ones(len(concepts.child)), (concepts.child, concepts.parent)), shape=(G, G))
-    reach = sp.eye_array(G, format="csr")
-    while True:
-        more = sp.csr_array(reach + reach @ up)
-        more.data[:] = 1.0
-        if more.nnz == reach.nnz:
-            return reach
-        reach = more
+    return ontology.lineage(sp.csr_array((np.ones(len(concepts.child)), (concepts.child, concepts.parent)), shape=(G, G)))
 
 
 # scores and samples

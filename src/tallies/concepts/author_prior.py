@@ -74,31 +74,29 @@ def rows_of(
 
 def effective_share(rows: Rows, psi: Psi) -> Array:
     """share_d with the constant parts of the rows: P(g | d) = effective share * base_g + sparse."""
-    if not len(rows.row):
-        return rows.share.copy()
-    document = np.repeat(np.arange(len(rows.share)), np.diff(rows.ptr))
-    return rows.share + np.bincount(document, weights=rows.weight * psi.constant[rows.row], minlength=len(rows.share))
+    return rows.share + matrix(rows, psi) @ psi.constant
 
 
-def matrix(rows: Rows, n_rows: int) -> sp.csr_array:
-    return sp.csr_array((rows.weight, rows.row, rows.ptr), shape=(len(rows.share), n_rows))
+def matrix(rows: Rows, psi: Psi) -> sp.csr_array:
+    """(D, R) W of eq. 1."""
+    return sp.csr_array((rows.weight, rows.row, rows.ptr), shape=(len(rows.share), len(psi.constant)))
 
 
 def dense_column(rows: Rows, psi: Psi, g: int) -> Array:
     """(D,) P(g | d) of one concept."""
-    own = matrix(rows, len(psi.constant)) @ psi.own[:, [g]].toarray()[:, 0]
+    own = matrix(rows, psi) @ psi.own[:, [g]].toarray()[:, 0]
     return effective_share(rows, psi) * psi.base[g] + own
 
 
 def cells(rows: Rows, psi: Psi, d: np.ndarray, g: np.ndarray) -> Array:
     """P(g | d) of pairs of documents and concepts."""
-    own = sp.csr_array(matrix(rows, len(psi.constant)) @ psi.own)[d, g]
+    own = sp.csr_array(matrix(rows, psi) @ psi.own)[d, g]
     return effective_share(rows, psi)[d] * psi.base[g] + (own.toarray() if sp.issparse(own) else own)
 
 
 def table(rows: Rows, psi: Psi) -> Array:
     """(D, G) P(g | d) of few documents; of unknown authors it is everybody's."""
-    own = (matrix(rows, len(psi.constant)) @ psi.own).toarray()
+    own = (matrix(rows, psi) @ psi.own).toarray()
     dense = effective_share(rows, psi)[:, None] * psi.base + own
     return np.where((np.diff(rows.ptr) == 0)[:, None], psi.everybody, dense)
 
@@ -109,7 +107,7 @@ def credit(
     """Expected sentences of `base` and of every row (eq. 2 or 3), from r (S, G) and `ratio`, r_sg / P(g | d)."""
     S, D = r.shape[0], len(rows.share)
     gather = sp.csr_array((np.ones(S), (document, np.arange(S))), shape=(D, S))
-    W = matrix(rows, len(psi.constant))
+    W = matrix(rows, psi)
     if whole:
         by_document = gather @ r
         used = rows.share > 0
@@ -145,10 +143,8 @@ def maximise(n_base: Array, n_rows: sp.csr_array, psi: Psi, prior: Array, gamma:
     """
     base = psi.base
     if level:
-        base = n_base + prior
-        base = base + sparsity_counts(psi.base, sparsity)
-        base = base / base.sum()
-        gamma = 0.0
+        base = n_base + prior + sparsity_counts(psi.base, sparsity)
+        base, gamma = base / base.sum(), 0.0
     n = sp.csr_array(n_rows.toarray() + sparsity_counts(laid_out(psi), sparsity)) if sparsity else sp.csr_array(n_rows)
     n.eliminate_zeros()
     constant = np.full(n.shape[0], gamma)

@@ -18,7 +18,7 @@ from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 from tallies.data.text import tokenize
 from tallies.errors import DataError, DataWarning
-from tallies.maths import Array
+from tallies.maths import Array, pointer, ragged
 
 MIN_SENTENCES = 256  # in a shard: a sentence of a large ontology takes 0.2 ms, so this is many times the cost of scheduling
 MAX_SHARDS = 32
@@ -38,18 +38,18 @@ class Sentences(NamedTuple):
         data = np.ones(len(self.keys)) if self.counts is None else self.counts
         return sp.csr_array((data, self.keys, self.ptr), shape=(len(self.document), width))
 
-    def take(self, rows: np.ndarray) -> Sentences:
-        """Some sentences, in the order given (without held-out words)."""
-        n = np.diff(self.ptr)[rows]
-        at = np.repeat(self.ptr[rows] - np.concatenate([[0], np.cumsum(n)[:-1]]), n) + np.arange(n.sum())
-        ptr = np.concatenate([[0], np.cumsum(n)])
-        return Sentences(ptr, self.keys[at], None if self.counts is None else self.counts[at], self.document[rows])
+    def take(self, some: np.ndarray) -> Sentences:
+        """The sentences of a mask (without held-out words)."""
+        n = np.diff(self.ptr)
+        return self._entries(np.repeat(some, n), pointer(n[some]), self.document[some])
 
     def cut(self, a: int, b: int, first_document: int = 0) -> Sentences:
         """The sentences from a up to b."""
         mine = slice(self.ptr[a], self.ptr[b])
-        counts = None if self.counts is None else self.counts[mine]
-        return Sentences(self.ptr[a : b + 1] - self.ptr[a], self.keys[mine], counts, self.document[a:b] - first_document)
+        return self._entries(mine, self.ptr[a : b + 1] - self.ptr[a], self.document[a:b] - first_document)
+
+    def _entries(self, mine: Any, ptr: np.ndarray, document: np.ndarray) -> Sentences:
+        return Sentences(ptr, self.keys[mine], None if self.counts is None else self.counts[mine], document)
 
     def hold_out(self, share: float, rng: np.random.Generator) -> Sentences:
         """With a share of the words held out, chosen one by one."""
@@ -59,8 +59,7 @@ class Sentences(NamedTuple):
 
     def _weighed(self, counts: Array) -> Sentences:
         kept = counts > 0
-        ptr = np.concatenate([[0], np.cumsum(kept)])[self.ptr]
-        return Sentences(ptr, self.keys[kept], counts[kept], self.document)
+        return self._replace(counts=counts)._entries(kept, pointer(kept)[self.ptr], self.document)
 
 
 class Shard(NamedTuple):
@@ -119,8 +118,7 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
     if factors.shape != (G,) or not (np.isfinite(factors) & (factors > 0)).all():
         raise DataError(f"strength must be {G} positive numbers, one a concept; got an array of shape {factors.shape}")
     given = label_lists(labels, len(texts), concepts, settings.null)
-    label_ptr = np.concatenate([[0], np.cumsum([len(g) for g in given])]).astype(np.int64)
-    flat = np.array([g for several in given for g in several], dtype=np.int64)
+    label_ptr, flat = ragged(given, np.int64)
     words: Strings | Definitions
     if isinstance(settings.words, Mention):
         told = [[g for g in several if g < G] for several in given]
@@ -230,11 +228,11 @@ def _bags(corpus: Any, texts: list[str], document: np.ndarray) -> tuple[Sentence
     """The words of the sentences as counts, and the vocabulary."""
     counted = corpus if isinstance(corpus, Corpus) else Corpus.from_pairs(enumerate(texts))
     X = sp.csr_array(counted.sentence_counts, dtype=float, copy=True)  # the corpus stays as it is
-    X.sum_duplicates()
     return _sentences(X, document), np.asarray(counted.vocabulary, dtype=object)
 
 
 def _sentences(X: sp.csr_array, document: np.ndarray) -> Sentences:
+    X.sum_duplicates()
     return Sentences(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, document)
 
 
@@ -244,11 +242,8 @@ def encode(texts: Sequence[str], document: np.ndarray, words: Strings | np.ndarr
         return Sentences(*mention.encode(texts, words.keys), None, document)
     find = word_counts.places(words)
     rows = [[v for w in tokenize(t) if (v := find(w)) is not None] for t in texts]
-    ptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
-    flat = np.array([v for r in rows for v in r], dtype=np.int32)
-    X = sp.csr_array((np.ones(len(flat)), flat, ptr), shape=(len(texts), len(words)))
-    X.sum_duplicates()
-    return _sentences(X, document)
+    ptr, flat = ragged(rows, np.int32)
+    return _sentences(sp.csr_array((np.ones(len(flat)), flat, ptr), shape=(len(texts), len(words))), document)
 
 
 def _cuts(document: np.ndarray, shard_rows: int | None) -> list[tuple[int, int]]:

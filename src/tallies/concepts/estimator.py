@@ -14,7 +14,7 @@ from tallies.concepts.author_prior import Psi, Rows
 from tallies.concepts.context import Around, Context, Mentions, Said
 from tallies.concepts.door import Concepts, Data, Papers, prepare
 from tallies.concepts.mention import Lexicon, Postings, Strings
-from tallies.concepts.model import EM, Background, Counts, Ended, Found, Params, cycle_of
+from tallies.concepts.model import EM, Ended, Found, Params, cycle_of, occurrences, words_in_force
 from tallies.concepts.scores import Latents, sparse
 from tallies.concepts.settings import Mention, Multinomial, Settings, settings_of
 from tallies.concepts.word_counts import Definitions, Learned, Words
@@ -67,7 +67,7 @@ class AuthorConcept(Estimator):
     next_steps = ("model.annotate(sentences)", "model.explain(sentence, concept)", 'model.report("page.html", corpus)')
     records = (
         *(Fitted, Settings, Mention, Multinomial, Concepts, Papers, Rows, Psi, Lexicon, Strings, Postings, Words, Context),
-        *(Params, Latents, Said, Learned, Definitions, Counts, Ended, Found, Around, Mentions),
+        *(Params, Latents, Said, Learned, Definitions, Ended, Found, Around, Mentions),
     )
 
     def fit(self, corpus: Any, concepts: Ontology | None = None, labels: Any = None, **run: Unpack[RunOptions]) -> Self:
@@ -87,44 +87,35 @@ class AuthorConcept(Estimator):
         if isinstance(options, Multinomial) and options.held_out:
             rng = stream(seed, 0, 0, 0)  # one stream for all shards: where they are cut changes nothing
             shards = [s._replace(sentences=s.sentences.hold_out(options.held_out, rng)) for s in shards]
-        sources = [Held(shard) for shard in shards]
-        nothing = Counts(0, np.zeros(data.n_keys))
-        found: Counts = (
-            yield Stage("words of the corpus", Background(data.n_keys), sources, lambda end: end.params, start=nothing)
-        ).value
-        model = EM(settings, len(data.strength), data.n_keys, data.labelled, self.tol)
+        sources, counts = [Held(shard) for shard in shards], occurrences(shards, data.n_keys)
         words: Lexicon | Words
-        learned: Said | Learned | None = None
-        if isinstance(options, Mention) and isinstance(data.words, Strings):
-            words = mention.lexicon(data.words, (found.counts + 0.5) / (found.sentences + 1.0), options)
+        learned: Said | Learned | None
+        if isinstance(data.words, Strings):
+            words = mention.lexicon(data.words, (counts + 0.5) / (len(data.papers.sentence_document) + 1.0), options)
             learned = Said.of(words) if data.labelled else None
         else:
-            assert isinstance(options, Multinomial)
-            assert isinstance(data.words, Definitions)
-            first = word_counts.begin(data.words, found.counts, options)
+            first = word_counts.begin(data.words, counts, options)
             words, learned = first.words, None if options.anchor is None else first
         shared = None if isinstance(learned, Learned) else Held(words)
+        model = EM(settings, len(data.strength), data.n_keys, data.labelled, self.tol)
         start = model.begin(data.strength, data.n_rows, learned)
         stage = Stage("concepts of sentences", model, sources, Ended.of, self.max_iter, start=start, rows=True, shared=shared)
         kept = yield stage
         end: Ended = kept.value
         best, r, around = end.found
-        if isinstance(end.words, Said) and isinstance(words, Lexicon):
-            words = end.words.put(words)
-        elif isinstance(end.words, Learned):
-            words = end.words.words
+        words = words_in_force(words, end.params.words)
         return Fitted(
             run=Run.of(kept, seed),
             settings=settings,
             concepts=data.concepts,
             papers=data.papers,
-            psi=end.psi,
+            psi=end.params.psi,
             words=words,
             vocabulary=data.vocabulary,
             context=context.learn(words, around) if isinstance(words, Lexicon) and around is not None else None,
             best=best[:, 0].copy(),
             responsibilities=sparse(best, r, len(data.strength)),
-            seen=end.seen,
+            seen=end.params.seen,
             labelled=data.labelled,
         )
 
@@ -265,10 +256,8 @@ class AuthorConcept(Estimator):
     def concept_parents_(self) -> list[list[int]]:
         """Numbers of the parents of each concept."""
         concepts = self.fitted_.concepts
-        above: list[list[int]] = [[] for _ in concepts.ids]
-        for g, p in zip(concepts.child.tolist(), concepts.parent.tolist(), strict=True):
-            above[g].append(p)
-        return above
+        ends = np.searchsorted(concepts.child, range(1, len(concepts.ids)))  # children rise
+        return [above.tolist() for above in np.split(concepts.parent, ends)]
 
     @property
     def authors_(self) -> np.ndarray:

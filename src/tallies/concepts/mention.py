@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from tallies.concepts.settings import Mention
 from tallies.data.ontology import Ontology
 from tallies.data.text import FUNCTION_WORDS, stem, tokenize
 from tallies.errors import DataError
-from tallies.maths import Array
+from tallies.maths import Array, pointer, ragged
 
 PREFIX = 6  # letters of a stem that make a class of words: "regul" is short enough to stay whole, "phosphoryl" is cut
 
@@ -49,6 +49,11 @@ class Strings(NamedTuple):
     def span(self, kind: int) -> tuple[int, int]:
         """First key of a kind (0: word class, 1: stem, 2: surface), and the one after the last."""
         return int(self.words[:, kind].min()), int(self.words[:, kind].max()) + 1
+
+    def surfaces(self) -> np.ndarray:
+        """The words themselves, in the order of their keys."""
+        a, b = self.span(2)
+        return np.array([text[1:] for text in list(self.keys)[a:b]], dtype=object)
 
     def words_of(self, m: int) -> np.ndarray:
         """(., 3) class, stem and surface key of each word of string m."""
@@ -121,7 +126,7 @@ def strings_of(ontology: Ontology, learned: Iterable[tuple[int, str, float]] = (
     texts += [(g, s, np.nan) for g, several in enumerate(ontology.synonyms) for s in several]
     seen: set[tuple[int, tuple[str, ...]]] = set()
     kinds: tuple[dict[str, int], ...] = ({}, {}, {}, {})  # class, stem, surface, pair
-    owner, bonuses, need, words, pairs, word_ptr, pair_ptr = [], [], [], [], [], [0], [0]
+    made = []
     for g, text, bonus in texts:
         tokens = [analyse(t) for t in content(text)]
         spelled = (g, tuple(t[0] for t in tokens))
@@ -130,55 +135,41 @@ def strings_of(ontology: Ontology, learned: Iterable[tuple[int, str, float]] = (
         seen.add(spelled)
         unique = {t[0]: t for t in tokens}.values()
         coded = [[kinds[i].setdefault(t[2 - i], len(kinds[i])) for i in range(3)] for t in unique]
-        words += coded
         neighbours = dict.fromkeys(f"{a[1]} {b[1]}" for a, b in pairwise(tokens))
-        pairs += [kinds[3].setdefault(p, len(kinds[3])) for p in neighbours]
-        owner.append(g)
-        bonuses.append(bonus)
-        need.append(len({c[0] for c in coded}))
-        word_ptr.append(len(words))
-        pair_ptr.append(len(pairs))
-    if not owner:
+        made.append((g, bonus, len({c[0] for c in coded}), coded, [kinds[3].setdefault(p, len(kinds[3])) for p in neighbours]))
+    if not made:
         raise DataError(
             'no concept has a name or synonym with a word in it; give names, or use words="multinomial" with definitions'
         )
-    offset = np.cumsum([0, *(len(d) for d in kinds)])
+    owner, bonuses, need, *lists = zip(*made, strict=True)
+    (word_ptr, words), (pair_ptr, pairs) = (ragged(several, np.int32) for several in lists)
+    offset = pointer([len(d) for d in kinds])
     return Strings(
         {f"{kind}{text}": at + i for kind, d, at in zip("psw2", kinds, offset.tolist(), strict=False) for text, i in d.items()},
         len(kinds[0]),
         np.array(owner, dtype=np.int32),
         np.array(bonuses),
         np.array(need, dtype=np.uint8),
-        np.array(word_ptr),
-        np.array(words, dtype=np.int32) + offset[:3].astype(np.int32),
-        np.array(pair_ptr),
-        np.array(pairs, dtype=np.int32) + np.int32(offset[3]),
+        word_ptr,
+        words + offset[:3].astype(np.int32),
+        pair_ptr,
+        pairs + np.int32(offset[3]),
     )
 
 
 def encode(texts: Sequence[str], known: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
     """Rising keys of each sentence, as (pointer, keys)."""
-    ptr, out = np.zeros(len(texts) + 1, dtype=np.int64), []
-    memo: dict[str, tuple[int, ...]] = {}
-    get = known.get
-    for s, text in enumerate(texts):
-        tokens = content(text)
-        keys: set[int] = set()
-        for t in tokens:
-            mine = memo.get(t)
-            if mine is None:
-                surface, stem, prefix = analyse(t)
-                found = (get("p" + prefix), get("s" + stem), get("w" + surface))
-                mine = memo[t] = tuple(k for k in found if k is not None)
-            keys.update(mine)
-        for a, b in pairwise(tokens):
-            pair = get(f"2{analyse(a)[1]} {analyse(b)[1]}")
-            if pair is not None:
-                keys.add(pair)
-        row = sorted(keys)
-        out.extend(row)
-        ptr[s + 1] = len(out)
-    return ptr, np.array(out, dtype=np.int32)
+
+    @cache
+    def found(token: str) -> list[int]:
+        surface, root, prefix = analyse(token)
+        return [known[key] for key in ("p" + prefix, "s" + root, "w" + surface) if key in known]
+
+    def row(tokens: list[str]) -> list[int]:
+        pairs = (f"2{analyse(a)[1]} {analyse(b)[1]}" for a, b in pairwise(tokens))
+        return sorted({k for t in tokens for k in found(t)}.union(known[pair] for pair in pairs if pair in known))
+
+    return ragged([row(content(text)) for text in texts], np.int32)
 
 
 def lexicon(strings: Strings, rate: Array, noise: Mention) -> Lexicon:
@@ -209,17 +200,15 @@ def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: i
     Every word of a sentence comes from one of its labels g, with t(word | g), or from the background, which has the weight of 8
     labels: words that are frequent everywhere explain themselves. Kept are words met at least 1.5 times in expectation, t >= 0.02.
     """
-    place: dict[str, int] = {}
-    shown: dict[int, Counter[str]] = {}
+    shown: dict[str, Counter[str]] = {}  # how each stem is spelled
     rows = [[analyse(t)[:2] for t in content(text)] for text in texts]
-    coded = [[place.setdefault(root, len(place)) for _, root in row] for row in rows]
-    for row, codes in zip(rows, coded, strict=True):
-        for (surface, _), w in zip(row, codes, strict=True):
-            shown.setdefault(w, Counter())[surface] += 1
-    background = np.bincount(np.concatenate([np.array(c, dtype=np.int64) for c in coded]), minlength=len(place)).astype(float)
+    for surface, root in chain.from_iterable(rows):
+        shown.setdefault(root, Counter())[surface] += 1
+    place, spelled = {root: w for w, root in enumerate(shown)}, list(shown.values())
+    background = np.array([forms.total() for forms in spelled], dtype=float)
     background *= 8.0 / background.sum()
     # one entry for every token of a labelled sentence and every label of that sentence
-    tokens = [(w, several) for codes, several in zip(coded, labels, strict=True) if len(several) for w in codes]
+    tokens = [(place[root], several) for row, several in zip(rows, labels, strict=True) if len(several) for _, root in row]
     if not tokens:
         return []
     said, sizes = np.array([w for w, _ in tokens]), [len(several) for _, several in tokens]
@@ -233,7 +222,7 @@ def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: i
         n = np.bincount(inverse, weights=r, minlength=len(cell))
         t = n / np.bincount(concept[cell], weights=n)[concept[cell]]
     good = np.flatnonzero((n >= 1.5) & (t >= 0.02))
-    return [(int(concept[cell[i]]), shown[int(word[cell[i]])].most_common(1)[0][0], float(np.log(t[i]))) for i in good]
+    return [(int(concept[cell[i]]), spelled[word[cell[i]]].most_common(1)[0][0], float(np.log(t[i]))) for i in good]
 
 
 def parts(words: Lexicon, texts: Sequence[str], keys: set[int], m: int) -> list[tuple[str, float]]:
@@ -293,8 +282,7 @@ def sampler(words: Lexicon, G: int, rng: np.random.Generator) -> Any:
     """A function (concept, length) -> words: one of its strings (as in `use`) amid others, by their rates."""
     k, texts = words.strings, list(words.strings.keys)
     a, b = k.span(2)
-    rate, said = np.exp(words.postings.log_rate[a:b]), use(words, G)
-    surface = np.array([text[1:] for text in texts[a:b]], dtype=object)
+    rate, said, surface = np.exp(words.postings.log_rate[a:b]), use(words, G), k.surfaces()
 
     def draw(g: int, length: int) -> list[str]:
         mine = slice(said.indptr[g], said.indptr[g + 1]) if g < G else slice(0)

@@ -38,41 +38,6 @@ from tallies.maths import Array
 NULL_START = 0.2  # prior of "none of these" before the first sweep; EM finds its own
 
 
-# how often words occur: the background against which concepts are known
-
-
-class Counts(NamedTuple):
-    """Params and tally of `Background`."""
-
-    sentences: int
-    counts: Array  # (number of keys or words,)  sentences with a key, or occurrences of a word
-
-
-@dataclass(frozen=True)
-class Background(Model):
-    """One sweep that counts words."""
-
-    n_keys: int
-
-    def sweep(self, shard: Shard, latents: None, params: Counts, rng: np.random.Generator) -> tuple[Counts, None]:
-        x = shard.sentences
-        return Counts(len(x.document), np.bincount(x.keys, weights=x.counts, minlength=self.n_keys).astype(float)), None
-
-    def update(self, params: Counts, tally: Counts, rng: np.random.Generator) -> Counts:
-        return tally
-
-    def objective(self, tally: Counts, before: Counts, after: Counts) -> float:
-        """Log likelihood of the words as draws from their own frequencies."""
-        n = tally.counts[tally.counts > 0]
-        return float(n @ np.log(n / n.sum()))
-
-    def done(self, state: State) -> bool:
-        return True
-
-
-# EM
-
-
 class Params(NamedTuple):
     psi: Psi  # eq. 2
     prior: Array  # (G,)  pseudocounts of concepts; they stay
@@ -104,16 +69,13 @@ class Found(NamedTuple):
 class Ended(NamedTuple):
     """What is kept of EM."""
 
-    psi: Psi
-    words: Said | Learned | None
+    params: Params
     found: Found  # of all sentences
-    seen: NDArray[np.uint64]
 
     @classmethod
     def of(cls, end: End) -> Ended:
         best, r, around = zip(*end.rows, strict=True)
-        found = Found(np.concatenate(best), np.concatenate(r), add(around))
-        return cls(psi=end.params.psi, words=end.params.words, found=found, seen=end.params.seen)
+        return cls(end.params, Found(np.concatenate(best), np.concatenate(r), add(around)))
 
 
 @dataclass(frozen=True)
@@ -140,7 +102,8 @@ class EM(Model):
 
     def sweep(self, shard: Shard, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
         s, x, psi = self.settings, shard.sentences, params.psi
-        found = self._scores(shard, latents, params)
+        words = words_in_force(shard.words, params.words)
+        found = self._scores(shard, latents, params, words)
         r, value = scores.responsibilities(found, s)
         if self.labelled:
             R, ratio, objective = scores.with_labels(shard, psi, found, r, value)
@@ -150,8 +113,7 @@ class EM(Model):
         best, held = found.concept[:, 0], 0.0
         n_gw = sp.csr_array(R.T @ x.matrix(self.n_keys)) if isinstance(params.words, Learned) else None
         if x.held is not None:
-            h, law = x.held, words_in_force(shard, params)
-            held = kernels.held_out_words(h.ptr, h.keys, h.counts, found.concept, r, law)
+            held = kernels.held_out_words(x.held.ptr, x.held.keys, x.held.counts, found.concept, r, words)
         tally = Tally(
             objective=objective,
             n_base=n_base,
@@ -167,16 +129,14 @@ class EM(Model):
             mentions = scores.mentions(shard, psi, shard.words, found)
         return tally, Latents(found.concept, r.astype(np.float32), mentions)
 
-    def _scores(self, shard: Shard, latents: Latents, params: Params) -> Scores:
+    def _scores(self, shard: Shard, latents: Latents, params: Params, words: Lexicon | Words) -> Scores:
         """The E-step, with the words of this sweep."""
-        keep, options = latents.best.shape[1], self.settings.words
-        words = words_in_force(shard, params)
-        alone, evidence = False, True
-        if isinstance(words, Words) and isinstance(options, Multinomial):
+        keep, old, evidence = latents.best.shape[1], None, True
+        if isinstance(words, Words):
             learned = isinstance(params.words, Learned) and len(words.counts) > 0 and len(params.seen) > 0
-            alone = learned and options.leave_one_out
+            old = latents if learned and self.settings.words.leave_one_out else None
             evidence = self.settings.assign == "soft"  # hard: no sum over concepts is asked for
-        return scores.scores(shard.sentences, shard.rows, params.psi, words, keep, latents if alone else None, evidence)
+        return scores.scores(shard.sentences, shard.rows, params.psi, words, keep, old, evidence)
 
     def _used(self, shard: Shard, params: Params, found: Scores) -> Array | None:
         """Once: the odds of strings stay as they are while EM learns the prior."""
@@ -187,32 +147,26 @@ class EM(Model):
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
         s, words = self.settings, params.words
-        gamma = s.gamma * self.n_concepts
-        level = s.author_backoff is not None
-        psi = author_prior.maximise(tally.n_base, tally.n_rows, params.psi, params.prior, gamma, s.author_sparsity, level)
+        psi = author_prior.maximise(tally.n_base, tally.n_rows, params.psi, params.prior, *self._rules)
         if isinstance(words, Learned):
-            assert isinstance(s.words, Multinomial)
             words = word_counts.maximise(words, tally.n_gw, s.words)
         elif isinstance(words, Said) and tally.used is not None:
-            assert isinstance(s.words, Mention)
             words = context.usage(words, tally.used, s.words.usage)
-        return Params(
-            psi=psi,
-            prior=params.prior,
-            words=words,
-            changed=tally.changed,
-            seen=np.append(params.seen, tally.fingerprint),
-            held=np.append(params.held, tally.held),
-        )
+        seen, held = np.append(params.seen, tally.fingerprint), np.append(params.held, tally.held)
+        return params._replace(psi=psi, words=words, changed=tally.changed, seen=seen, held=held)
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
         """Eq. 4 at the params that the sweep used."""
-        s = self.settings
-        gamma, level = s.gamma * self.n_concepts, s.author_backoff is not None
-        value = tally.objective + author_prior.log_penalty(before.psi, before.prior, gamma, s.author_sparsity, level)
-        if isinstance(before.words, Learned) and isinstance(s.words, Multinomial):
-            value += word_counts.log_prior(before.words, s.words)
+        value = tally.objective + author_prior.log_penalty(before.psi, before.prior, *self._rules)
+        if isinstance(before.words, Learned):
+            value += word_counts.log_prior(before.words, self.settings.words)
         return value
+
+    @property
+    def _rules(self) -> tuple[float, float, bool]:
+        """Of the M-step of psi: gamma, sparsity and whether there is a common level."""
+        s = self.settings
+        return s.gamma * self.n_concepts, s.author_sparsity, s.author_backoff is not None
 
     def done(self, state: State) -> bool:
         s, seen, held = self.settings, state.params.seen, state.params.held
@@ -232,11 +186,17 @@ class EM(Model):
         return Found(latents.best, latents.r, around)
 
 
-def words_in_force(shard: Shard, params: Params) -> Any:
-    """The Lexicon or the Words of a sweep: those of the shard, with what was learned."""
-    if isinstance(params.words, Said):
-        return params.words.put(shard.words)
-    return params.words.words if isinstance(params.words, Learned) else shard.words
+def occurrences(shards: list[Shard], n_keys: int) -> Array:
+    """(n_keys,) sentences with each key, or occurrences of each word: the background against which concepts are known."""
+    each = [np.bincount(s.sentences.keys, weights=s.sentences.counts, minlength=n_keys) for s in shards]
+    return np.sum(each, axis=0, dtype=float)
+
+
+def words_in_force(fixed: Any, learned: Said | Learned | None) -> Any:
+    """The Lexicon or the Words of a sweep: those of the shards, with what was learned."""
+    if isinstance(learned, Said):
+        return learned.put(fixed)
+    return fixed if learned is None else learned.words
 
 
 def cycle_of(seen: np.ndarray) -> int:

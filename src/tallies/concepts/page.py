@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.concepts.answers import expected
-from tallies.concepts.views import profile
+from tallies.concepts.views import bars, profile
 from tallies.data.text import WORD, stem
 from tallies.errors import DataError
 from tallies.html import charts
@@ -41,10 +42,8 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     place = {int(g): i for i, g in enumerate(listed)}
     authors = _authors(model, corpus if ours else None)
     spoken = float(np.mean([a is not None for a in model.assignments_]))
-    out = Page(
-        about.title or (f"Concepts in {about.data_name}" if about.data_name else "AuthorConcept"),
-        _lead(model, about, names, n_g, spoken),
-    )
+    title = about.title or (f"Concepts in {about.data_name}" if about.data_name else "AuthorConcept")
+    out = Page(title, _lead(model, names, n_g, spoken))
     out.note = about.note
     _warn(out, model, n_g, spoken)
     out.numbers = [
@@ -52,17 +51,12 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
         ("Concepts met", f"{int((n_g >= 0.5).sum()):,}", f"of {plural(G, 'concept')} in the ontology"),
         ("Authors", f"{len(model.authors_):,}", f"of {plural(len(model.document_ids_), 'document')}"),
     ]
-    out.pick("concept", "Concept", _distinct([names[g] for g in listed]))
+    out.pick("concept", "Concept", list(_distinct([names[g] for g in listed])))
     out.pick("author", "Author", [str(model.authors_[a]) for a in authors])
-    top = charts.bars(
-        "What is written about",
-        charts.axis("expected sentences"),
-        [names[g] for g in listed[:BARS]],
-        [{"name": "", "values": n_g[listed[:BARS]]}],
-        keys=list(range(min(len(listed), BARS))),
-        select="concept",
-        caption="Sentences count by the probability that they speak of a concept. Choose one to see its sentences and words.",
-    )
+    most = listed[:BARS]
+    caption = "Sentences count by the probability that they speak of a concept. Choose one to see its sentences and words."
+    choice = {"keys": list(range(len(most))), "select": "concept", "caption": caption}
+    top = bars("What is written about", "expected sentences", [names[g] for g in most], n_g[most], **choice)
     profiles = [profile(model, str(model.authors_[a])) for a in authors]
     grid = _grid(model, authors, listed, names)
     out.hero(top, charts.follow("author", profiles, grid) if grid is not None else profiles[0] if profiles else None)
@@ -74,7 +68,8 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     if len(words) == len(listed) > 0:
         learned.charts(charts.follow("concept", words) if len(words) > 1 else words[0])
     roots = _tree(model, names, np.asarray(model.roll_up(n_g)), place)
-    learned.text(f"The ontology, with the expected sentences of each concept and all below it ({_known(model, n_g)}).")
+    met = plural(int((n_g > 0.05).sum()), "concept was", "concepts were")
+    learned.text(f"The ontology, with the expected sentences of each concept and all below it ({met} met).")
     learned.tree(roots, "concept")
     converged(out, model)
     facts = [
@@ -88,21 +83,15 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     return out
 
 
-def _known(model: Any, n_g: Array) -> str:
-    return f"{plural(int((n_g > 0.05).sum()), 'concept was', 'concepts were')} met"
-
-
-def _distinct(names: list[str]) -> list[str]:
+def _distinct(names: list[str]) -> Iterator[str]:
     """Names by which items can be told apart in an address."""
-    seen: dict[str, int] = {}
-    out = []
+    seen: Counter[str] = Counter()
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        out.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return out
+        seen[name] += 1
+        yield name if seen[name] == 1 else f"{name} ({seen[name]})"
 
 
-def _lead(model: Any, about: About, names: list[str], n_g: Array, spoken: float) -> str:
+def _lead(model: Any, names: list[str], n_g: Array, spoken: float) -> str:
     text = (
         f"{plural(model.n_sentences_, 'sentence')} of {plural(len(model.authors_), 'author')} read with an ontology of "
         f"{plural(len(names), 'concept')}: {percent(spoken, model.n_sentences_)} of the sentences speak of one."
@@ -114,29 +103,23 @@ def _lead(model: Any, about: About, names: list[str], n_g: Array, spoken: float)
 
 
 def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
-    out.warnings += cautions(model)
-    if model.cycle_:
-        out.warnings.append(f"Hard assignments came back after {model.cycle_} sweeps: a cycle, not a maximum.")
-    if spoken < 0.1:
-        out.warnings.append("Few sentences speak of any concept: does the ontology fit these texts?")
-    if (n_g < 0.5).all():
-        out.warnings.append("No concept has half a sentence: names and synonyms of the ontology do not occur in the texts.")
     lone = sum(len(str(name).split()) == 1 and len(str(name)) < 3 for name in model.concept_names_)
-    if lone:
-        out.warnings.append(
-            f"{plural(lone, 'concept has', 'concepts have')} a name of one or two letters, which any text may hold."
-        )
+    short = f"{plural(lone, 'concept has', 'concepts have')} a name of one or two letters, which any text may hold."
+    told = (
+        (model.cycle_, f"Hard assignments came back after {model.cycle_} sweeps: a cycle, not a maximum."),
+        (spoken < 0.1, "Few sentences speak of any concept: does the ontology fit these texts?"),
+        ((n_g < 0.5).all(), "No concept has half a sentence: names and synonyms of the ontology do not occur in the texts."),
+        (lone, short),
+    )
+    out.warnings += [*cautions(model), *(text for holds, text in told if holds)]
 
 
 def _authors(model: Any, corpus: Any) -> np.ndarray:
     """Authors that can be chosen: with most documents where the corpus is known, else in the order of the model."""
     if corpus is None:
         return np.arange(len(model.authors_))[:LISTED]
-    count: dict[str, int] = {}
-    for who in corpus.authors:
-        for name in who:
-            count[" ".join(name.split())] = count.get(" ".join(name.split()), 0) + 1
-    n = np.array([count.get(str(a), 0) for a in model.authors_])
+    count = Counter(" ".join(name.split()) for who in corpus.authors for name in who)
+    n = np.array([count[str(a)] for a in model.authors_])
     return np.argsort(-n, kind="stable")[:LISTED]
 
 
@@ -171,13 +154,8 @@ def _words(model: Any, g: int, name: str) -> charts.Chart | None:
     table = model.concept_profile(str(model.concept_ids_[g]), BARS)
     if not len(table):
         return None
-    return charts.bars(
-        f"What speaks for {name}",
-        charts.axis("log odds"),
-        [str(w) for w in table["word"]],
-        [{"name": "", "values": table["log_odds"].to_numpy()}],
-        caption="How much a sentence gains for this concept by each; 2.3 makes it ten times as likely.",
-    )
+    caption = "How much a sentence gains for this concept by each; 2.3 makes it ten times as likely."
+    return bars(f"What speaks for {name}", "log odds", table["word"], table["log_odds"], caption=caption)
 
 
 def _sentences(out: Page, model: Any, corpus: Any, texts: list[str], listed: Any, place: dict[int, int], ours: bool) -> None:
@@ -191,23 +169,18 @@ def _sentences(out: Page, model: Any, corpus: Any, texts: list[str], listed: Any
         return
     table = model.annotate([texts[s] for s in chosen], [list(who[s]) for s in chosen], k=3)
     by = dict(list(table.groupby("sentence")))
-    index = {str(c): g for g, c in enumerate(model.concept_ids_)}
+    key = {str(model.concept_ids_[g]): i for g, i in place.items()}
     items = []
     for row, s in enumerate(chosen):
-        found = by.get(row)
-        tags: list[Tag] = []
+        found = by.get(row, table[:0])
+        ids = [str(c) for c in found["id"]]
+        keys = [key[c] for c in ids if c in key]
+        named = zip(ids, found["name"], found["probability"], strict=True)
+        tags: list[Tag] = [(f"{name} {p:.0%}", "concept", key[c], "") for c, name, p in named if c in key and p >= 0.005]
         runs: list[Run] = [(texts[s], "", "")]
-        keys: list[int] = []
-        if found is not None:
-            ids = [str(c) for c in found["id"]]
-            keys = [place[index[c]] for c in ids if index[c] in place]
-            tags = [
-                (f"{name} {p:.0%}", "concept", place[index[c]], "")
-                for c, name, p in zip(ids, found["name"], found["probability"], strict=True)
-                if index[c] in place and p >= 0.005
-            ]
+        if ids:
             evidence = model.explain(texts[s], ids[0], authors=list(who[s]))
-            runs = marked(texts[s], list(zip(evidence["what"], evidence["log_odds"], strict=True)))
+            runs = marked(texts[s], list(evidence.itertuples(index=False, name=None)))
         document = model.document_ids_[corpus.sentence_document[s]] if ours else corpus.documents[corpus.sentence_document[s]]
         items.append((keys, ", ".join(filter(None, [str(document), *who[s]])), tags, runs))
     section.text(
@@ -270,8 +243,9 @@ def _words_in(text: str, known: Any) -> Iterator[re.Match[str]]:
 
 def _tree(model: Any, names: list[str], total: Array, place: dict[int, int]) -> list[Node]:
     """The concepts with sentences at or below them; one with several parents stands under each."""
+    above = model.concept_parents_
     below: list[list[int]] = [[] for _ in names]
-    for g, parents in enumerate(model.concept_parents_):
+    for g, parents in enumerate(above):
         for p in parents:
             below[p].append(g)
     left = [NODES]
@@ -282,7 +256,7 @@ def _tree(model: Any, names: list[str], total: Array, place: dict[int, int]) -> 
         inside = [node(c, path | {c}) for c in children if left[0] > 0]
         return names[g], float(total[g]), place.get(g), inside
 
-    roots = sorted((g for g, p in enumerate(model.concept_parents_) if not p and total[g] > 0.05), key=lambda g: -total[g])
+    roots = sorted((g for g, p in enumerate(above) if not p and total[g] > 0.05), key=lambda g: -total[g])
     return [node(g, frozenset([g])) for g in roots]
 
 

@@ -24,19 +24,13 @@ def ranking_score(ranked: Sequence[Sequence[Any]], right: Sequence[Collection[An
     >>> ranking_score([["a", "b"], ["c", "a"], ["c"]], [{"a"}, {"a", "x"}, set()])
     RankingScore(hit1=0.5, hit10=1.0, mrr=0.75, macro_recall10=0.5, items=2)
     """
-    if len(ranked) != len(right):
-        raise ValueError(f"there are {len(ranked)} ranked lists and {len(right)} sets of right answers; give one set for each list")
-    places: list[float] = []
-    found: dict[Any, list[bool]] = {}
-    for row, answers in zip(ranked, right, strict=True):
-        if not len(answers):
-            continue
-        places.append(next((i for i, answer in enumerate(row) if answer in answers), np.inf))
-        first = set(row[:10])
-        for answer in answers:
-            found.setdefault(answer, []).append(answer in first)
-    if not places:
+    items = [(row, answers) for row, answers in zip(ranked, right, strict=True) if len(answers)]
+    if not items:
         raise ValueError("no item has a right answer, so there is nothing to score")
-    at = np.array(places, dtype=float)
+    at = np.array([next((i for i, answer in enumerate(row) if answer in answers), np.inf) for row, answers in items])
+    found: dict[Any, list[bool]] = {}
+    for row, answers in items:
+        for answer in answers:
+            found.setdefault(answer, []).append(answer in row[:10])
     macro = float(np.mean([np.mean(hits) for hits in found.values()]))
     return RankingScore(float(np.mean(at == 0)), float(np.mean(at < 10)), float(np.mean(1.0 / (at + 1.0))), macro, len(at))

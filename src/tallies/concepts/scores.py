@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,13 +51,12 @@ def scores(
     own = psi.own.indptr.astype(np.int64), psi.own.indices.astype(np.int64), psi.own.data
     share = author_prior.effective_share(rows, psi)
     side = kernels.Prior(share, psi.base, log0(psi.base), rows.ptr, rows.row, rows.weight, *own)
-    score: Any = kernels.mention_scores if isinstance(words, Lexicon) else kernels.multinomial_scores
     if isinstance(words, Lexicon):
         k, whole = words.strings, np.float32(words.noise.whole)
-        score(x.ptr, x.keys, x.document, k.n_classes, words.postings, k.need, whole, k.owner, side, *out)
+        kernels.mention_scores(x.ptr, x.keys, x.document, k.n_classes, words.postings, k.need, whole, k.owner, side, *out)
         return out
     before = (np.empty((0, 0), np.int32), np.empty((0, 0), np.float32)) if old is None else (old.best, old.r)
-    bags = (x.ptr, x.keys, x.counts, x.document)
+    bags, score = (x.ptr, x.keys, x.counts, x.document), cast(Any, kernels.multinomial_scores)
     score(*bags, words, side, *before, out.concept, out.value, out.prior, out.evidence)
     # the term of the sentence alone, sum_w n log e_w (eq. 2 of word_counts)
     rest = np.bincount(np.repeat(np.arange(S), np.diff(x.ptr)), weights=x.counts * np.log(words.smooth)[x.keys], minlength=S)

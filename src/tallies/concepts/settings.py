@@ -83,6 +83,14 @@ SEED = Settings(
 PRESETS = {None: Settings(), "seed": SEED}
 CHOICES = {"assign": ("soft", "hard"), "credit": ("split", "whole"), "stop": ("likelihood", "assignments")}
 CHOICES["overlap_kind"] = ("orthogonal", "distance")
+RULES: Any = (  # names, what holds of their values unless they are None, and how that is said
+    ("temperature smoothing stem prefix", lambda v: v > 0, "be positive"),
+    ("gamma author_sparsity author_backoff document_backoff context usage", lambda v: v >= 0, "not be negative"),
+    ("definition_weight word_sparsity overlap anchor", lambda v: v >= 0, "not be negative"),
+    ("ontology_smoothing", lambda v: 0 <= v <= 1, "be a share from 0 to 1"),
+    ("held_out", lambda v: 0 <= v < 1, "be a share from 0 up to 1"),
+    ("keep", lambda v: v >= 1, "be at least 1"),
+)
 
 
 def settings_of(given: Any) -> Settings:
@@ -108,24 +116,14 @@ def check(s: Settings) -> None:
     for name, allowed in CHOICES.items():
         if name in values and values[name] not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {values[name]!r}")
-    for name in ("temperature", "smoothing", "stem", "prefix"):
-        if name in values and not values[name] > 0:
-            raise ValueError(f"{name} must be positive, got {values[name]!r}")
-    least_zero = ("gamma", "author_sparsity", "author_backoff", "document_backoff", "context", "usage")
-    for name in (*least_zero, "definition_weight", "word_sparsity", "overlap", "anchor"):
-        value = values.get(name)
-        if value is not None and not value >= 0:
-            raise ValueError(f"{name} must not be negative, got {value!r}")
-    if s.ontology_smoothing is not None and not 0 <= s.ontology_smoothing <= 1:
-        raise ValueError(f"ontology_smoothing must be a share from 0 to 1, got {s.ontology_smoothing!r}")
-    if s.keep < 1:
-        raise ValueError(f"keep must be at least 1, got {s.keep!r}")
+    for names, holds, what in RULES:
+        for name in names.split():
+            if values.get(name) is not None and not holds(values[name]):
+                raise ValueError(f"{name} must {what}, got {values[name]!r}")
     if isinstance(s.words, Mention):
         if not s.null:
             raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')
         return
-    if not 0 <= s.words.held_out < 1:
-        raise ValueError(f"held_out must be a share from 0 up to 1, got {s.words.held_out!r}")
     if s.words.whole_table and (s.words.anchor is None or s.null or s.words.held_out):
         raise ValueError(
             "word_sparsity and overlap shape words that are learned: set anchor=1.0 (or more) and held_out=0 in Multinomial(...), "

@@ -37,6 +37,10 @@ class Words(NamedTuple):
     total: Array  # (G,)  N_g + E
     smooth: Array  # (V,)  e_w; 1 where the table is whole
 
+    def gains(self) -> sp.csr_array:
+        """(V, G)"""
+        return sp.csr_array((self.gain.astype(float), self.concept, self.ptr), shape=(len(self.smooth), len(self.slope)))
+
 
 class Definitions(NamedTuple):
     """What is known of the words of concepts before any sentence is read."""
@@ -57,12 +61,7 @@ class Learned(NamedTuple):
 def places(vocabulary: Any) -> Callable[[str], int | None]:
     """A function that finds a word in the vocabulary: as it is, or by its stem, where the corpus was stemmed."""
     known = {w: v for v, w in enumerate(vocabulary)}
-
-    def find(word: str) -> int | None:
-        v = known.get(word)
-        return known.get(stem(word)) if v is None else v
-
-    return find
+    return lambda word: known[word] if word in known else known.get(stem(word))
 
 
 def definitions_of(ontology: Ontology, vocabulary: Any, options: Multinomial, null: bool) -> Definitions:
@@ -72,20 +71,18 @@ def definitions_of(ontology: Ontology, vocabulary: Any, options: Multinomial, nu
     """
     find, skip, weight = places(vocabulary), stop_words("english"), options.definition_weight
     G = len(ontology) + null
-    i, j, x, unseen = [], [], [], np.zeros(G)
+    cells, unseen = [], np.zeros(G)
     for g in range(len(ontology)):
         name, definition = tokenize(ontology.names[g]), tokenize(ontology.definitions[g])
         for words, w in ((name, 1.0), (definition, weight if name else 1.0)):
             for token in words if w else ():
                 v = find(token)
                 if v is not None:
-                    i.append(g)
-                    j.append(v)
-                    x.append(w)
+                    cells.append((g, v, w))
                 elif token not in skip:
                     unseen[g] += w
-    cells = np.array(i, dtype=np.int64), np.array(j, dtype=np.int64)
-    counts = sp.csr_array((np.array(x, dtype=float), cells), shape=(G, len(vocabulary)))
+    i, j, x = np.array(cells, dtype=float).reshape(-1, 3).T
+    counts = sp.csr_array((x, (i.astype(np.int64), j.astype(np.int64))), shape=(G, len(vocabulary)))
     if options.whole_table:  # which is normalised over the vocabulary
         unseen = np.zeros(G)
     distance = ontology.distances() if options.overlap and options.overlap_kind == "distance" else None
@@ -152,9 +149,7 @@ def lay_out_whole(phi: Array, dtype: Any) -> Words:
 
 def phi_of(words: Words) -> Array:
     """The whole table (G, V): for small ontologies, samples and tests."""
-    V, G = len(words.smooth), len(words.slope)
-    table = sp.csr_array((words.gain.astype(float), words.concept, words.ptr), shape=(V, G)).toarray().T
-    return np.exp(table + np.log(words.smooth) + words.slope[:, None])
+    return np.exp(words.gains().toarray().T + np.log(words.smooth) + words.slope[:, None])
 
 
 def row_of(words: Words, g: int) -> tuple[np.ndarray, Array]:
@@ -165,8 +160,7 @@ def row_of(words: Words, g: int) -> tuple[np.ndarray, Array]:
 
 def log_likelihoods(words: Words, X: sp.csr_array) -> Array:
     """(S, G) log P(s | g) of sentences with the counts X (S, V), eq. 2."""
-    gain = sp.csr_array((words.gain.astype(float), words.concept, words.ptr), shape=(len(words.smooth), len(words.slope)))
-    return (X @ gain).toarray() + np.outer(X.sum(axis=1), words.slope) + (X @ np.log(words.smooth))[:, None]
+    return (X @ words.gains()).toarray() + np.outer(X.sum(axis=1), words.slope) + (X @ np.log(words.smooth))[:, None]
 
 
 def sampler(words: Words, vocabulary: np.ndarray, rng: np.random.Generator) -> Any:

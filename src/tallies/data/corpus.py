@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.data.pairs import pairs
+from tallies.data.pairs import grouped
 from tallies.data.text import Document, read_documents, split_sentences, stemmer, stop_words, tokenize
 from tallies.errors import DataError
+
+Pieces = tuple[str, tuple[str, ...], list[str]]  # id, authors and texts (its sentences, or the whole) of a document
 
 
 class Corpus:
@@ -77,7 +79,8 @@ class Corpus:
         """
         if isinstance(texts, str):
             raise DataError("expected a collection of texts, got one string; put it into a list")
-        return cls._count(_documents(texts, authors, ids), sentences, stop_words, min_df, max_df, stem, bigrams, vocabulary)
+        stream = _cut(_documents(texts, authors, ids), sentences)
+        return cls._count(stream, sentences, _reader(stop_words, stem, bigrams), min_df, max_df, vocabulary)
 
     @classmethod
     def read(
@@ -95,8 +98,8 @@ class Corpus:
         vocabulary: Sequence[str] | None = None,
     ) -> Corpus:
         """Read .jsonl, .csv, .tsv or .parquet (also .gz), or a folder of .txt files; see `from_texts` for the options."""
-        stream = read_documents(path, text, authors, id)
-        return cls._count(stream, sentences, stop_words, min_df, max_df, stem, bigrams, vocabulary)
+        stream = _cut(read_documents(path, text, authors, id), sentences)
+        return cls._count(stream, sentences, _reader(stop_words, stem, bigrams), min_df, max_df, vocabulary)
 
     @classmethod
     def from_pairs(
@@ -115,49 +118,35 @@ class Corpus:
         >>> corpus.sentences, corpus.authors
         (['Cells die.', 'Cells grow.', 'Genes act.'], [('Ann', 'Bob'), ()])
         """
-        texts: dict[str, list[str]] = {}
-        for document, sentence in pairs(sentences, "(document, sentence)", empty=True):
-            texts.setdefault(document, []).append(sentence)
-        names: dict[str, dict[str, None]] = {document: {} for document in texts}
-        for document, author in pairs(authors, "(document, author)"):
-            if document not in names:
-                raise DataError(f"author {author!r} is given for the document {document!r}, which has no sentence; drop the pair")
-            names[document][author] = None
-        stream = (Document(d, "", tuple(names[d])) for d in texts)
-        return cls._count(stream, True, stop_words, min_df, max_df, stem, False, None, iter(texts.values()))
+        texts, names = grouped(sentences, "(document, sentence)", empty=True), grouped(authors, "(document, author)")
+        for document, who in names.items():
+            if document not in texts:
+                raise DataError(f"author {who[0]!r} is given for the document {document!r}, which has no sentence; drop the pair")
+        stream = ((d, tuple(dict.fromkeys(names.get(d, ()))), parts) for d, parts in texts.items())
+        return cls._count(stream, True, _reader(stop_words, stem, False), min_df, max_df)
 
     @classmethod
     def _count(
         cls,
-        stream: Iterator[Document],
+        stream: Iterator[Pieces],
         keep_sentences: bool,
-        stops: str | Iterable[str] | None,
+        words_of: Callable[[str], list[str]],
         min_df: int | float,
         max_df: int | float,
-        stem: bool | str,
-        bigrams: bool,
-        vocabulary: Sequence[str] | None,
-        cut: Iterator[list[str]] | None = None,  # the sentences of each document, where they are known
+        vocabulary: Sequence[str] | None = None,
     ) -> Corpus:
-        skip, root = stop_words(stops), stemmer(stem)
-        place: dict[str, int] = {} if vocabulary is None else {word: v for v, word in enumerate(vocabulary)}
         grow = vocabulary is None
+        place = {word: v for v, word in enumerate(() if vocabulary is None else vocabulary)}
         ids: list[str] = []
         authors: list[tuple[str, ...]] = []
         kept: list[str] = []
-        rows, home, flat = (
-            array("q", [0]),
-            array("q"),
-            array("i"),
-        )  # ends of sentences (or documents) in `flat`, their documents, words
-        for d, document in enumerate(stream):
-            ids.append(document.id)
-            authors.append(document.authors)
-            parts = next(cut) if cut is not None else split_sentences(document.text) if keep_sentences else [document.text]
+        # ends of sentences (or documents) in `flat`, their documents, words
+        rows, home, flat = array("q", [0]), array("q"), array("i")
+        for d, (name, who, parts) in enumerate(stream):
+            ids.append(name)
+            authors.append(who)
             for part in parts:
-                words = [root(w) if root else w for w in tokenize(part) if w not in skip]
-                if bigrams:
-                    words += [f"{a}_{b}" for a, b in pairwise(words)]
+                words = words_of(part)
                 if grow:
                     flat.extend([place.setdefault(w, len(place)) for w in words])
                 else:
@@ -168,25 +157,19 @@ class Corpus:
                 kept.extend(parts)
         if not ids:
             raise DataError("expected at least one text, got none; check the path or the collection")
-        S, V = len(home), len(place)
-        pieces = sp.csr_array(
-            (np.ones(len(flat), dtype=np.int64), np.frombuffer(flat, dtype=np.int32).copy(), np.array(rows)), shape=(S, V)
-        )
+        S, ones, codes = len(home), np.ones(len(flat), dtype=np.int64), np.frombuffer(flat, dtype=np.int32).copy()
+        pieces = sp.csr_array((ones, codes, np.array(rows)), shape=(S, len(place)))
         pieces.sum_duplicates()
-        doc = np.array(home, dtype=np.int64)
+        doc, names = np.array(home, dtype=np.int64), np.array(list(place), dtype=object)
         counts = pieces
         if keep_sentences:
             counts = sp.csr_array((np.ones(S, dtype=np.int64), (doc, np.arange(S))), shape=(len(ids), S)) @ pieces
-            counts.sort_indices()
-        names = np.array(list(place), dtype=object)
         if grow:
             order = _choose(counts, names, min_df, max_df)
             counts, pieces, names = sp.csr_array(counts[:, order]), sp.csr_array(pieces[:, order]), names[order]
-            counts.sort_indices()
-            pieces.sort_indices()
-        if not keep_sentences:
-            return cls(counts, names, ids, authors)
-        return cls(counts, names, ids, authors, pieces, doc, kept)
+        counts.sort_indices()
+        pieces.sort_indices()
+        return cls(counts, names, ids, authors, *((pieces, doc, kept) if keep_sentences else ()))
 
     def __len__(self) -> int:
         return self.counts.shape[0]
@@ -219,6 +202,21 @@ class Corpus:
     def __repr__(self) -> str:
         D, V = self.counts.shape
         return f"Corpus({D:,} documents, {V:,} words, {int(self.counts.sum()):,} tokens)"
+
+
+def _cut(documents: Iterable[Document], sentences: bool) -> Iterator[Pieces]:
+    return ((d.id, d.authors, split_sentences(d.text) if sentences else [d.text]) for d in documents)
+
+
+def _reader(stops: str | Iterable[str] | None, stem: bool | str, bigrams: bool) -> Callable[[str], list[str]]:
+    """A function from a text to the words of it that count."""
+    skip, root = stop_words(stops), stemmer(stem)
+
+    def words_of(text: str) -> list[str]:
+        words = [root(w) if root else w for w in tokenize(text) if w not in skip]
+        return words + [f"{a}_{b}" for a, b in pairwise(words)] if bigrams else words
+
+    return words_of
 
 
 def _documents(texts: Iterable[Any], authors: Iterable[Any] | None, ids: Iterable[Any] | None) -> Iterator[Document]:

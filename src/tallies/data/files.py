@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallies.data.table import check_names
-from tallies.errors import DataError, MissingExtra
+from tallies.errors import DataError, MissingExtra, needing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +49,8 @@ def read_frame(path: str | Path) -> pd.DataFrame:
         )
     try:
         if kind == "parquet":
-            return _parquet(path)
+            with needing("pyarrow", "parquet", "Reading parquet"):
+                return pd.read_parquet(path)
         if kind == "jsonl":
             return pd.read_json(path, lines=True)
         separator = "\t" if kind == "tsv" else ","
@@ -65,25 +66,14 @@ def read_frame(path: str | Path) -> pd.DataFrame:
 
 def _check_header(path: Path, separator: str) -> None:
     """pandas renames a second column of one name; here that is an error."""
+    import pandas as pd
+
     open_text: Any = gzip.open if path.suffix == ".gz" else open
     with open_text(path, "rt", newline="", encoding="utf-8") as file:
         header = next(csv.reader(file, delimiter=separator), [])
     if not header:
         raise DataError(f"{str(path)!r} is empty; expected a header row and data")
-
-    class Header:
-        columns = header
-
-    check_names(Header)
-
-
-def _parquet(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        return pd.read_parquet(path)
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet", "Reading parquet") from error
+    check_names(pd.DataFrame(columns=header))
 
 
 def write_frame(frame: pd.DataFrame, path: str | Path) -> None:
@@ -93,10 +83,8 @@ def write_frame(frame: pd.DataFrame, path: str | Path) -> None:
     kind = kind_of(path)
     with atomic(path) as part:
         if kind == "parquet":
-            try:
+            with needing("pyarrow", "parquet", "Writing parquet"):
                 frame.to_parquet(part)
-            except ImportError as error:
-                raise MissingExtra("pyarrow", "parquet", "Writing parquet") from error
         elif kind == "jsonl":
             frame.to_json(part, orient="records", lines=True)
         else:

@@ -51,7 +51,7 @@ def encode_labels(y: Any, n: int, missing: bool) -> tuple[np.ndarray, Codes]:
     if present.dtype.kind in "fO":
         check_classification_targets(present)  # a continuous target is not a class
     codes = np.full(n, -1, dtype=np.int32)
-    if present.dtype.kind in "iub" and _narrow(present):
+    if present.dtype.kind in "iub" and int(present.max()) - int(present.min()) <= max(1000, 4 * len(present)):
         # whole numbers in a small range: a table of those present instead of a sort
         low = int(present.min())
         seen = np.bincount(present.astype(np.int64) - low) > 0
@@ -61,10 +61,6 @@ def encode_labels(y: Any, n: int, missing: bool) -> tuple[np.ndarray, Codes]:
         classes, inverse = np.unique(present, return_inverse=True)
         codes[~absent] = inverse
     return classes, codes
-
-
-def _narrow(y: np.ndarray) -> bool:
-    return int(y.max()) - int(y.min()) <= max(1000, 4 * len(y))
 
 
 def label_codes(y: Any, n: int, classes: np.ndarray) -> Codes:

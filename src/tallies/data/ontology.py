@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.data.pairs import pairs, text_of
-from tallies.errors import DataError, DataWarning, FileError, MissingExtra
+from tallies.data.pairs import grouped, text_of
+from tallies.errors import DataError, DataWarning, FileError, needing
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
 ESCAPE = re.compile(r"\\(.)")
@@ -58,9 +58,7 @@ class Ontology:
         if set(sizes.values()) != {n}:
             raise DataError(f"an ontology needs one entry per id in every list; there are {n} ids, but {sizes}")
         if n == 0:
-            raise DataError(
-                "an ontology needs at least one concept, but none was given" + "".join(f"; {p}" for p in self.problems[:3])
-            )
+            raise DataError("; ".join(["an ontology needs at least one concept, but none was given", *self.problems[:3]]))
         if len(self._places) < n:
             twice = sorted({c for c in self.ids if self.ids.count(c) > 1})[:5] if n < 5000 else "several"
             raise DataError(f"ids of concepts must differ, but {twice} occur more than once; merge or rename them")
@@ -78,7 +76,9 @@ class Ontology:
             raise FileNotFoundError(f"expected an ontology (OBO, csv, tsv or parquet) at {str(path)!r}, but there is no such file")
         kind = next((s for s in reversed(path.suffixes) if s != ".gz"), "")
         if kind == ".parquet":
-            return cls.from_table(_parquet(path))
+            with needing("pyarrow", "parquet", "Reading Parquet"):
+                import pyarrow.parquet as pq
+            return cls.from_table(pq.read_table(path))
         raw = path.read_bytes()
         try:
             raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
@@ -92,13 +92,9 @@ class Ontology:
         if kind in (".csv", ".tsv"):
             import pandas as pd
 
-            return cls.from_table(
-                pd.read_csv(io.StringIO(text), sep="\t" if kind == ".tsv" else ",", dtype=str, keep_default_na=False)
-            )
-        found = _parse_obo(text)
-        if not found.ids:
-            raise FileError(f"expected an OBO file with [Term] stanzas, or a .csv/.tsv/.parquet table; {path} has no usable term")
-        return found
+            separator = "\t" if kind == ".tsv" else ","
+            return cls.from_table(pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False))
+        return _parse_obo(text)
 
     @classmethod
     def from_table(cls, table: Any) -> Ontology:
@@ -117,21 +113,14 @@ class Ontology:
         lower = {name.lower(): name for name in frame.columns}
         if "id" not in lower:
             raise DataError(f"a table of concepts needs a column 'id' (and of {COLUMNS[1:]} what there is); it has {frame.columns}")
-        n = len(frame)
-
-        def column(name: str) -> list[Any]:
-            return frame[lower[name]].to_list() if name in lower else [None] * n
-
-        ids = [text_of(v) for v in column("id")]
-        problems = [f"row {i + 1}: no id; left out" for i, c in enumerate(ids) if not c]
-        keep = [i for i, c in enumerate(ids) if c]
-        name, definition, synonyms, parents = (column(c) for c in COLUMNS[1:])
-        terms = [
-            _Term(
-                ids[i], i + 1, text_of(name[i]), text_of(definition[i]), [(s, "") for s in _items(synonyms[i])], _items(parents[i])
-            )
-            for i in keep
-        ]
+        columns = [frame[lower[c]].to_list() if c in lower else [None] * len(frame) for c in COLUMNS]
+        terms, problems = [], []
+        for row, (concept, name, definition, synonyms, parents) in enumerate(zip(*columns, strict=True), 1):
+            if text_of(concept):
+                also = [(s, "") for s in _items(synonyms)]
+                terms.append(_Term(text_of(concept), row, text_of(name), text_of(definition), also, _items(parents)))
+            else:
+                problems.append(f"row {row}: no id; left out")
         return _assemble(terms, problems)
 
     @classmethod
@@ -141,14 +130,9 @@ class Ontology:
         >>> Ontology.from_pairs([("g1", "cell"), ("g1", "death"), ("g2", "growth")], [("g2", "g1")]).definitions
         ['cell death', 'growth']
         """
-        bags: dict[str, list[str]] = {}
-        for concept, word in pairs(words, "(concept, word)"):
-            bags.setdefault(concept, []).append(word)
-        above: dict[str, list[str]] = {}
-        for concept, parent in pairs(parents, "(concept, parent)"):
-            bags.setdefault(concept, [])
-            above.setdefault(concept, []).append(parent)
-        terms = [_Term(c, i + 1, "", " ".join(ws), [], above.get(c, [])) for i, (c, ws) in enumerate(bags.items())]
+        bags, above = grouped(words, "(concept, word)"), grouped(parents, "(concept, parent)")
+        concepts = dict.fromkeys([*bags, *above])
+        terms = [_Term(c, i, "", " ".join(bags.get(c, [])), [], above.get(c)) for i, c in enumerate(concepts, 1)]
         return _assemble(terms, [], named=False)
 
     # use
@@ -189,9 +173,7 @@ class Ontology:
     @cached_property
     def lineage(self) -> sp.csr_array:
         """(G, G) 1 where column h is row g or above it: values of concepts times this are rolled up along the ontology."""
-        rows = [[g, *(self._places[a] for a in self.ancestors(c))] for g, c in enumerate(self.ids)]
-        ptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
-        return sp.csr_array((np.ones(ptr[-1]), np.concatenate(rows), ptr), shape=(len(self), len(self)))
+        return lineage(self.links)
 
     def distances(self) -> np.ndarray:
         """(G, G) steps between concepts along parent links, either way; where no path joins them, one more than the farthest."""
@@ -202,9 +184,19 @@ class Ontology:
         return np.where(reached, steps, steps[reached].max() + 1)
 
     def __repr__(self) -> str:
-        return (
-            f"Ontology({len(self):,} concepts, {sum(map(len, self.synonyms)):,} synonyms, {len(self.obsolete):,} obsolete left out)"
-        )
+        synonyms = sum(map(len, self.synonyms))
+        return f"Ontology({len(self):,} concepts, {synonyms:,} synonyms, {len(self.obsolete):,} obsolete left out)"
+
+
+def lineage(up: sp.csr_array) -> sp.csr_array:
+    """(G, G) 1 where column h is row g or above it, from the links (G, G) of concepts to their parents."""
+    reach = sp.eye_array(up.shape[0], format="csr")
+    while True:
+        more = sp.csr_array(reach + reach @ up)
+        more.data[:] = 1.0
+        if more.nnz == reach.nnz:
+            return reach
+        reach = more
 
 
 class _Term:
@@ -227,14 +219,16 @@ def _parse_obo(text: str) -> Ontology:
             terms.append(_term(line, stanza))
         except ValueError as error:
             problems.append(f"{error}; the stanza was skipped")
-    return _assemble(terms, problems, empty_ok=True)
+    if all(term.obsolete for term in terms):
+        raise FileError("; ".join(["expected an OBO file with [Term] stanzas, but found no usable term", *problems[:3]]))
+    return _assemble(terms, problems)
 
 
 def _stanzas(text: str) -> Iterator[tuple[int, list[tuple[int, str]]]]:
     """The [Term] stanzas as (line, [(line, text)]); headers, [Typedef] and [Instance] are passed over."""
     start, wanted = 0, False
     body: list[tuple[int, str]] = []
-    for number, raw in enumerate(text.split("\n"), 1):
+    for number, raw in enumerate([*text.split("\n"), "["], 1):  # the last begins nothing: it ends the stanza before
         row = raw.strip()
         if row.startswith("["):
             if wanted:
@@ -242,18 +236,17 @@ def _stanzas(text: str) -> Iterator[tuple[int, list[tuple[int, str]]]]:
             start, body, wanted = number, [], row.startswith("[Term]")
         elif wanted and row and not row.startswith("!"):
             body.append((number, row))
-    if wanted:
-        yield start, body
 
 
 def _term(line: int, stanza: list[tuple[int, str]]) -> _Term:
     term = _Term("", line)
+    links = {"is_a": term.parents, "alt_id": term.alternatives, "replaced_by": term.replaced}
     for number, row in stanza:
-        tag, colon, value = row.partition(": ")
+        tag, colon, value = row.partition(": " if ": " in row else ":")
         if not colon:
-            tag, colon, value = row.partition(":")
-            if not colon:
-                raise ValueError(f"line {number}: expected 'tag: value', got {row[:60]!r}")
+            raise ValueError(f"line {number}: expected 'tag: value', got {row[:60]!r}")
+        if tag == "relationship" and value.startswith("part_of "):
+            tag, value = "is_a", value.removeprefix("part_of ")
         if tag == "id":
             term.id = value.strip()
         elif tag == "name":
@@ -266,14 +259,8 @@ def _term(line: int, stanza: list[tuple[int, str]]) -> _Term:
                 term.definition = _unescape(found[1])
             else:
                 term.synonyms.append((_unescape(found[1]), found[2] or ""))
-        elif tag == "is_a":
-            term.parents.append(value.split()[0] if value.split() else "")
-        elif tag == "relationship" and value.startswith("part_of "):
-            term.parents.append(value.split()[1])
-        elif tag == "alt_id":
-            term.alternatives.append(value.split()[0])
-        elif tag == "replaced_by":
-            term.replaced.append(value.split()[0])
+        elif tag in links:
+            links[tag].append(value.split()[0] if value.split() else "")
         elif tag == "is_obsolete":
             term.obsolete = value.strip().lower().startswith("true")
     if not term.id:
@@ -281,8 +268,10 @@ def _term(line: int, stanza: list[tuple[int, str]]) -> _Term:
     return term
 
 
-def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True, empty_ok: bool = False) -> Ontology:
+def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True) -> Ontology:
     """An Ontology from raw terms: duplicates merged, missing names mended, unknown parents and cycles reported."""
+    from scipy.sparse.csgraph import connected_components
+
     living: dict[str, _Term] = {}
     for term in terms:
         if term.obsolete:
@@ -295,10 +284,8 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True, e
             continue
         living[term.id] = term
         if named and not term.name:
-            problems.append(
-                f"line {term.line}: {term.id} has no name; "
-                + ("its first synonym is used" if term.synonyms else "it can only be found by its definition")
-            )
+            remedy = "its first synonym is used" if term.synonyms else "it can only be found by its definition"
+            problems.append(f"line {term.line}: {term.id} has no name; {remedy}")
             term.name = term.synonyms[0][0] if term.synonyms else ""
     alternatives = {a: t.id for t in living.values() for a in t.alternatives if a not in living}
     gone = [t for t in terms if t.obsolete and t.id not in living]
@@ -315,21 +302,11 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True, e
         t.parents = list(dict.fromkeys(alternatives.get(p, p) for p in t.parents))
         strange = [p for p in t.parents if p not in living]
         if strange:
-            problems.append(
-                f"line {t.line}: {t.id} names parents that are not here: {', '.join(strange[:3])}; the links were dropped"
-            )
+            some = ", ".join(strange[:3])
+            problems.append(f"line {t.line}: {t.id} names parents that are not here: {some}; the links were dropped")
             t.parents = [p for p in t.parents if p in living]
-    if not living and empty_ok:
-        raise FileError(
-            "expected an OBO file with [Term] stanzas, but found no usable term" + "".join(f"; {p}" for p in problems[:3])
-        )
-    problems += _cycles(living)
-    if problems:
-        warnings.warn(
-            f"{len(problems)} problems while reading the ontology, such as: {problems[0]}; see .problems", DataWarning, stacklevel=4
-        )
     values = list(living.values())
-    return Ontology(
+    found = Ontology(
         list(living),
         [t.name for t in values],
         [t.definition for t in values],
@@ -340,42 +317,15 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True, e
         [t.id for t in gone],
         problems,
     )
-
-
-def _cycles(living: dict[str, _Term]) -> list[str]:
-    """Report concepts that are their own ancestors; the links stay, and walks along them end where they began."""
-    below = dict.fromkeys(living, 0)  # children not yet removed
-    for t in living.values():
-        for p in t.parents:
-            below[p] += 1
-    queue = [c for c, n in below.items() if n == 0]
-    for c in queue:
-        for p in living[c].parents:
-            below[p] -= 1
-            if below[p] == 0:
-                queue.append(p)
-    stuck = [c for c, n in below.items() if n > 0]
-    # what is left lies on cycles or above them; only the former reach themselves
-    on = [c for c in stuck if c in _reach(living, c)] if len(stuck) < 2000 else stuck
-    return [f"line {living[on[0]].line}: the parents of {', '.join(on[:5])} run in a circle; roll-up walks it once"] if on else []
-
-
-def _reach(living: dict[str, _Term], start: str) -> set[str]:
-    queue, seen = list(living[start].parents), set(living[start].parents)
-    for c in queue:
-        for p in living[c].parents:
-            if p not in seen:
-                seen.add(p)
-                queue.append(p)
-    return seen
-
-
-def _parquet(path: Path) -> Any:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet", "Reading Parquet") from error
-    return pq.read_table(path)
+    _, circle = connected_components(found.links, connection="strong")
+    size = np.bincount(circle)[circle]
+    on = [c for c, n in zip(living, size, strict=True) if n > 1 or c in living[c].parents]
+    if on:  # the links stay, and walks along them end where they began
+        problems.append(f"line {living[on[0]].line}: the parents of {', '.join(on[:5])} run in a circle; roll-up walks it once")
+    if problems:
+        told = f"{len(problems)} problems while reading the ontology, such as: {problems[0]}; see .problems"
+        warnings.warn(told, DataWarning, stacklevel=4)
+    return found
 
 
 def _items(value: Any) -> list[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from tallies.errors import DataError
 
 
-def pairs(table: Any, what: str, empty: bool = False) -> Iterator[tuple[str, str]]:
-    """Pairs of texts from a list of pairs or a two-column table (pandas, polars, pyarrow); `empty`: the second may be ''."""
+def grouped(table: Any, what: str, empty: bool = False) -> dict[str, list[str]]:
+    """Texts on the right of each text on the left, in the order of a list of pairs or a two-column table (pandas, polars, pyarrow);
+    `empty`: those on the right may be ''.
+
+    >>> grouped([("a", "x"), ("b", "y"), ("a", "z")], "(letter, word)")
+    {'a': ['x', 'z'], 'b': ['y']}
+    """
     if hasattr(table, "columns") or hasattr(table, "column_names"):
         import narwhals as nw
 
@@ -17,13 +21,15 @@ def pairs(table: Any, what: str, empty: bool = False) -> Iterator[tuple[str, str
         if len(frame.columns) != 2:
             raise DataError(f"expected a table of two columns {what}, got the columns {frame.columns}")
         table = frame.rows()
+    found: dict[str, list[str]] = {}
     for i, pair in enumerate(table):
         if isinstance(pair, str) or len(pair) != 2:
             raise DataError(f"expected pairs {what}, but item {i} is {pair!r}")
         left, right = text_of(pair[0]), text_of(pair[1])
         if not left or not (right or empty):
             raise DataError(f"expected pairs {what} without gaps, but item {i} is {pair!r}; drop or fill it")
-        yield left, right
+        found.setdefault(left, []).append(right)
+    return found
 
 
 def text_of(value: Any) -> str:

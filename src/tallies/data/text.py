@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tallies.errors import DataError, MissingExtra, nearest
+from tallies.errors import DataError, nearest, needing
 
 WORD = re.compile(r"[^\W\d_](?:[\w'’-]*\w)")  # two characters or more, the first a letter; inner apostrophes and hyphens stay
 PART = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")  # every run of letters and digits
@@ -120,10 +120,9 @@ def read_documents(
         if text not in record:
             known = nearest(text, sorted(map(str, record)))
             raise DataError(f"record {number + 1} of {str(path)!r} has no field {text!r}; name it with text= (--text): {known}")
-        who = record.get(authors) if authors is not None else None
+        who, name = (record.get(field) if field is not None else None for field in (authors, id))
         if isinstance(who, str):
-            who = [name.strip() for name in who.split(";")]
-        name = record.get(id) if id is not None else None
+            who = [one.strip() for one in who.split(";")]
         names = tuple(str(a) for a in (who if who is not None else ()) if a)
         yield Document(str(number if name is None else name), str(record[text] or ""), names)
 
@@ -186,10 +185,8 @@ def _csv(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
-    try:
+    with needing("pyarrow", "parquet", "Reading Parquet"):
         import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet", "Reading Parquet") from error
     for batch in pq.ParquetFile(path).iter_batches(batch_size=1000):
         yield from batch.to_pylist()
 
