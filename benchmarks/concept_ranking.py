@@ -15,7 +15,7 @@ from concept_rivals import DEEP, Dictionary, Retrieval, ranked, stems, surfaces
 
 from tallies.concepts import estimator
 from tallies.concepts.estimator import AuthorConcept
-from tallies.concepts.model import EM, occurrences
+from tallies.concepts.model import EM, Background
 from tallies.concepts.ranking import ranking_score
 from tallies.concepts.settings import Mention, Multinomial
 from tallies.data.corpus import Corpus
@@ -50,8 +50,9 @@ class WithoutNull(EM):
         return self._without(super().update(params, tally, rng))
 
 
-def flat(shards, n_keys):
-    return np.full(n_keys, occurrences(shards, n_keys).mean())
+class FlatBackground(Background):
+    def update(self, params, tally, rng):
+        return tally._replace(counts=np.full(len(tally.counts), tally.counts.mean()))
 
 
 class NoNull(AuthorConcept):
@@ -66,7 +67,7 @@ class NoBackground(AuthorConcept):
     """All words are equally frequent in sentences in general."""
 
     def _plan(self, data, seed):
-        with patch.object(estimator, "occurrences", flat):
+        with patch.object(estimator, "Background", FlatBackground):
             return (yield from super()._plan(data, seed))
 
 

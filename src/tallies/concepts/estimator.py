@@ -14,7 +14,7 @@ from tallies.concepts.author_prior import Psi, Rows
 from tallies.concepts.context import Around, Context, Mentions, Said
 from tallies.concepts.door import Concepts, Data, Papers, prepare
 from tallies.concepts.mention import Lexicon, Postings, Strings
-from tallies.concepts.model import EM, Ended, Found, Params, cycle_of, occurrences, words_in_force
+from tallies.concepts.model import EM, Background, Counts, Ended, Found, Params, cycle_of, words_in_force
 from tallies.concepts.scores import Latents, sparse
 from tallies.concepts.settings import Mention, Multinomial, Settings, settings_of
 from tallies.concepts.word_counts import Definitions, Learned, Words
@@ -67,7 +67,7 @@ class AuthorConcept(Estimator):
     next_steps = ("model.annotate(sentences)", "model.explain(sentence, concept)", 'model.report("page.html", corpus)')
     records = (
         *(Fitted, Settings, Mention, Multinomial, Concepts, Papers, Rows, Psi, Lexicon, Strings, Postings, Words, Context),
-        *(Params, Latents, Said, Learned, Definitions, Ended, Found, Around, Mentions),
+        *(Params, Latents, Said, Learned, Definitions, Counts, Ended, Found, Around, Mentions),
     )
 
     def fit(self, corpus: Any, concepts: Ontology | None = None, labels: Any = None, **run: Unpack[RunOptions]) -> Self:
@@ -87,17 +87,23 @@ class AuthorConcept(Estimator):
         if isinstance(options, Multinomial) and options.held_out:
             rng = stream(seed, 0, 0, 0)  # one stream for all shards: where they are cut changes nothing
             shards = [s._replace(sentences=s.sentences.hold_out(options.held_out, rng)) for s in shards]
-        sources, counts = [Held(shard) for shard in shards], occurrences(shards, data.n_keys)
+        sources = [Held(shard) for shard in shards]
+        nothing = Counts(0, np.zeros(data.n_keys))
+        found: Counts = (
+            yield Stage("words of the corpus", Background(data.n_keys), sources, lambda end: end.params, start=nothing)
+        ).value
+        model = EM(settings, len(data.strength), data.n_keys, data.labelled, self.tol)
         words: Lexicon | Words
-        learned: Said | Learned | None
-        if isinstance(data.words, Strings):
-            words = mention.lexicon(data.words, (counts + 0.5) / (len(data.papers.sentence_document) + 1.0), options)
+        learned: Said | Learned | None = None
+        if isinstance(options, Mention) and isinstance(data.words, Strings):
+            words = mention.lexicon(data.words, (found.counts + 0.5) / (found.sentences + 1.0), options)
             learned = Said.of(words) if data.labelled else None
         else:
-            first = word_counts.begin(data.words, counts, options)
+            assert isinstance(options, Multinomial)
+            assert isinstance(data.words, Definitions)
+            first = word_counts.begin(data.words, found.counts, options)
             words, learned = first.words, None if options.anchor is None else first
         shared = None if isinstance(learned, Learned) else Held(words)
-        model = EM(settings, len(data.strength), data.n_keys, data.labelled, self.tol)
         start = model.begin(data.strength, data.n_rows, learned)
         stage = Stage("concepts of sentences", model, sources, Ended.of, self.max_iter, start=start, rows=True, shared=shared)
         kept = yield stage
@@ -256,8 +262,10 @@ class AuthorConcept(Estimator):
     def concept_parents_(self) -> list[list[int]]:
         """Numbers of the parents of each concept."""
         concepts = self.fitted_.concepts
-        ends = np.searchsorted(concepts.child, range(1, len(concepts.ids)))  # children rise
-        return [above.tolist() for above in np.split(concepts.parent, ends)]
+        above: list[list[int]] = [[] for _ in concepts.ids]
+        for g, p in zip(concepts.child.tolist(), concepts.parent.tolist(), strict=True):
+            above[g].append(p)
+        return above
 
     @property
     def authors_(self) -> np.ndarray:

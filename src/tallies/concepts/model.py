@@ -38,6 +38,41 @@ from tallies.maths import Array
 NULL_START = 0.2  # prior of "none of these" before the first sweep; EM finds its own
 
 
+# how often words occur: the background against which concepts are known
+
+
+class Counts(NamedTuple):
+    """Params and tally of `Background`."""
+
+    sentences: int
+    counts: Array  # (number of keys or words,)  sentences with a key, or occurrences of a word
+
+
+@dataclass(frozen=True)
+class Background(Model):
+    """One sweep that counts words."""
+
+    n_keys: int
+
+    def sweep(self, shard: Shard, latents: None, params: Counts, rng: np.random.Generator) -> tuple[Counts, None]:
+        x = shard.sentences
+        return Counts(len(x.document), np.bincount(x.keys, weights=x.counts, minlength=self.n_keys).astype(float)), None
+
+    def update(self, params: Counts, tally: Counts, rng: np.random.Generator) -> Counts:
+        return tally
+
+    def objective(self, tally: Counts, before: Counts, after: Counts) -> float:
+        """Log likelihood of the words as draws from their own frequencies."""
+        n = tally.counts[tally.counts > 0]
+        return float(n @ np.log(n / n.sum()))
+
+    def done(self, state: State) -> bool:
+        return True
+
+
+# EM
+
+
 class Params(NamedTuple):
     psi: Psi  # eq. 2
     prior: Array  # (G,)  pseudocounts of concepts; they stay
@@ -184,12 +219,6 @@ class EM(Model):
             keys = shard.sentences.matrix(self.n_keys)
             around = context.count(shard.words.strings, keys, latents.mentions, self.n_concepts - 1)
         return Found(latents.best, latents.r, around)
-
-
-def occurrences(shards: list[Shard], n_keys: int) -> Array:
-    """(n_keys,) sentences with each key, or occurrences of each word: the background against which concepts are known."""
-    each = [np.bincount(s.sentences.keys, weights=s.sentences.counts, minlength=n_keys) for s in shards]
-    return np.sum(each, axis=0, dtype=float)
 
 
 def words_in_force(fixed: Any, learned: Said | Learned | None) -> Any:
