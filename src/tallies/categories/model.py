@@ -153,14 +153,13 @@ class Conditional(Model):
         else:
             kernels.scatter_states(shard.ids, shard.Y, row, self.starts, counted)
         kernels.scatter(shard.ids, shard.weight, counts)
-        if self.metric == "reduced":
-            half = np.zeros(self.basis.R.shape)
-            kernels.gram_kept(shard.ids, self.basis.kept, row, half)
-            gram = self._in_metric(half + np.tril(half, -1).T)
-        elif self.metric != "diagonal":
-            half = np.zeros((p, p))
-            kernels.gram(shard.ids, row, half)
-            gram = half + np.tril(half, -1).T
+        if self.metric != "diagonal":
+            reduced = self.metric == "reduced"
+            places = np.insert(self.basis.kept[shard.ids], 0, 0, axis=1) if reduced else shard.ids  # of psi, behind the constant
+            half = np.zeros(self.basis.R.shape if reduced else (p, p))
+            kernels.gram(places, row, half)
+            whole = half + np.tril(half, -1).T
+            gram = self._in_metric(whole) if reduced else whole
         return Survey(counted, counts, gram, shard.weight.sum(axis=0))
 
     def _survey_psi(self, shard: Shard) -> Survey:
