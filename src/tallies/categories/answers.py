@@ -21,9 +21,9 @@ from tallies.sources import held
 class Scorer(NamedTuple):
     """What the scores of new rows are made of."""
 
+    bias: Array  # (M,)
     terms: Terms
     W: Array  # (p, M)
-    bias: Array  # (M,)
 
 
 class DualScorer(NamedTuple):

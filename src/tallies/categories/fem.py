@@ -26,7 +26,7 @@ from sklearn.base import ClassifierMixin
 
 from tallies.categories import base
 from tallies.categories import screen as screening
-from tallies.categories.answers import DualScorer, Scorer, by_rows, carry_out, redrawn, scores
+from tallies.categories.answers import DualScorer, by_rows, carry_out, redrawn, scores
 from tallies.categories.base import Categorical, Choice, final, finite, table_of
 from tallies.categories.choose import RIDGE, Ground, Path, arrange, degree_path, fold_numbers, ridge_path
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
@@ -34,7 +34,7 @@ from tallies.categories.dual import dual_effect, dual_weights, dual_zero_sum
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.model import Rows, cut
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
-from tallies.categories.words import effects_table, feature_names, find_states, series
+from tallies.categories.words import effects_table, feature_names, find_states
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights
 from tallies.engine import Plan
@@ -173,7 +173,7 @@ class FEM(ClassifierMixin, Categorical):
             n_rows=len(data.codes),
             choice=Choice(degrees, ridge, model.solver, pairs),
             path=table_of(paths),
-            W=finite(kept.value.W),
+            W=finite(kept.value),
             rows=rows.codes if model.solver == "kernel" else None,
         )
 
@@ -201,11 +201,7 @@ class FEM(ClassifierMixin, Categorical):
         if fitted.rows is not None:
             share = 1.0 / fitted.categories.sizes if state else np.zeros(codes.shape[1])
             return by_rows(scores, codes, M, 64, DualScorer(fitted.rows, fitted.W, self.degree_, share))
-        scorer = Scorer(terms_of(self._layout()), fitted.W, np.zeros(M))
-        if state and (codes < 0).any():  # unseen states contribute nothing where weights sum to zero
-            b, terms, V = self._zero_sum()
-            scorer = Scorer(terms, V, b)
-        return by_rows(scores, codes, M, 2048, scorer)
+        return by_rows(scores, codes, M, 2048, self._scorer(state and bool((codes < 0).any())))
 
     def decision_function(self, X: Any) -> Array:
         """h of eq. 1 for each class; of two classes, by how much that of the second exceeds that of the first.
@@ -285,14 +281,18 @@ class FEM(ClassifierMixin, Categorical):
         >>> tallies.FEM(degree=2, ridge=0.1).fit(X, y).effect(x0="a", x1="x").round(1).to_dict()
         {'no': 1.7, 'yes': -1.7}
         """
-        fitted = self.fitted_
+        import pandas as pd
+
+        fitted, found = self.fitted_, np.zeros(len(self.classes_))
         group, at = find_states(fitted.categories, states)
         if fitted.rows is not None:
-            return series(dual_effect(fitted.rows, fitted.W, fitted.categories.sizes, self.degree_, group, at), self._outputs())
-        _, terms, V = self._zero_sum()
-        t = next((t for t, other in enumerate(terms.all()) if other == group), None)
-        none = np.zeros(len(self.classes_))
-        return series(none if t is None else V[terms.offset[t] + np.ravel_multi_index(at, terms.shape(t))], self._outputs())
+            found = dual_effect(fitted.rows, fitted.W, fitted.categories.sizes, self.degree_, group, at)
+        else:
+            _, terms, V = self._zero_sum()
+            if group in terms.all():
+                t = terms.all().index(group)
+                found = V[terms.offset[t] + np.ravel_multi_index(at, terms.shape(t))]
+        return pd.Series(found, index=self._outputs())
 
     def standard_errors(
         self, X: Any, y: Any, *, n_boot: int = 50, sample_weight: Any = None, random_state: Any = 0
@@ -317,7 +317,7 @@ class FEM(ClassifierMixin, Categorical):
 
         def plan() -> Plan:
             kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, name="all draws")
-            return kept.value.W
+            return kept.value
 
         W, train = carry_out(plan()), rows.codes if model.solver == "kernel" else None
         draws = [_gauged(layout, np.ascontiguousarray(W[:, a : a + M]), train) for a in range(0, n_boot * M, M)]

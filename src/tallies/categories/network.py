@@ -139,7 +139,7 @@ class FEMNetwork(Categorical):
             ],
             choice=Choice(data.degrees, float(ridge), model.solver, pair_ridges=pairs),
             path=table_of({max(data.degrees): path}),
-            W=finite(kept.value.W),
+            W=finite(kept.value),
         )
 
     def _arrange(self, rows: Rows, layout: Layout, solver: str) -> Conditional:
@@ -173,11 +173,7 @@ class FEMNetwork(Categorical):
     def log_conditional(self, X: Any) -> Array:
         """(l, n)  log p of every cell given the rest of its row (lag 0), or (l - 1, n) given the row before (lag 1)."""
         rows, starts = self._read(X), self._starts()
-        if self.missing == "ignore":  # the fit had no feature for a missing cell, in its own gauge
-            scorer = Scorer(terms_of(self._layout()), self.fitted_.W, np.zeros(int(starts[-1])))
-        else:  # unseen states contribute nothing where weights sum to zero
-            b, terms, V = self._zero_sum()
-            scorer = Scorer(terms, V, b)
+        scorer = self._scorer(self.missing == "state")  # else the fit had no feature for a missing cell, in its own gauge
         return by_rows(log_conditional, rows, len(starts) - 1, 1024, scorer, starts)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -193,7 +189,7 @@ class FEMNetwork(Categorical):
         b, terms, V = self._zero_sum()
         if not self.lag:
             V = V / (np.repeat(terms.degree(), np.diff(terms.offset)) + 1)[:, None]
-        return by_rows(energies, rows, 1, 1024, Scorer(terms, V, b), self._starts())[:, 0]
+        return by_rows(energies, rows, 1, 1024, Scorer(b, terms, V), self._starts())[:, 0]
 
     def simulate(self, n_steps: int, *, start: Any = None, random_state: Any = 0) -> Any:
         """States that follow one another: a synchronous time series (lag 1), or Gibbs sweeps (lag 0).
@@ -295,7 +291,7 @@ class FEMNetwork(Categorical):
                 model = replace(self._arrange(rows, layout, "auto"), ridge=self.ridge_)
                 sources = cut(model, rows, self.shard_rows)
                 kept = yield final(model, sources, self.max_iter, None, self.pair_ridges_, f"draw {b + 1}")
-                found.append(_couplings(layout, kept.value.W, self.lag))
+                found.append(_couplings(layout, kept.value, self.lag))
             return np.std(found, axis=0, ddof=1)
 
         return carry_out(plan())

@@ -135,7 +135,7 @@ def pair_scores(
     model = Conditional(Layout.of(sizes, [1]), (M,), "lbfgs", "diagonal", max(ridge, 1e-3), tol)
     sources, screening = cut(model, rows, shard_rows), Screening(sizes, M)
     main = yield final(model, sources, SWEEPS, name="main effects")
-    start = Scores(main.value.W, 0, np.zeros((len(sizes), len(sizes))))
+    start = Scores(main.value, 0, np.zeros((len(sizes), len(sizes))))
     return (yield Stage("pairs", screening, sources, lambda end: end.params, len(screening.tasks()), start=start))
 
 
