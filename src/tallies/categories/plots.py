@@ -76,7 +76,7 @@ def plot_network(model: Any, top: int = 30, kind: str = "frobenius", ax: Any = N
     a, b = ([names.index(name) for name in table[end]] for end in "ab")
     S, coupling = np.zeros((2, len(names), len(names)))
     S[a, b], coupling[a, b] = table["score"], table["coupling"]
-    chart = ring("", names, S, "", bool(model.lag), links=top, nodes=len(names), least=0.0)
+    chart = ring("", names, S, "", bool(model.lag), (top, len(names), 0.0))
     red = [int(coupling[link["a"], link["b"]] > 0) for link in chart["links"]]
     return draw(chart | {"links": [link | {"colour": k} for link, k in zip(chart["links"], red, strict=True)]}, ax)
 
