@@ -18,7 +18,7 @@ References: Hoang, Song, Periwal, Jo 2019 (free energy minimisation); Boehning a
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
@@ -31,8 +31,7 @@ from tallies.categories.base import Categorical, Choice, final, finite, table_of
 from tallies.categories.choose import RIDGE, Ground, Path, arrange, degree_path, fold_numbers, ridge_path
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
 from tallies.categories.dual import dual_effect, dual_weights, dual_zero_sum
-from tallies.categories.kernels import fem as kernels
-from tallies.categories.model import Rows, cut
+from tallies.categories.model import Rows, cut, softmax
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.categories.words import effects_table, feature_names, find_states
 from tallies.data.labels import encode_labels, label_codes
@@ -163,7 +162,7 @@ class FEM(ClassifierMixin, Categorical):
             ridge = paths[K].ridge if given is None else given
             if any(path.cut for path in paths.values()):  # one sweep is left: from the weights of the best
                 W, solver = paths[K].W, solver if solver == "fem" else paths[K].solver
-        model = arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver, ridge=ridge, tol=self.tol)
+        model = replace(arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver), ridge=ridge, tol=self.tol)
         kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, W)
         return Fitted(
             run=Run.of(kept, seed),
@@ -216,9 +215,7 @@ class FEM(ClassifierMixin, Categorical):
 
     def predict_proba(self, X: Any) -> Array:
         """p(y | x), columns as in classes_."""
-        H = self._scores(X)
-        kernels.softmax_rows(H, np.ones((len(H), 1)), np.array([0, H.shape[1]]), np.zeros(1))
-        return H
+        return softmax(self._scores(X), np.array([0, len(self.classes_)]))
 
     def predict_log_proba(self, X: Any) -> Array:
         """log p(y | x), columns as in classes_."""
@@ -227,8 +224,7 @@ class FEM(ClassifierMixin, Categorical):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
-        best = self._scores(X).argmax(axis=1)
-        return self.classes_[best]
+        return self.classes_[self._scores(X).argmax(axis=1)]
 
     def sample_y(self, X: Any, *, random_state: Any = None) -> np.ndarray:
         """An output drawn for each row of X; FEM says nothing about how X itself comes about.
@@ -313,7 +309,7 @@ class FEM(ClassifierMixin, Categorical):
         )
         rows = Rows(np.ascontiguousarray(codes[first]), Y, np.add.reduceat(Y, range(0, n_boot * M, M), axis=1))
         solver = "auto" if self.solver_ == "fem" else self.solver_
-        model = arrange(rows.codes, layout, (M,) * n_boot, solver, ridge=self.ridge_, tol=self.tol)
+        model = replace(arrange(rows.codes, layout, (M,) * n_boot, solver), ridge=self.ridge_, tol=self.tol)
 
         def plan() -> Plan:
             kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, name="all draws")

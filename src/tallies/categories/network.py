@@ -117,7 +117,8 @@ class FEMNetwork(Categorical):
         """The ridge, and that of each pair, as given, else by held-out rows; then the fit to all rows."""
         codes, weight, c = data.codes, data.weight, data.categories
         rows = _steps(codes, weight, self.lag)
-        model = self._arrange(rows, Layout.of(c.sizes, data.degrees), self.solver)
+        layout = Layout.of(c.sizes, data.degrees)
+        model = arrange(rows.codes, layout, layout.sizes, self.solver, self.lag)
         path, pairs, ridge = Path("", {}), None, self.ridge
         if ridge == "auto":
             ground, worth = _held_out(model, rows, self.lag, seed, self.shard_rows)
@@ -125,7 +126,7 @@ class FEMNetwork(Categorical):
             if ground.by_pair and not path.cut:
                 pairs, path = yield from ridges_by_pair(ground, path, worth)
             ridge = path.ridge
-        model = replace(model, ridge=float(ridge))
+        model = replace(model, ridge=float(ridge), tol=self.tol)
         W = path.W if path.cut else None  # one sweep is left: from the weights of the best
         kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, W, pairs)
         return Fitted(
@@ -141,9 +142,6 @@ class FEMNetwork(Categorical):
             path=table_of({max(data.degrees): path}),
             W=finite(kept.value),
         )
-
-    def _arrange(self, rows: Rows, layout: Layout, solver: str) -> Conditional:
-        return arrange(rows.codes, layout, layout.sizes, solver, tol=self.tol, lag=self.lag)
 
     # use
 
@@ -205,8 +203,7 @@ class FEMNetwork(Categorical):
         else:
             state = self._start(start)
         out, uniform = np.empty((n_steps, len(state)), dtype=np.int32), rng.random((n_steps, len(state)))
-        variables, strides, offset, _ = terms_of(self._layout())
-        no_bias = np.zeros(int(starts[-1]))
+        (variables, strides, offset, _), no_bias = terms_of(self._layout()), np.zeros(starts[-1])
         kernels.advance(state, fitted.W, no_bias, variables, strides, offset, starts, uniform, bool(self.lag), out)
         return self._decode(out)
 
@@ -288,7 +285,8 @@ class FEMNetwork(Categorical):
             found = []
             for b, times in enumerate(draws):
                 rows = _steps(codes, weight * times, self.lag)
-                model = replace(self._arrange(rows, layout, "auto"), ridge=self.ridge_)
+                model = arrange(rows.codes, layout, layout.sizes, "auto", self.lag)
+                model = replace(model, ridge=self.ridge_, tol=self.tol)
                 sources = cut(model, rows, self.shard_rows)
                 kept = yield final(model, sources, self.max_iter, None, self.pair_ridges_, f"draw {b + 1}")
                 found.append(_couplings(layout, kept.value, self.lag))

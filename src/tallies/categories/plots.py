@@ -51,8 +51,7 @@ def plot_couplings(model: Any, ax: Any = None) -> Any:
     (6, 6)
     """
     names, starts = model.categories_.names, model._starts()
-    states = [f"{name}={label}" for name, labels in zip(names, model.categories_.labels, strict=True) for label in labels]
-    title = "couplings, row to column" if model.lag else "couplings"
+    states, title = model._outputs(), "couplings, row to column" if model.lag else "couplings"
     ax = draw(_signed(title, "", "", states, states, model.couplings_), ax)
     if len(states) > LABELS >= len(names):  # too many states to name, but not too many variables
         for ticks, turn in ((ax.set_xticks, 90), (ax.set_yticks, 0)):

@@ -105,8 +105,7 @@ def own_features(layout: Layout) -> list[np.ndarray]:
     """For each variable, all features that contain it."""
     terms = terms_of(layout)
     width = np.diff(terms.offset)
-    holds = [np.repeat((terms.variables == j).any(axis=1), width) for j in range(len(layout.sizes))]
-    return [np.flatnonzero(mine) for mine in holds]
+    return [np.flatnonzero(np.repeat((terms.variables == j).any(axis=1), width)) for j in range(len(layout.sizes))]
 
 
 def groups_of(n: int, degrees: Iterable[int]) -> list[tuple[int, ...]]:

@@ -26,13 +26,13 @@ def signed(
     top = top[np.argsort(-weights[top], kind="stable")]
     series: dict[str, Any] = {"name": "", "values": weights[top]}
     note = f"Positive weights speak for {for_}, negative ones {against}."
-    columns, rows = ["what", "weight"], [[names[i], weights[i]] for i in top]
+    told = [weights] if errors is None else [weights, errors]
     if errors is not None:
         series |= {"low": weights[top] - 2 * errors[top], "high": weights[top] + 2 * errors[top]}
         note += " Lines are two standard errors (bootstrap) to each side."
-        columns, rows = [*columns, "standard error"], [[names[i], weights[i], errors[i]] for i in top]
     some = f" The {BARS} largest of {len(weights):,}." if len(weights) > BARS else ""
     chart = charts.bars(title, charts.axis("weight (log odds, zero-sum)"), [names[i] for i in top], [series], **more)
+    columns, rows = ["what", "weight", "standard error"][: 1 + len(told)], [[names[i], *(v[i] for v in told)] for i in top]
     return chart | {"columns": columns, "rows": rows, "caption": note + some}
 
 
