@@ -9,7 +9,6 @@ first met after the fit                  code -1: it contributes nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
@@ -18,10 +17,10 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from pandas import Index, isna
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import validate_data
 
 from tallies.data.columns import states_of, values_of
-from tallies.data.table import check_names
+from tallies.data.table import check_names, checked
 from tallies.errors import DataError
 from tallies.estimator import Inputs
 
@@ -57,7 +56,7 @@ def label(state: Any) -> str:
 
 def learn_codes(model: Any, X: Any, missing: str, bins: Any) -> tuple[np.ndarray, Categories, Inputs]:
     """The codes of X, (l, n) int32, the categories they refer to, which are learned here, and the columns of X."""
-    names, columns = _columns(X, lambda X: check_array(X, **ARRAY, estimator=model))
+    names, columns = _columns(model, X, reset=True)
     if missing not in ("state", "ignore"):
         raise ValueError(f'missing must be "state" or "ignore", got {missing!r}')
     known = _learn(names, columns, missing, _check_bins(bins, names))
@@ -66,17 +65,17 @@ def learn_codes(model: Any, X: Any, missing: str, bins: Any) -> tuple[np.ndarray
 
 def read_codes(model: Any, X: Any, known: Categories) -> np.ndarray:
     """The codes of X, among the categories that a fit has learned."""
-    if nw.dependencies.is_into_dataframe(X):
-        validate_data(model, X, reset=False, skip_check_array=True)
-    return _codes(_columns(X, lambda X: validate_data(model, X, reset=False, **ARRAY))[1], known)
+    return _codes(_columns(model, X, reset=False)[1], known)
 
 
 def _codes(columns: list[np.ndarray], known: Categories) -> np.ndarray:
     return np.column_stack([_code(values, j, known).astype(np.int32) for j, values in enumerate(columns)])
 
 
-def _columns(X: Any, check: Callable[[Any], np.ndarray]) -> tuple[list[str], list[np.ndarray]]:
-    """Names and values of the columns; `check` is for what is no data frame."""
+def _columns(model: Any, X: Any, reset: bool) -> tuple[list[str], list[np.ndarray]]:
+    """Names and values of the columns, which unless `reset` must be those that the model was fitted on."""
+    if not reset and nw.dependencies.is_into_dataframe(X):
+        validate_data(model, X, reset=False, skip_check_array=True)
     check_names(X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
@@ -87,7 +86,7 @@ def _columns(X: Any, check: Callable[[Any], np.ndarray]) -> tuple[list[str], lis
         raise TypeError(
             "X is a sparse matrix, but dense data is required: a table of categories has a state in every cell; use X.toarray()"
         )
-    X = check(X)
+    X = checked(model, X, reset, **ARRAY)
     if X.dtype.kind == "f" and np.isinf(X).any():
         raise DataError(f"X contains infinity in {int(np.isinf(X).sum())} cells; expected states, or NaN for missing: replace them")
     return [f"x{j}" for j in range(X.shape[1])], [values_of(column) for column in X.T]

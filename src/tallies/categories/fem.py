@@ -139,7 +139,7 @@ class FEM(ClassifierMixin, Categorical):
         search = given is None or self.degree == "auto"
         rows, folds = data.distinct(fold_numbers(data.labels, self.cv, seed % 2**32) if search else None)
         paths: dict[int, Path] = {}
-        pairs, told_to_stop = None, False
+        ridge, pairs, W, told_to_stop = RIDGE if given is None else given, None, None, False
 
         def ground(degrees: tuple[int, ...]) -> Ground:
             return _folded(rows, folds, Layout.of(sizes, degrees, pairs), self.solver, self.shard_rows)
@@ -150,13 +150,11 @@ class FEM(ClassifierMixin, Categorical):
         else:
             degrees = check_degree(min(2, n) if self.degree == "auto" else self.degree, n)
         if self.screen is not None and max(degrees) > 1:
-            ridge = RIDGE if given is None else given
             kept = yield from screening.pair_scores(rows, tuple(sizes.tolist()), ridge, self.shard_rows)
             pairs, told_to_stop = screening.strongest_pairs(kept.value.scores, self.screen), kept.cut
         K = max(degrees)
         if not paths and given is None and folds is not None and not told_to_stop:
             paths = {K: (yield from ridge_path(ground(degrees)))}
-        ridge, W = RIDGE if given is None else given, None
         solver: str = self.solver
         if K in paths:
             ridge = paths[K].ridge if given is None else given
@@ -304,9 +302,8 @@ class FEM(ClassifierMixin, Categorical):
         labels, weight = label_codes(y, len(codes), self.classes_), check_weights(sample_weight, len(codes))
         first, twin = unique_rows(codes)
         cell, u = twin * M + labels, len(first)
-        Y = np.hstack(
-            [np.bincount(cell, weight * times, u * M).reshape(u, M) for times in redrawn(len(codes), n_boot, random_state)]
-        )
+        times = redrawn(len(codes), n_boot, random_state)
+        Y = np.hstack([np.bincount(cell, weight * often, u * M).reshape(u, M) for often in times])
         rows = Rows(np.ascontiguousarray(codes[first]), Y, np.add.reduceat(Y, range(0, n_boot * M, M), axis=1))
         solver = "auto" if self.solver_ == "fem" else self.solver_
         model = replace(arrange(rows.codes, layout, (M,) * n_boot, solver), ridge=self.ridge_, tol=self.tol)

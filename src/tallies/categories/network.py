@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+Kind = Literal["frobenius", "direct_information"]
+
+
 class Table(NamedTuple):
     """What the door lets in."""
 
@@ -259,13 +262,11 @@ class FEMNetwork(Categorical):
         """(M, M)  pairwise couplings in zero-sum gauge, blocks by variable; symmetric at lag 0 (eq. 3), row -> column at lag 1."""
         return _couplings(self._layout(), self.fitted_.W, self.lag)
 
-    def scores(self, kind: Literal["frobenius", "direct_information"] = "frobenius", apc: bool = True) -> Array:
+    def scores(self, kind: Kind = "frobenius", apc: bool = True) -> Array:
         """(n, n)  how strongly each pair is coupled (eq. 4, 5); rows act on columns at lag 1."""
         return coupling_scores(self.couplings_, self._starts(), self.frequencies_, kind, apc, bool(self.lag))
 
-    def top_couplings(
-        self, top: int = 20, kind: Literal["frobenius", "direct_information"] = "frobenius", apc: bool = True
-    ) -> pd.DataFrame:
+    def top_couplings(self, top: int = 20, kind: Kind = "frobenius", apc: bool = True) -> pd.DataFrame:
         """The most strongly coupled pairs by name, with their largest single coupling."""
         return top_pairs(self.scores(kind, apc), self.couplings_, self._starts(), self.categories_, top, bool(self.lag))
 

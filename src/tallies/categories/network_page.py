@@ -110,13 +110,9 @@ def _told(model: Any, log_p: Array, names: list[str]) -> charts.Chart:
     error = log_p.std(axis=0, ddof=1) / np.sqrt(len(log_p)) if len(log_p) > 1 else np.zeros(len(gain))
     top = np.argsort(-gain, kind="stable")[: weights.BARS]
     series = [{"name": "", "values": gain[top], "low": gain[top] - 2 * error[top], "high": gain[top] + 2 * error[top]}]
-    return charts.bars(
-        "What the others tell of each variable",
-        charts.axis("gain over its frequencies (nats)"),
-        [names[j] for j in top],
-        series,
-        caption="Log probability of its values given the others, above that of their frequencies, with two standard errors.",
-    )
+    title, x = "What the others tell of each variable", charts.axis("gain over its frequencies (nats)")
+    caption = "Log probability of its values given the others, above that of their frequencies, with two standard errors."
+    return charts.bars(title, x, [names[j] for j in top], series, caption=caption)
 
 
 _CODE = """import tallies

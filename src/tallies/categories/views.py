@@ -117,5 +117,4 @@ def pair_strength(groups: Sequence[tuple[int, ...]], strength: Array, n: int) ->
     for group, size in zip(groups, strength, strict=True):
         for a, b in combinations(group, 2):
             S[a, b] += size**2
-            S[b, a] += size**2
-    return np.sqrt(S)
+    return np.sqrt(S + S.T)
