@@ -94,7 +94,7 @@ def test_gradient_by_finite_differences():
     model = FEM(degree=2, ridge=0.7, solver="lbfgs")
     stage = only_stage(model, codes, y)
     model, (shard,) = stage.model, [source.load() for source in stage.sources]
-    params = model.init(model.survey(shard), rng)
+    params = model.first(model.survey(shard))
     W = rng.normal(size=params.search.point.x.shape)
 
     def objective(W):

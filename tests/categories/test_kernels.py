@@ -100,7 +100,7 @@ def test_counting(case):
     np.testing.assert_allclose(np.tril(G), np.tril((X.T * w) @ X))
     kept, R = np.where(np.arange(terms.p) % 3 == 0, 1 + np.arange(terms.p) // 3, -1), np.zeros((1 + terms.p, 1 + terms.p))
     full = ids[(ids >= 0).all(axis=1)]
-    kernels.gram_kept(full, kept, w[: len(full)], R)
+    kernels.gram(np.insert(kept[full], 0, 0, axis=1), w[: len(full)], R)
     Z = np.zeros((len(full), 1 + terms.p))
     Z[:, 0] = 1.0
     Z[:, kept[kept >= 0]] = one_hot(full, terms.p)[:, kept >= 0]

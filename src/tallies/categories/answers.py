@@ -21,9 +21,9 @@ from tallies.sources import held
 class Scorer(NamedTuple):
     """What the scores of new rows are made of."""
 
+    bias: Array  # (M,)
     terms: Terms
     W: Array  # (p, M)
-    bias: Array  # (M,)
 
 
 class DualScorer(NamedTuple):
@@ -39,9 +39,7 @@ def scores(codes: np.ndarray, scorer: Scorer | DualScorer) -> Array:
     """(l, M)  h of each row."""
     if isinstance(scorer, Scorer):
         return gathered(features(scorer.terms, codes), scorer.W) + scorer.bias
-    H = np.empty((len(codes), scorer.W.shape[1]))
-    dual_scores(codes, scorer.rows, scorer.W, scorer.degrees, scorer.share, H)
-    return H
+    return dual_scores(codes, *scorer)
 
 
 def log_conditional(rows: np.ndarray, scorer: Scorer, starts: np.ndarray) -> Array:

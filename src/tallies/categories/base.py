@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from tallies.categories import solvers
+from tallies.categories.answers import Scorer
 from tallies.categories.choose import Path, Tried
 from tallies.categories.door import Categories, column_caveats
 from tallies.categories.model import Conditional, Cut, Params
-from tallies.categories.terms import Layout, Terms
-from tallies.categories.words import asked_degrees, effects_table, strongest
+from tallies.categories.terms import Layout, Terms, terms_of
+from tallies.categories.words import effects_table, strongest
 from tallies.engine import End, Stage
 from tallies.errors import DataError
 from tallies.estimator import Estimator
@@ -31,25 +32,19 @@ class Choice(NamedTuple):
     pair_ridges: Any = None  # (n, n)  ridge of each input for each output; None: `ridge` for all
 
 
-class Weights(NamedTuple):
-    """What the last stage of a fit keeps."""
-
-    W: Array  # (p, M); kernel: (u, M)
-
-
 RECORDS = (
-    Choice, Weights, Categories, Params, Tried,
+    Choice, Categories, Params, Tried,
     solvers.Search, solvers.Point, solvers.Line, solvers.Pairs, *solvers.METRICS,
 )  # fmt: skip
 
 
 def final(model: Conditional, sources: list[Cut], most: int, W: Any = None, pair_ridges: Any = None, name: str = "") -> Stage:
-    """The fit to all rows; at W where a search was cut short, else from nothing."""
-    return Stage(name, model, sources, _weights, most, start=lambda survey: model.first(survey, W, pair_ridges))
+    """The fit to all rows, which keeps its weights (p, M); kernel: (u, M). At W where a search was cut short, else from nothing."""
 
+    def keep(end: End) -> Array:
+        return end.params.search.point.x
 
-def _weights(end: End) -> Weights:
-    return Weights(end.params.search.point.x)
+    return Stage(name, model, sources, keep, most, start=lambda survey: model.first(survey, W, pair_ridges))
 
 
 def finite(W: Array) -> Array:
@@ -109,6 +104,11 @@ class Categorical(Estimator):
         """Bias, terms and weights in zero-sum gauge."""
         raise NotImplementedError
 
+    def _scorer(self, zero_sum: bool) -> Scorer:
+        """The weights as fitted; or in zero-sum gauge, where states that the fit has not seen contribute nothing."""
+        W = self.fitted_.W
+        return Scorer(*self._zero_sum()) if zero_sum else Scorer(np.zeros(W.shape[1]), terms_of(self._layout()), W)
+
     def _outputs(self) -> list[str]:
         """Names of the output states, the columns of W."""
         raise NotImplementedError
@@ -131,7 +131,9 @@ class Categorical(Estimator):
 
         Strength is the size of all weights of a term in zero-sum gauge (Frobenius norm); its largest single weight is named.
         """
-        return strongest(*self._zero_sum(), self.categories_, self._outputs(), top, asked_degrees(degree, max(self.degree_)))
+        highest = max(self.degree_)
+        degrees = range(min(2, highest), highest + 1) if degree is None else np.atleast_1d(degree)
+        return strongest(*self._zero_sum(), self.categories_, self._outputs(), top, degrees)
 
     def _caveats(self) -> list[str]:
         return column_caveats(self.categories_, self.n_rows_)

@@ -88,19 +88,10 @@ def cheapest(l: int, layout: Layout, columns: int, solver: str, network: bool = 
     return min(fitting, key=lambda option: option.seconds)
 
 
-def arrange(
-    codes: np.ndarray,
-    layout: Layout,
-    outputs: tuple[int, ...],
-    solver: str,
-    *,
-    ridge: float = 1.0,
-    tol: float = PATH_TOL,
-    lag: int | None = None,
-) -> Conditional:
+def arrange(codes: np.ndarray, layout: Layout, outputs: tuple[int, ...], solver: str, lag: int | None = None) -> Conditional:
     """The model that fits these rows at the least cost. `lag`: of a network, whose outputs are the inputs."""
     way = cheapest(len(codes), layout, sum(outputs), solver, network=lag is not None)
-    model = Conditional(layout, outputs, way.solver, way.metric, ridge, tol, exclude=lag == 0)
+    model = Conditional(layout, outputs, way.solver, way.metric, exclude=lag == 0)
     if way.solver == "kernel":
         return model
     whole = codes.min(initial=0) >= 0  # rows without a state have no place in a basis

@@ -9,18 +9,18 @@ first met after the fit                  code -1: it contributes nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
+from math import prod
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 from pandas import Index, isna
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import validate_data
 
 from tallies.data.columns import states_of, values_of
-from tallies.data.table import check_names
+from tallies.data.table import check_names, checked
 from tallies.errors import DataError
 from tallies.estimator import Inputs
 
@@ -54,39 +54,28 @@ def label(state: Any) -> str:
     return state.decode(errors="replace") if isinstance(state, bytes) else str(state)
 
 
-class Coded(NamedTuple):
-    """A table as a fit reads it."""
-
-    codes: np.ndarray  # (l, n) int32
-    categories: Categories
-    inputs: Inputs
-
-
-def learn_codes(model: Any, X: Any, missing: str, bins: Any) -> Coded:
-    """The codes of X, and the categories they refer to, which are learned here."""
-    names, columns = _columns(X, lambda X: check_array(X, **ARRAY, estimator=model))
+def learn_codes(model: Any, X: Any, missing: str, bins: Any) -> tuple[np.ndarray, Categories, Inputs]:
+    """The codes of X, (l, n) int32, the categories they refer to, which are learned here, and the columns of X."""
+    names, columns = _columns(model, X, reset=True)
     if missing not in ("state", "ignore"):
         raise ValueError(f'missing must be "state" or "ignore", got {missing!r}')
     known = _learn(names, columns, missing, _check_bins(bins, names))
-    return Coded(_codes(columns, known), known, Inputs.of(X, len(names)))
+    return _codes(columns, known), known, Inputs.of(X, len(names))
 
 
 def read_codes(model: Any, X: Any, known: Categories) -> np.ndarray:
     """The codes of X, among the categories that a fit has learned."""
-    if nw.dependencies.is_into_dataframe(X):
-        validate_data(model, X, reset=False, skip_check_array=True)
-    return _codes(_columns(X, lambda X: validate_data(model, X, reset=False, **ARRAY))[1], known)
+    return _codes(_columns(model, X, reset=False)[1], known)
 
 
 def _codes(columns: list[np.ndarray], known: Categories) -> np.ndarray:
-    codes = np.empty((len(columns[0]), len(columns)), dtype=np.int32)
-    for j, values in enumerate(columns):
-        codes[:, j] = _code(values, j, known)
-    return codes
+    return np.column_stack([_code(values, j, known).astype(np.int32) for j, values in enumerate(columns)])
 
 
-def _columns(X: Any, check: Callable[[Any], np.ndarray]) -> tuple[list[str], list[np.ndarray]]:
-    """Names and values of the columns; `check` is for what is no data frame."""
+def _columns(model: Any, X: Any, reset: bool) -> tuple[list[str], list[np.ndarray]]:
+    """Names and values of the columns, which unless `reset` must be those that the model was fitted on."""
+    if not reset and nw.dependencies.is_into_dataframe(X):
+        validate_data(model, X, reset=False, skip_check_array=True)
     check_names(X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
@@ -97,7 +86,7 @@ def _columns(X: Any, check: Callable[[Any], np.ndarray]) -> tuple[list[str], lis
         raise TypeError(
             "X is a sparse matrix, but dense data is required: a table of categories has a state in every cell; use X.toarray()"
         )
-    X = check(X)
+    X = checked(model, X, reset, **ARRAY)
     if X.dtype.kind == "f" and np.isinf(X).any():
         raise DataError(f"X contains infinity in {int(np.isinf(X).sum())} cells; expected states, or NaN for missing: replace them")
     return [f"x{j}" for j in range(X.shape[1])], [values_of(column) for column in X.T]
@@ -117,16 +106,14 @@ def _check_bins(bins: Any, names: list[str]) -> dict[str, int]:
 
 
 def _learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict[str, int]) -> Categories:
-    learned: list[list[Any]] = [[], [], [], [], []]
+    learned = []
     for name, values in zip(names, columns, strict=True):
         absent = isna(values)
         if absent.all():
             raise DataError(f"column {name!r} has no observed value; drop it")
-        numeric = values.dtype.kind in "fiu"
-        edges = None
+        edges, numeric = None, values.dtype.kind in "fiu"
         if name in bins and numeric:
-            cuts = np.quantile(values[~absent].astype(float), np.linspace(0, 1, bins[name] + 1)[1:-1])
-            edges = np.unique(cuts)
+            edges = np.unique(np.quantile(values[~absent].astype(float), np.linspace(0, 1, bins[name] + 1)[1:-1]))
             states = np.arange(len(edges) + 1)
             ends = ["", *(f"{e:.4g}" for e in edges), ""]
             labels = [f"{a}..{b}" if a and b else f"<={b}" if b else f">{a}" for a, b in pairwise(ends)]
@@ -138,10 +125,8 @@ def _learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict
             states = states_of(values, "categorical")
             labels = [label(state) for state in states.tolist()]
         own = missing == "state" and absent.any()
-        gap = len(labels) if own else -1
-        for part, value in zip(learned, (name, [*labels, MISSING] if own else labels, states, edges, gap), strict=True):
-            part.append(value)
-    return Categories(*learned)
+        learned.append((name, [*labels, MISSING] if own else labels, states, edges, len(labels) if own else -1))
+    return Categories(*map(list, zip(*learned, strict=True)))
 
 
 def _code(values: np.ndarray, j: int, known: Categories) -> np.ndarray:
@@ -166,14 +151,11 @@ def unique_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     >>> unique_rows(np.array([[1, 0], [0, 0], [1, 0]]))
     (array([1, 0]), array([1, 0, 1]))
     """
-    span = codes.max(axis=0).astype(object) + 2
-    total = 1
-    for size in span:
-        total *= int(size)
-    if total < 1 << 62:  # rows as numbers in mixed radix: a sort of whole numbers
+    span = [int(top) + 2 for top in codes.max(axis=0)]
+    if prod(span) < 1 << 62:  # rows as numbers in mixed radix: a sort of whole numbers
         key: np.ndarray = np.zeros(len(codes), dtype=np.int64)
-        for j in range(codes.shape[1]):
-            key = key * int(span[j]) + codes[:, j] + 1
+        for j, size in enumerate(span):
+            key = key * size + codes[:, j] + 1
     else:
         key = np.ascontiguousarray(codes).view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
     _, first, twin = np.unique(key, return_index=True, return_inverse=True)

@@ -14,15 +14,16 @@ from tallies.maths import Array
 LARGEST = 1 << 30  # bytes of named weights that are made at once
 
 
-def dual_scores(codes: np.ndarray, rows: np.ndarray, a: Array, degrees: tuple[int, ...], share: Array, out: Array) -> None:
-    """h = sum_i K(x, x_i) a_i. A cell without a known state agrees with every row by `share`, the mean over states."""
-    n, K = codes.shape[1], max(degrees)
+def dual_scores(codes: np.ndarray, rows: np.ndarray, a: Array, degrees: tuple[int, ...], share: Array) -> Array:
+    """(l, M)  h = sum_i K(x, x_i) a_i. A cell without a known state agrees with every row by `share`, the mean over states."""
+    n, K, out = codes.shape[1], max(degrees), np.empty((len(codes), a.shape[1]))
     choose = np.array([[float(comb(agree, k)) for agree in range(n + 1)] for k in range(K + 1)])
     table = np.tile(sum(choose[k] for k in degrees), (len(codes), 1))
     for i in np.flatnonzero((codes < 0).any(axis=1)):
         e = symmetric(share[codes[i] < 0], K)
         table[i] = sum(e[r] * choose[k - r] for k in degrees for r in range(k + 1))
     kernels.kernel_rows(codes, rows, table, a, out)
+    return out
 
 
 def dual_weights(rows: np.ndarray, a: Array, layout: Layout) -> tuple[Terms, Array]:

@@ -18,7 +18,7 @@ References: Hoang, Song, Periwal, Jo 2019 (free energy minimisation); Boehning a
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
@@ -26,15 +26,14 @@ from sklearn.base import ClassifierMixin
 
 from tallies.categories import base
 from tallies.categories import screen as screening
-from tallies.categories.answers import DualScorer, Scorer, by_rows, carry_out, redrawn, scores
+from tallies.categories.answers import DualScorer, by_rows, carry_out, redrawn, scores
 from tallies.categories.base import Categorical, Choice, final, finite, table_of
 from tallies.categories.choose import RIDGE, Ground, Path, arrange, degree_path, fold_numbers, ridge_path
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
 from tallies.categories.dual import dual_effect, dual_weights, dual_zero_sum
-from tallies.categories.kernels import fem as kernels
-from tallies.categories.model import Rows, cut
+from tallies.categories.model import Rows, cut, softmax
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
-from tallies.categories.words import effects_table, feature_names, find_states, series
+from tallies.categories.words import effects_table, feature_names, find_states
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights
 from tallies.engine import Plan
@@ -140,7 +139,7 @@ class FEM(ClassifierMixin, Categorical):
         search = given is None or self.degree == "auto"
         rows, folds = data.distinct(fold_numbers(data.labels, self.cv, seed % 2**32) if search else None)
         paths: dict[int, Path] = {}
-        pairs, told_to_stop = None, False
+        ridge, pairs, W, told_to_stop = RIDGE if given is None else given, None, None, False
 
         def ground(degrees: tuple[int, ...]) -> Ground:
             return _folded(rows, folds, Layout.of(sizes, degrees, pairs), self.solver, self.shard_rows)
@@ -151,19 +150,17 @@ class FEM(ClassifierMixin, Categorical):
         else:
             degrees = check_degree(min(2, n) if self.degree == "auto" else self.degree, n)
         if self.screen is not None and max(degrees) > 1:
-            ridge = RIDGE if given is None else given
             kept = yield from screening.pair_scores(rows, tuple(sizes.tolist()), ridge, self.shard_rows)
             pairs, told_to_stop = screening.strongest_pairs(kept.value.scores, self.screen), kept.cut
         K = max(degrees)
         if not paths and given is None and folds is not None and not told_to_stop:
             paths = {K: (yield from ridge_path(ground(degrees)))}
-        ridge, W = RIDGE if given is None else given, None
         solver: str = self.solver
         if K in paths:
             ridge = paths[K].ridge if given is None else given
             if any(path.cut for path in paths.values()):  # one sweep is left: from the weights of the best
                 W, solver = paths[K].W, solver if solver == "fem" else paths[K].solver
-        model = arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver, ridge=ridge, tol=self.tol)
+        model = replace(arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver), ridge=ridge, tol=self.tol)
         kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, W)
         return Fitted(
             run=Run.of(kept, seed),
@@ -173,7 +170,7 @@ class FEM(ClassifierMixin, Categorical):
             n_rows=len(data.codes),
             choice=Choice(degrees, ridge, model.solver, pairs),
             path=table_of(paths),
-            W=finite(kept.value.W),
+            W=finite(kept.value),
             rows=rows.codes if model.solver == "kernel" else None,
         )
 
@@ -201,11 +198,7 @@ class FEM(ClassifierMixin, Categorical):
         if fitted.rows is not None:
             share = 1.0 / fitted.categories.sizes if state else np.zeros(codes.shape[1])
             return by_rows(scores, codes, M, 64, DualScorer(fitted.rows, fitted.W, self.degree_, share))
-        scorer = Scorer(terms_of(self._layout()), fitted.W, np.zeros(M))
-        if state and (codes < 0).any():  # unseen states contribute nothing where weights sum to zero
-            b, terms, V = self._zero_sum()
-            scorer = Scorer(terms, V, b)
-        return by_rows(scores, codes, M, 2048, scorer)
+        return by_rows(scores, codes, M, 2048, self._scorer(state and bool((codes < 0).any())))
 
     def decision_function(self, X: Any) -> Array:
         """h of eq. 1 for each class; of two classes, by how much that of the second exceeds that of the first.
@@ -220,9 +213,7 @@ class FEM(ClassifierMixin, Categorical):
 
     def predict_proba(self, X: Any) -> Array:
         """p(y | x), columns as in classes_."""
-        H = self._scores(X)
-        kernels.softmax_rows(H, np.ones((len(H), 1)), np.array([0, H.shape[1]]), np.zeros(1))
-        return H
+        return softmax(self._scores(X), np.array([0, len(self.classes_)]))
 
     def predict_log_proba(self, X: Any) -> Array:
         """log p(y | x), columns as in classes_."""
@@ -231,8 +222,7 @@ class FEM(ClassifierMixin, Categorical):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
-        best = self._scores(X).argmax(axis=1)
-        return self.classes_[best]
+        return self.classes_[self._scores(X).argmax(axis=1)]
 
     def sample_y(self, X: Any, *, random_state: Any = None) -> np.ndarray:
         """An output drawn for each row of X; FEM says nothing about how X itself comes about.
@@ -285,14 +275,18 @@ class FEM(ClassifierMixin, Categorical):
         >>> tallies.FEM(degree=2, ridge=0.1).fit(X, y).effect(x0="a", x1="x").round(1).to_dict()
         {'no': 1.7, 'yes': -1.7}
         """
-        fitted = self.fitted_
+        import pandas as pd
+
+        fitted, found = self.fitted_, np.zeros(len(self.classes_))
         group, at = find_states(fitted.categories, states)
         if fitted.rows is not None:
-            return series(dual_effect(fitted.rows, fitted.W, fitted.categories.sizes, self.degree_, group, at), self._outputs())
-        _, terms, V = self._zero_sum()
-        t = next((t for t, other in enumerate(terms.all()) if other == group), None)
-        none = np.zeros(len(self.classes_))
-        return series(none if t is None else V[terms.offset[t] + np.ravel_multi_index(at, terms.shape(t))], self._outputs())
+            found = dual_effect(fitted.rows, fitted.W, fitted.categories.sizes, self.degree_, group, at)
+        else:
+            _, terms, V = self._zero_sum()
+            if group in terms.all():
+                t = terms.all().index(group)
+                found = V[terms.offset[t] + np.ravel_multi_index(at, terms.shape(t))]
+        return pd.Series(found, index=self._outputs())
 
     def standard_errors(
         self, X: Any, y: Any, *, n_boot: int = 50, sample_weight: Any = None, random_state: Any = 0
@@ -308,16 +302,15 @@ class FEM(ClassifierMixin, Categorical):
         labels, weight = label_codes(y, len(codes), self.classes_), check_weights(sample_weight, len(codes))
         first, twin = unique_rows(codes)
         cell, u = twin * M + labels, len(first)
-        Y = np.hstack(
-            [np.bincount(cell, weight * times, u * M).reshape(u, M) for times in redrawn(len(codes), n_boot, random_state)]
-        )
+        times = redrawn(len(codes), n_boot, random_state)
+        Y = np.hstack([np.bincount(cell, weight * often, u * M).reshape(u, M) for often in times])
         rows = Rows(np.ascontiguousarray(codes[first]), Y, np.add.reduceat(Y, range(0, n_boot * M, M), axis=1))
         solver = "auto" if self.solver_ == "fem" else self.solver_
-        model = arrange(rows.codes, layout, (M,) * n_boot, solver, ridge=self.ridge_, tol=self.tol)
+        model = replace(arrange(rows.codes, layout, (M,) * n_boot, solver), ridge=self.ridge_, tol=self.tol)
 
         def plan() -> Plan:
             kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, name="all draws")
-            return kept.value.W
+            return kept.value
 
         W, train = carry_out(plan()), rows.codes if model.solver == "kernel" else None
         draws = [_gauged(layout, np.ascontiguousarray(W[:, a : a + M]), train) for a in range(0, n_boot * M, M)]

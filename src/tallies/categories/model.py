@@ -153,14 +153,13 @@ class Conditional(Model):
         else:
             kernels.scatter_states(shard.ids, shard.Y, row, self.starts, counted)
         kernels.scatter(shard.ids, shard.weight, counts)
-        if self.metric == "reduced":
-            half = np.zeros(self.basis.R.shape)
-            kernels.gram_kept(shard.ids, self.basis.kept, row, half)
-            gram = self._in_metric(half + np.tril(half, -1).T)
-        elif self.metric != "diagonal":
-            half = np.zeros((p, p))
-            kernels.gram(shard.ids, row, half)
-            gram = half + np.tril(half, -1).T
+        if self.metric != "diagonal":
+            reduced = self.metric == "reduced"
+            places = np.insert(self.basis.kept[shard.ids], 0, 0, axis=1) if reduced else shard.ids  # of psi, behind the constant
+            half = np.zeros(self.basis.R.shape if reduced else (p, p))
+            kernels.gram(places, row, half)
+            whole = half + np.tril(half, -1).T
+            gram = self._in_metric(whole) if reduced else whole
         return Survey(counted, counts, gram, shard.weight.sum(axis=0))
 
     def _survey_psi(self, shard: Shard) -> Survey:
@@ -190,9 +189,6 @@ class Conditional(Model):
         """From the Gram matrix of psi to the one that the metric takes: of the orthonormal basis, or of the features."""
         _, T, R = self.basis
         return R.T @ gram @ R if self.metric == "reduced" else T.T @ (T.T @ gram).T
-
-    def init(self, survey: Survey, rng: np.random.Generator) -> Params:
-        return self.first(survey)
 
     def first(self, survey: Survey, W: Array | None = None, pair_ridges: Array | None = None) -> Params:
         """The start of a fit at W, such as the end of another; None: at 0, where every state is as likely as any other."""
@@ -276,7 +272,9 @@ class Conditional(Model):
     def _climb(self, params: Params, lse: Array, expected: Array) -> Params:
         """Objective and gradient at the trial point; the solver says where to go from there."""
         x, image = solvers.trial(params.search, self.starts)
-        pull = self._pull(x, params.pair_ridges)
+        pull = self.ridge * x  # gradient of the penalty
+        if params.pair_ridges is not None:  # means over the states of a term, the bias, are nearly free
+            pull = rescaled(x, self.terms.offset, self.starts, params.pair_ridges, FREE * self.ridge)
         value = solvers.dots(params.counted - 0.5 * pull, x if image is None else image, self.starts) - lse  # eq. 1
         g = params.counted - expected - pull  # eq. 2
         if self.exclude:
@@ -284,12 +282,6 @@ class Conditional(Model):
         climb = solvers.fixed_step if self.solver == "fem" else solvers.advance
         search = climb(params.search, value, g, params.metric, self.starts, self.tol)
         return params._replace(trial=self._evaluated(search), search=search)
-
-    def _pull(self, x: Array, pair_ridges: Array | None) -> Array:
-        """Gradient of the penalty. Where terms have ridges of their own, means over their states, the bias, are nearly free."""
-        if pair_ridges is None:
-            return self.ridge * x
-        return rescaled(x, self.terms.offset, self.starts, pair_ridges, FREE * self.ridge)
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
         """Penalised log likelihood of the best point: a refused trial repeats it."""
@@ -304,8 +296,7 @@ class Conditional(Model):
         (x, image, *_), (ids, Y, weight, _) = params.search.point, shard.judges
         H = gathered(ids, x) if image is None else image.copy()
         if Y.dtype.kind == "f":
-            kernels.softmax_rows(H, np.ones((len(H), 1)), self.starts, np.zeros(len(self.outputs)))
-            return np.einsum("im,im->i", Y, np.log(H))
+            return np.einsum("im,im->i", Y, np.log(softmax(H, self.starts)))
         return np.sum(weight * log_chosen(H, Y, self.starts), axis=1)
 
 
@@ -322,10 +313,15 @@ def gathered(ids: np.ndarray, W: Array) -> Array:
     return H
 
 
+def softmax(H: Array, starts: np.ndarray) -> Array:
+    """(l, M)  p of each output's states under scores H, which are overwritten."""
+    kernels.softmax_rows(H, np.ones((len(H), 1)), starts, np.zeros(len(starts) - 1))
+    return H
+
+
 def log_chosen(H: Array, states: np.ndarray, starts: np.ndarray) -> Array:
     """(l, n_out)  log p of each output's state under scores H, which are overwritten; 0 where it is missing."""
-    kernels.softmax_rows(H, np.ones((len(H), 1)), starts, np.zeros(len(starts) - 1))
-    chosen = np.take_along_axis(H, starts[:-1] + np.maximum(states, 0), axis=1)
+    chosen = np.take_along_axis(softmax(H, starts), starts[:-1] + np.maximum(states, 0), axis=1)
     return np.where(states >= 0, np.log(chosen), 0.0)
 
 

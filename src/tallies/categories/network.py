@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+Kind = Literal["frobenius", "direct_information"]
+
+
 class Table(NamedTuple):
     """What the door lets in."""
 
@@ -117,7 +120,8 @@ class FEMNetwork(Categorical):
         """The ridge, and that of each pair, as given, else by held-out rows; then the fit to all rows."""
         codes, weight, c = data.codes, data.weight, data.categories
         rows = _steps(codes, weight, self.lag)
-        model = self._arrange(rows, Layout.of(c.sizes, data.degrees), self.solver)
+        layout = Layout.of(c.sizes, data.degrees)
+        model = arrange(rows.codes, layout, layout.sizes, self.solver, self.lag)
         path, pairs, ridge = Path("", {}), None, self.ridge
         if ridge == "auto":
             ground, worth = _held_out(model, rows, self.lag, seed, self.shard_rows)
@@ -125,7 +129,7 @@ class FEMNetwork(Categorical):
             if ground.by_pair and not path.cut:
                 pairs, path = yield from ridges_by_pair(ground, path, worth)
             ridge = path.ridge
-        model = replace(model, ridge=float(ridge))
+        model = replace(model, ridge=float(ridge), tol=self.tol)
         W = path.W if path.cut else None  # one sweep is left: from the weights of the best
         kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, W, pairs)
         return Fitted(
@@ -139,11 +143,8 @@ class FEMNetwork(Categorical):
             ],
             choice=Choice(data.degrees, float(ridge), model.solver, pair_ridges=pairs),
             path=table_of({max(data.degrees): path}),
-            W=finite(kept.value.W),
+            W=finite(kept.value),
         )
-
-    def _arrange(self, rows: Rows, layout: Layout, solver: str) -> Conditional:
-        return arrange(rows.codes, layout, layout.sizes, solver, tol=self.tol, lag=self.lag)
 
     # use
 
@@ -173,11 +174,7 @@ class FEMNetwork(Categorical):
     def log_conditional(self, X: Any) -> Array:
         """(l, n)  log p of every cell given the rest of its row (lag 0), or (l - 1, n) given the row before (lag 1)."""
         rows, starts = self._read(X), self._starts()
-        if self.missing == "ignore":  # the fit had no feature for a missing cell, in its own gauge
-            scorer = Scorer(terms_of(self._layout()), self.fitted_.W, np.zeros(int(starts[-1])))
-        else:  # unseen states contribute nothing where weights sum to zero
-            b, terms, V = self._zero_sum()
-            scorer = Scorer(terms, V, b)
+        scorer = self._scorer(self.missing == "state")  # else the fit had no feature for a missing cell, in its own gauge
         return by_rows(log_conditional, rows, len(starts) - 1, 1024, scorer, starts)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -193,7 +190,7 @@ class FEMNetwork(Categorical):
         b, terms, V = self._zero_sum()
         if not self.lag:
             V = V / (np.repeat(terms.degree(), np.diff(terms.offset)) + 1)[:, None]
-        return by_rows(energies, rows, 1, 1024, Scorer(terms, V, b), self._starts())[:, 0]
+        return by_rows(energies, rows, 1, 1024, Scorer(b, terms, V), self._starts())[:, 0]
 
     def simulate(self, n_steps: int, *, start: Any = None, random_state: Any = 0) -> Any:
         """States that follow one another: a synchronous time series (lag 1), or Gibbs sweeps (lag 0).
@@ -209,8 +206,7 @@ class FEMNetwork(Categorical):
         else:
             state = self._start(start)
         out, uniform = np.empty((n_steps, len(state)), dtype=np.int32), rng.random((n_steps, len(state)))
-        variables, strides, offset, _ = terms_of(self._layout())
-        no_bias = np.zeros(int(starts[-1]))
+        (variables, strides, offset, _), no_bias = terms_of(self._layout()), np.zeros(starts[-1])
         kernels.advance(state, fitted.W, no_bias, variables, strides, offset, starts, uniform, bool(self.lag), out)
         return self._decode(out)
 
@@ -266,13 +262,11 @@ class FEMNetwork(Categorical):
         """(M, M)  pairwise couplings in zero-sum gauge, blocks by variable; symmetric at lag 0 (eq. 3), row -> column at lag 1."""
         return _couplings(self._layout(), self.fitted_.W, self.lag)
 
-    def scores(self, kind: Literal["frobenius", "direct_information"] = "frobenius", apc: bool = True) -> Array:
+    def scores(self, kind: Kind = "frobenius", apc: bool = True) -> Array:
         """(n, n)  how strongly each pair is coupled (eq. 4, 5); rows act on columns at lag 1."""
         return coupling_scores(self.couplings_, self._starts(), self.frequencies_, kind, apc, bool(self.lag))
 
-    def top_couplings(
-        self, top: int = 20, kind: Literal["frobenius", "direct_information"] = "frobenius", apc: bool = True
-    ) -> pd.DataFrame:
+    def top_couplings(self, top: int = 20, kind: Kind = "frobenius", apc: bool = True) -> pd.DataFrame:
         """The most strongly coupled pairs by name, with their largest single coupling."""
         return top_pairs(self.scores(kind, apc), self.couplings_, self._starts(), self.categories_, top, bool(self.lag))
 
@@ -292,10 +286,11 @@ class FEMNetwork(Categorical):
             found = []
             for b, times in enumerate(draws):
                 rows = _steps(codes, weight * times, self.lag)
-                model = replace(self._arrange(rows, layout, "auto"), ridge=self.ridge_)
+                model = arrange(rows.codes, layout, layout.sizes, "auto", self.lag)
+                model = replace(model, ridge=self.ridge_, tol=self.tol)
                 sources = cut(model, rows, self.shard_rows)
                 kept = yield final(model, sources, self.max_iter, None, self.pair_ridges_, f"draw {b + 1}")
-                found.append(_couplings(layout, kept.value.W, self.lag))
+                found.append(_couplings(layout, kept.value, self.lag))
             return np.std(found, axis=0, ddof=1)
 
         return carry_out(plan())

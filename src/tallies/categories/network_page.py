@@ -22,8 +22,8 @@ def page(model: Any, about: About, X: Any = None) -> Page:
     names = [str(name) for name in model.categories_.names]
     S, J, starts = model.scores(), model.couplings_, model._starts()
     arrow = " → " if model.lag else " – "
-    pairs = [(a, b) for a, b in np.argwhere(np.ones_like(S) if model.lag else np.triu(np.ones_like(S), 1)).tolist()]
-    pairs = sorted(pairs, key=lambda ab: -S[ab[0], ab[1]])[:PAIRS]
+    pairs = np.argwhere(np.ones_like(S) if model.lag else np.triu(np.ones_like(S), 1)).tolist()
+    pairs = sorted(pairs, key=lambda ab: -S[*ab])[:PAIRS]
     called = [names[a] + arrow + names[b] for a, b in pairs]
     out = Page(about.title or (f"Network of {about.data_name}" if about.data_name else "FEMNetwork"), "")
     out.note = about.note
@@ -37,24 +37,19 @@ def page(model: Any, about: About, X: Any = None) -> Page:
             f"{model.effective_rows_:,.0f} effective rows for {plural(len(names), 'variable')}: weak couplings are noise."
         )
     what = "Row acts on column, one step later." if model.lag else "Direct couplings: what others explain is taken out."
-    ring = weights.network("Which variables are coupled", names, np.maximum(S, 0), what, bool(model.lag))
-    top = charts.bars(
-        "Strongest couplings",
-        charts.axis("score (corrected Frobenius norm)"),
-        called[: weights.BARS],
-        [{"name": "", "values": [S[a, b] for a, b in pairs[: weights.BARS]]}],
-        keys=list(range(min(len(pairs), weights.BARS))),
-        select="pair",
-        caption="Choose a pair to see which states go together.",
-    )
+    ring = weights.network("Which variables are coupled", names, np.maximum(S, 0), what, bool(model.lag), select="variable")
+    unit, caption = "score (corrected Frobenius norm)", "Choose a pair to see which states go together."
+    top = weights.strongest("Strongest couplings", unit, called, [S[a, b] for a, b in pairs], select="pair", caption=caption)
     out.hero(ring, top)
     out.face = ring or top
     grids = [_grid(model, J, starts, a, b, called[i]) for i, (a, b) in enumerate(pairs)]
     learned = out.section("learned", "What it learned")
     learned.charts(charts.follow("pair", grids) if grids else None, _matrix(S, names, bool(model.lag)))
     if log_p is not None:
+        found = model._evaluate(X)
         out.section("quality", "How good is it?").charts(_told(model, log_p, names)).table(
-            ["score (larger is better)", "value", "standard error", "kind", "unit"], [_score(model, X)]
+            ["score (larger is better)", "value", "standard error", "kind", "unit"],
+            [["log p(row) by pseudo-likelihood", found.value, found.stderr, found.kind, found.unit]],
         )
     converged(out, model)
     facts = [
@@ -87,11 +82,6 @@ def _entropies(model: Any) -> Array:
     return np.array([-float(np.sum(f[f > 0] * np.log(f[f > 0]))) for f in map(np.asarray, model.frequencies_)])
 
 
-def _score(model: Any, X: Any) -> list[Any]:
-    found = model._evaluate(X)
-    return ["log p(row) by pseudo-likelihood", found.value, found.stderr, found.kind, found.unit]
-
-
 def _grid(model: Any, J: Array, starts: Any, a: int, b: int, name: str) -> charts.Chart:
     labels = [list(model.categories_.labels[v]) for v in (a, b)]
     block = J[starts[a] : starts[a + 1], starts[b] : starts[b + 1]]
@@ -101,17 +91,17 @@ def _grid(model: Any, J: Array, starts: Any, a: int, b: int, name: str) -> chart
 def _matrix(S: Array, names: list[str], directed: bool) -> charts.Chart | None:
     if len(S) < 3:
         return None
-    some = np.arange(len(S))
-    if len(S) > MATRIX:
-        some = np.sort(np.argsort(-S.max(axis=1), kind="stable")[:MATRIX])
+    some = np.sort(np.argsort(-S.max(axis=1), kind="stable")[:MATRIX])
     T = S[np.ix_(some, some)]
     order = alike(np.maximum(T, T.T) / max(float(T.max()), 1e-12))[0]
     values = np.round(np.maximum(T[np.ix_(order, order)], 0), 4)
     called = [names[some[i]] for i in order]
-    x, y = ("acts on", "variable") if directed else ("variable", "variable")
+    x = "acts on" if directed else "variable"
     caption = "Darker is stronger; variables that are coupled are neighbours."
     more = f" The {MATRIX} most coupled of {len(S):,}." if len(S) > MATRIX else ""
-    return charts.heat("All couplings", x, y, called, called, values, flip=True, empty=True, unit="score", caption=caption + more)
+    return charts.heat(
+        "All couplings", x, "variable", called, called, values, flip=True, empty=True, unit="score", caption=caption + more
+    )
 
 
 def _told(model: Any, log_p: Array, names: list[str]) -> charts.Chart:
@@ -120,13 +110,9 @@ def _told(model: Any, log_p: Array, names: list[str]) -> charts.Chart:
     error = log_p.std(axis=0, ddof=1) / np.sqrt(len(log_p)) if len(log_p) > 1 else np.zeros(len(gain))
     top = np.argsort(-gain, kind="stable")[: weights.BARS]
     series = [{"name": "", "values": gain[top], "low": gain[top] - 2 * error[top], "high": gain[top] + 2 * error[top]}]
-    return charts.bars(
-        "What the others tell of each variable",
-        charts.axis("gain over its frequencies (nats)"),
-        [names[j] for j in top],
-        series,
-        caption="Log probability of its values given the others, above that of their frequencies, with two standard errors.",
-    )
+    title, x = "What the others tell of each variable", charts.axis("gain over its frequencies (nats)")
+    caption = "Log probability of its values given the others, above that of their frequencies, with two standard errors."
+    return charts.bars(title, x, [names[j] for j in top], series, caption=caption)
 
 
 _CODE = """import tallies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tallies.maths import Array
 CHEAP = 200_000  # weights x rows up to which a bootstrap takes a few seconds
 DRAWS = 30  # of the bootstrap
 MOST = 12  # combinations in a picture
+STRENGTH = "strength (norm of its weights)"
 
 
 def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[Any, Any] | None = None) -> Page:
@@ -30,8 +32,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         judged = Judged(classes, proba, np.zeros(len(proba)), label_codes(y, len(proba), model.classes_))
     readable = model.rows_ is None or len(model.degree_) < 3  # the kernel of high degrees has too many weights to write down
     out = Page(about.title or (f"FEM of {about.data_name}" if about.data_name else "FEM"), "")
-    out.note = about.note
-    view = face = None
+    out.note, best = about.note, ""
     if readable:
         _, terms, V = model._zero_sum()
         size, groups = strengths(terms, V), terms.all()
@@ -40,47 +41,31 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         if len(classes) > 2:
             out.pick("class", "Class", classes)
         out.pick("term", "Term", called, "the strongest")
-        features, errors = feature_names(terms, model.categories_), _errors(model, rows, V)
+        features, errors = feature_names(terms, model.categories_), None
+        if rows is not None and V.size * model.n_rows_ <= CHEAP:
+            errors = model.standard_errors(*rows, n_boot=DRAWS).to_numpy()[1:]  # the first row is the bias
         lone = np.repeat(terms.degree() == 1, np.diff(terms.offset))
-        views = {
-            many: _signed([f for f, m in zip(features, mine, strict=True) if m], V[mine], errors, mine, classes, many)
-            for many, mine in ((True, ~lone), (False, lone))
-            if mine.any()
-        }
-        view = next(iter(views.values()))
-        ranking = charts.bars(
-            "Strongest terms",
-            charts.axis("strength (norm of its weights)"),
-            called[: weights.BARS],
-            [{"name": "", "values": size[listed[: weights.BARS]]}],
-            keys=list(range(min(len(listed), weights.BARS))),
-            select="term",
-            caption="A term is a variable, or several together: what they say beyond their parts. Choose one to see its weights.",
-        )
+        kinds = [("Combinations that speak", ~lone), ("States that speak", lone)]
+        view, *more = [_signed(what, features, V, errors, mine, classes) for what, mine in kinds if mine.any()]
+        caption = "A term is a variable, or several together: what they say beyond their parts. Choose one to see its weights."
+        ranking = weights.strongest("Strongest terms", STRENGTH, called, size[listed], select="term", caption=caption)
         grids = [_grid(model, terms, V, int(t), called[i], classes) for i, t in enumerate(listed)]
-        ring = None
-        if max(model.degree_) > 1:
-            S = weights.pair_strength(groups, size, len(names))
-            ring = weights.network("Which variables act together", names, S, "Variables joined by terms that hold both.")
-            if ring is not None:
-                ring = {k: v for k, v in ring.items() if k != "select"}
-        out.lead = _lead(model, about, judged, called[0] if called else "")
+        S = weights.pair_strength(groups, size, len(names))
+        ring = weights.network("Which variables act together", names, S, "Variables joined by terms that hold both.")
+        best = called[0]
         out.hero(view)
         tops = [_combinations(model, d) for d in sorted(model.degree_, reverse=True) if d > 1][:2]
-        learned = out.section("learned", "What it learned").charts(
-            *tops, ranking, charts.follow("term", grids), ring, *list(views.values())[1:]
-        )
-        face = tops[0] if tops else None
+        learned = out.section("learned", "What it learned").charts(*tops, ranking, charts.follow("term", grids), ring, *more)
+        out.face = tops[0] if tops else view.get("none", view)
         few = f"The {len(listed)} strongest of {len(groups):,} terms can be looked at." if len(listed) < len(groups) else ""
         learned.text(few, soft=True)
     else:
-        out.lead = _lead(model, about, judged, "")
         degrees = ", ".join(map(str, model.degree_))
         out.section("learned", "What it learned").text(
             f"With terms of degrees {degrees} there are too many weights to show; model.effect(...) gives any of them."
         )
+    out.lead = _lead(model, about, judged, best)
     out.warnings += cautions(model)
-    out.face = face or (view["none"] if view is not None and "none" in view else view)
     if judged is not None:
         out.warnings += judged.warnings(about, "", "A smaller ridge may help.")
         out.numbers = judged.numbers(np.bincount(judged.y[judged.known], minlength=len(classes)) / max(len(judged.known), 1))
@@ -104,18 +89,15 @@ def _combinations(model: Any, degree: int) -> charts.Chart:
     """The strongest combinations of so many variables, with the states that they speak loudest of."""
     top = model.interactions(MOST, degree=degree)
     rows = [list(row) for row in zip(top["term"], top["strength"], top["strongest"], top["weight"], strict=True)]
-    return charts.bars(
-        f"Strongest combinations of {degree} variables",
-        charts.axis("strength (norm of its weights)"),
-        top["term"].tolist(),
-        [{"name": "", "values": top["strength"].to_numpy()}],
-        caption="What the variables say together, beyond what each and any fewer of them say.",
-    ) | {"columns": ["combination", "strength", "its largest weight is of", "weight"], "rows": rows}
+    title, series = f"Strongest combinations of {degree} variables", [{"name": "", "values": top["strength"].to_numpy()}]
+    caption = "What the variables say together, beyond what each and any fewer of them say."
+    chart = charts.bars(title, charts.axis(STRENGTH), top["term"].tolist(), series, caption=caption)
+    return chart | {"columns": ["combination", "strength", "its largest weight is of", "weight"], "rows": rows}
 
 
-def _signed(features: list[str], V: Array, errors: Array | None, mine: Array, classes: list[str], many: bool) -> charts.Chart:
+def _signed(what: str, features: list[str], V: Array, errors: Array | None, mine: np.ndarray, classes: list[str]) -> charts.Chart:
     """Weights for each class; with two classes those of one, for the other has the same with the other sign."""
-    what = "Combinations that speak" if many else "States that speak"
+    features, V = list(compress(features, mine)), V[mine]
 
     def view(k: int, against: str) -> charts.Chart:
         error = None if errors is None else errors[mine, k]
@@ -127,29 +109,15 @@ def _signed(features: list[str], V: Array, errors: Array | None, mine: Array, cl
     return charts.follow("class", views, view(int(np.abs(V).max(axis=0).argmax()), "against it"))
 
 
-def _errors(model: Any, rows: tuple[Any, Any] | None, V: Array) -> Array | None:
-    if rows is None or V.size * model.n_rows_ > CHEAP:
-        return None
-    return model.standard_errors(*rows, n_boot=DRAWS).to_numpy()[1:]  # the first row is the bias
-
-
 def _grid(model: Any, terms: Any, V: Array, t: int, name: str, classes: list[str]) -> charts.Chart:
     """The weights of a term: of one variable for all classes, of several for the class that they speak of most."""
     group, block = terms.of(t), V[terms.offset[t] : terms.offset[t + 1]]
     labels = [model.categories_.labels[v] for v in group]
     variables = [model.categories_.names[v] for v in group]
-    if len(group) == 1:
-        return weights.table(
-            f"Weights of {name}", block.T if len(classes) > 2 else block[:, 1:].T, *_single(labels, variables, classes)
-        )
+    if len(group) == 1 and len(classes) > 2:
+        return weights.table(f"Weights of {name}", block.T, [classes, *labels], ["class", *variables], "for each class")
     k = 1 if len(classes) == 2 else int(np.abs(block).max(axis=0).argmax())
     return weights.table(f"Weights of {name}", block[:, k], labels, variables, f"for {classes[k]}")
-
-
-def _single(labels: list[list[str]], variables: list[str], classes: list[str]) -> tuple[list[list[str]], list[str], str]:
-    if len(classes) == 2:
-        return labels, variables, f"for {classes[1]}"
-    return [classes, labels[0]], ["class", variables[0]], "for each class"
 
 
 def _lead(model: Any, about: About, judged: Judged | None, best: str) -> str:

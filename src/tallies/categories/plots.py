@@ -51,8 +51,7 @@ def plot_couplings(model: Any, ax: Any = None) -> Any:
     (6, 6)
     """
     names, starts = model.categories_.names, model._starts()
-    states = [f"{name}={label}" for name, labels in zip(names, model.categories_.labels, strict=True) for label in labels]
-    title = "couplings, row to column" if model.lag else "couplings"
+    states, title = model._outputs(), "couplings, row to column" if model.lag else "couplings"
     ax = draw(_signed(title, "", "", states, states, model.couplings_), ax)
     if len(states) > LABELS >= len(names):  # too many states to name, but not too many variables
         for ticks, turn in ((ax.set_xticks, 90), (ax.set_yticks, 0)):
@@ -76,7 +75,7 @@ def plot_network(model: Any, top: int = 30, kind: str = "frobenius", ax: Any = N
     a, b = ([names.index(name) for name in table[end]] for end in "ab")
     S, coupling = np.zeros((2, len(names), len(names)))
     S[a, b], coupling[a, b] = table["score"], table["coupling"]
-    chart = ring("", names, S, "", bool(model.lag), links=top, nodes=len(names), least=0.0)
+    chart = ring("", names, S, "", bool(model.lag), (top, len(names), 0.0))
     red = [int(coupling[link["a"], link["b"]] > 0) for link in chart["links"]]
     return draw(chart | {"links": [link | {"colour": k} for link, k in zip(chart["links"], red, strict=True)]}, ax)
 

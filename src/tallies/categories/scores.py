@@ -22,8 +22,7 @@ def coupling_scores(J: Array, starts: np.ndarray, frequencies: list[Array], kind
     """(n, n)  eq. 4 and 5 of `network`."""
     n = len(starts) - 1
     if kind == "frobenius":
-        squares = np.add.reduceat(np.add.reduceat(np.square(J), starts[:-1], axis=0), starts[:-1], axis=1)
-        S = np.sqrt(squares)
+        S = np.sqrt(np.add.reduceat(np.add.reduceat(np.square(J), starts[:-1], axis=0), starts[:-1], axis=1))
     elif kind == "direct_information":
         S = np.zeros((n, n))
         for j in range(n):

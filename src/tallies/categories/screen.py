@@ -18,7 +18,7 @@ import numpy as np
 from tallies.categories import choose
 from tallies.categories.base import final
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.model import Conditional, Rows, Shard, cut, gathered
+from tallies.categories.model import Conditional, Rows, Shard, cut, gathered, softmax, starts_of
 from tallies.categories.solvers import TRUST
 from tallies.categories.terms import Layout
 from tallies.engine import Kept, Model, Stage, State
@@ -66,7 +66,7 @@ class Screening(Model):
     @property
     def start(self) -> np.ndarray:
         """(n + 1,)  first one-hot column of each variable."""
-        return np.concatenate([[0], np.cumsum(self.sizes)])
+        return starts_of(self.sizes)
 
     def tasks(self) -> list[tuple[int, int, int, int]]:
         """Pairs of blocks, each a range of variables: a to b, and c to d."""
@@ -81,8 +81,8 @@ class Screening(Model):
         return self.tasks()[at % len(self.tasks())]  # beyond the last it is done: the first again
 
     def settle(self, shard: Shard, params: Scores, rng: np.random.Generator) -> Residuals:
-        P, weight, c = gathered(shard.ids, params.W), shard.weight[:, 0], self.classes if self.classes > 2 else 1
-        kernels.softmax_rows(P, np.ones((len(P), 1)), np.array([0, self.classes]), np.zeros(1))
+        P = softmax(gathered(shard.ids, params.W), np.array([0, self.classes]))
+        weight, c = shard.weight[:, 0], self.classes if self.classes > 2 else 1
         R, spread = shard.Y - weight[:, None] * P, weight @ (P * (1 - P))
         return Residuals(R[:, :c].astype(np.float32), weight.astype(np.float32), spread[:c], float(weight.sum()))
 
@@ -135,15 +135,13 @@ def pair_scores(
     model = Conditional(Layout.of(sizes, [1]), (M,), "lbfgs", "diagonal", max(ridge, 1e-3), tol)
     sources, screening = cut(model, rows, shard_rows), Screening(sizes, M)
     main = yield final(model, sources, SWEEPS, name="main effects")
-    start = Scores(main.value.W, 0, np.zeros((len(sizes), len(sizes))))
+    start = Scores(main.value, 0, np.zeros((len(sizes), len(sizes))))
     return (yield Stage("pairs", screening, sources, lambda end: end.params, len(screening.tasks()), start=start))
 
 
 def strongest_pairs(scores: Array, top: int) -> Any:
     """The `top` pairs of largest score, strongest first."""
     j, k = np.triu_indices(len(scores), 1)
-    if len(j) < 1:
-        raise DataError("screening needs at least two variables; leave screen out")
     order = np.argsort(-scores[j, k], kind="stable")[:top]
     return np.column_stack([j[order], k[order]])
 

@@ -54,20 +54,14 @@ def make_terms(sizes: np.ndarray, groups: Iterable[tuple[int, ...]]) -> Terms:
     >>> make_terms(np.array([3, 2]), [(0,), (1,), (0, 1)]).offset.tolist()
     [0, 3, 5, 11]
     """
-    groups = list(groups)
-    K = max((len(group) for group in groups), default=1)
-    variables = np.full((len(groups), K), -1, dtype=np.int32)
-    strides = np.zeros((len(groups), K), dtype=np.int64)
-    for k in range(1, K + 1):
-        rows = [t for t, group in enumerate(groups) if len(group) == k]
-        if rows:
-            chosen = np.array([groups[t] for t in rows], dtype=np.int32)
-            variables[rows, :k] = chosen
-            # stride of variable q: product of the sizes after it
-            after = np.cumprod(np.column_stack([sizes[chosen[:, 1:]], np.ones(len(rows), dtype=np.int64)])[:, ::-1], axis=1)
-            strides[rows, :k] = after[:, ::-1]
-    widths = strides[:, 0] * sizes[variables[:, 0]]
-    return Terms(variables, strides, np.concatenate([[0], np.cumsum(widths)]).astype(np.int64), np.asarray(sizes, dtype=np.int64))
+    groups, sizes = list(groups), np.asarray(sizes, dtype=np.int64)
+    degree = np.array([len(group) for group in groups], dtype=np.int64)
+    inside = np.arange(degree.max(initial=1)) < degree[:, None]
+    variables = np.full(inside.shape, -1, dtype=np.int32)
+    variables[inside] = [v for group in groups for v in group]
+    m = np.where(inside, sizes[variables], 1)
+    from_ = np.cumprod(m[:, ::-1], axis=1)[:, ::-1]  # product of the sizes from a variable on; its stride: of those after it
+    return Terms(variables, from_ // m, np.concatenate([[0], np.cumsum(from_[:, 0])]), sizes)
 
 
 class Layout(NamedTuple):
@@ -111,8 +105,7 @@ def own_features(layout: Layout) -> list[np.ndarray]:
     """For each variable, all features that contain it."""
     terms = terms_of(layout)
     width = np.diff(terms.offset)
-    holds = [np.repeat((terms.variables == j).any(axis=1), width) for j in range(len(layout.sizes))]
-    return [np.flatnonzero(mine) for mine in holds]
+    return [np.flatnonzero(np.repeat((terms.variables == j).any(axis=1), width)) for j in range(len(layout.sizes))]
 
 
 def groups_of(n: int, degrees: Iterable[int]) -> list[tuple[int, ...]]:

@@ -26,13 +26,13 @@ def signed(
     top = top[np.argsort(-weights[top], kind="stable")]
     series: dict[str, Any] = {"name": "", "values": weights[top]}
     note = f"Positive weights speak for {for_}, negative ones {against}."
-    columns, rows = ["what", "weight"], [[names[i], weights[i]] for i in top]
+    told = [weights] if errors is None else [weights, errors]
     if errors is not None:
         series |= {"low": weights[top] - 2 * errors[top], "high": weights[top] + 2 * errors[top]}
         note += " Lines are two standard errors (bootstrap) to each side."
-        columns, rows = [*columns, "standard error"], [[names[i], weights[i], errors[i]] for i in top]
     some = f" The {BARS} largest of {len(weights):,}." if len(weights) > BARS else ""
     chart = charts.bars(title, charts.axis("weight (log odds, zero-sum)"), [names[i] for i in top], [series], **more)
+    columns, rows = ["what", "weight", "standard error"][: 1 + len(told)], [[names[i], *(v[i] for v in told)] for i in top]
     return chart | {"columns": columns, "rows": rows, "caption": note + some}
 
 
@@ -50,52 +50,38 @@ def table(title: str, block: Array, labels: Sequence[Sequence[str]], variables: 
     reach = max(float(np.abs(values).max()), 1e-9)
     texts = [[f"{v:+.2f}" for v in row] for row in values]
     tips = [[f"{a}\n{b}\nweight {v:+.3f}" for b, v in zip(across, row, strict=True)] for a, row in zip(down, values, strict=True)]
-    return charts.heat(
-        title,
-        variables[-1],
-        " & ".join(variables[:-1]) or "weight",
-        across,
-        down,
-        values,
-        texts,
-        tips,
-        scale="sign",
-        domain=[-reach, reach],
-        caption=f"{what[:1].upper()}{what[1:]}: red for, blue against.{some}",
-    )
+    x, y, caption = variables[-1], " & ".join(variables[:-1]) or "weight", f"{what[:1].upper()}{what[1:]}: red for, blue against."
+    look = {"scale": "sign", "domain": [-reach, reach], "caption": caption + some}
+    return charts.heat(title, x, y, across, down, values, texts, tips, **look)
 
 
-def network(title: str, names: Sequence[str], strength: Array, caption: str, directed: bool = False) -> charts.Chart | None:
-    """Variables on a ring, joined where they act together; `strength` (n, n), the thickness of the lines."""
-    if len(strength) < 3 or not np.any(strength > 0):
-        return None
-    return ring(title, names, strength, caption, directed)
+def strongest(title: str, unit: str, names: Sequence[str], values: Sequence[float] | Array, **more: Any) -> charts.Chart:
+    """The first of many, strongest first, each of which can be chosen."""
+    keys = list(range(len(names[:BARS])))
+    return charts.bars(title, charts.axis(unit), names[:BARS], [{"name": "", "values": values[:BARS]}], keys=keys, **more)
+
+
+def network(title: str, names: Sequence[str], strength: Array, caption: str, directed: bool = False, **more: Any) -> Any:
+    """As `ring`; None where there is nothing to see."""
+    return None if len(strength) < 3 or not np.any(strength > 0) else ring(title, names, strength, caption, directed, **more)
 
 
 def ring(
-    title: str,
-    names: Sequence[str],
-    strength: Array,
-    caption: str,
-    directed: bool,
-    links: int = LINKS,
-    nodes: int = NODES,
-    least: float = 0.02,
+    title: str, names: Sequence[str], strength: Array, caption: str, directed: bool, limits: Any = (LINKS, NODES, 0.02), **more: Any
 ) -> charts.Chart:
-    """A network of the `nodes` variables that are connected most, with its strongest `links` above `least` of the strongest."""
+    """Variables on a ring, joined where they act together; `strength` (n, n), the thickness of the lines.
+
+    `limits`: how many lines and variables there are at most, and the least share of the strongest line.
+    """
+    links, nodes, least = limits
     S = np.maximum(strength, strength.T) if not directed else np.maximum(strength, 0)
     n = len(S)
-    kept = np.arange(n) if n <= nodes else np.sort(np.argsort(-(S.sum(axis=0) + S.sum(axis=1)), kind="stable")[:nodes])
+    kept = np.sort(np.argsort(-(S.sum(axis=0) + S.sum(axis=1)), kind="stable")[:nodes])
     S = S[np.ix_(kept, kept)]
-    pairs = [
-        (a, b) for a, b in (np.argwhere(~np.eye(len(S), dtype=bool)) if directed else np.argwhere(np.triu(np.ones_like(S), 1)))
-    ]
-    pairs = sorted(pairs, key=lambda ab: -S[ab[0], ab[1]])[:links]
-    pairs = [(int(a), int(b)) for a, b in pairs if S[a, b] > least * S.max()]
-    turn = 2 * np.pi * np.arange(len(kept)) / len(kept)
-    order = _round(S)
-    x, y = np.empty(len(kept)), np.empty(len(kept))
-    x[order], y[order] = np.sin(turn), np.cos(turn)
+    joined = np.argwhere(~np.eye(len(S), dtype=bool) if directed else np.triu(np.ones_like(S), 1)).tolist()
+    pairs = [(a, b) for a, b in sorted(joined, key=lambda ab: -S[*ab])[:links] if S[a, b] > least * S.max()]
+    turn = np.empty(len(kept))
+    turn[_round(S)] = 2 * np.pi * np.arange(len(kept)) / len(kept)
     called = [names[i] for i in kept]
     arrow = "→" if directed else "–"
     tips = []
@@ -103,38 +89,21 @@ def ring(
         near = sorted(((S[a, b], b if a == i else a) for a, b in pairs if i in (a, b)), reverse=True)[:6]
         tips.append("\n".join([name, *(f"{arrow} {called[j]}: {s:.3g}" for s, j in near)]))
     few = f" {nodes} of {n:,} variables." if n > nodes else ""
-    return charts.points(
-        title,
-        charts.axis(""),
-        charts.axis(""),
-        x,
-        y,
-        [0] * len(kept),
-        tips,
-        ["variable", "variable", "strength"],
-        [[called[a], called[b], S[a, b]] for a, b in pairs],
-        keys=kept.tolist(),
-        select="variable",
-        links=[{"a": a, "b": b, "w": S[a, b] / S.max()} for a, b in reversed(pairs)],
-        words=called,
-        directed=directed,
-        ring=True,
-        bare=True,
-        equal=True,
-        caption=f"{caption} Thicker lines are stronger; the {len(pairs)} strongest are drawn.{few}",
-    )
+    caption += f" Thicker lines are stronger; the {len(pairs)} strongest are drawn.{few}"
+    heads, rows = ["variable", "variable", "strength"], [[called[a], called[b], S[a, b]] for a, b in pairs]
+    lines = [{"a": a, "b": b, "w": S[a, b] / S.max()} for a, b in reversed(pairs)]
+    look = {"keys": kept.tolist(), **more, "links": lines, "words": called, "directed": directed, "ring": True}
+    look |= {"bare": True, "equal": True, "caption": caption}
+    none = charts.axis("")
+    return charts.points(title, none, none, np.sin(turn), np.cos(turn), [0] * len(kept), tips, heads, rows, **look)
 
 
 def _round(S: Array) -> np.ndarray:
     """An order around the ring in which strong neighbours are near: from each to the strongest that is left."""
-    left = set(range(len(S)))
-    at = int((S + S.T).sum(axis=0).argmax())
-    order = [at]
-    left.remove(at)
-    while left:
-        at = max(left, key=lambda j: (S[at, j] + S[j, at], -j))
-        order.append(at)
-        left.remove(at)
+    T = S + S.T
+    left, order = set(range(len(S))), [int(T.sum(axis=0).argmax())]
+    while left := left - {order[-1]}:
+        order.append(max(left, key=lambda j: (T[order[-1], j], -j)))
     return np.array(order)
 
 
@@ -148,5 +117,4 @@ def pair_strength(groups: Sequence[tuple[int, ...]], strength: Array, n: int) ->
     for group, size in zip(groups, strength, strict=True):
         for a, b in combinations(group, 2):
             S[a, b] += size**2
-            S[b, a] += size**2
-    return np.sqrt(S)
+    return np.sqrt(S + S.T)

@@ -54,23 +54,6 @@ def strongest(b: Array, terms: Terms, V: Array, categories: Categories, outputs:
     return pd.DataFrame(rows, columns=["term", "degree", "strength", "strongest", "weight"])
 
 
-def asked_degrees(degree: Any, highest: int) -> list[int]:
-    """None: interactions proper, of two and more variables, where the model has any."""
-    return (
-        list(range(min(2, highest), highest + 1))
-        if degree is None
-        else [int(degree)]
-        if np.ndim(degree) == 0
-        else [int(k) for k in degree]
-    )
-
-
-def series(values: Array, outputs: list[str]) -> pd.Series:
-    import pandas as pd
-
-    return pd.Series(values, index=outputs)
-
-
 def find_states(categories: Categories, states: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Positions of the variables named, in order, and the codes of their states."""
     found = {}

@@ -23,13 +23,27 @@ def active_ids(codes, variables, strides, offset, out):
             out[i, t] = f
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def softmax_rows(H, weight, starts, lse):
-    """Turn rows of H into weight * softmax within each output; add weight * log sum exp of each output to lse.
+@njit(nogil=True, inline="always")
+def exponentiate(h, bits, power):
+    """exp of h, in place; `power` is a view of `bits`, of the same length.
 
     exp is written out (range reduction, a polynomial of degree 12, a power of two through its bits): loops of it use the
     vector unit, which calls of the library's exp do not.
     """
+    for k in range(len(h)):
+        x = max(h[k], -700.0)
+        n = np.floor(x * 1.4426950408889634 + 0.5)
+        r = x - n * LN2_HIGH - n * LN2_LOW
+        bits[k] = (np.int64(n) + 1023) << 52
+        s = 1 / 5040 + r * (1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * (1 / 39916800 + r / 479001600))))
+        h[k] = 1 + r * (1 + r * (0.5 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720 + r * s))))))
+    for k in range(len(h)):
+        h[k] *= power[k]
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def softmax_rows(H, weight, starts, lse):
+    """Turn rows of H into weight * softmax within each output; add weight * log sum exp of each output to lse."""
     n_out, M = len(starts) - 1, H.shape[1]
     several = weight.shape[1] > 1  # else one weight a row, for all outputs
     product = np.ones(n_out)  # of the sums of rows of weight 1: one logarithm for hundreds of them
@@ -45,15 +59,7 @@ def softmax_rows(H, weight, starts, lse):
             for k in range(a, b):
                 h[k] -= top
             lse[o] += weight[i, o * several] * top
-        for k in range(M):
-            x = max(h[k], -700.0)
-            n = np.floor(x * 1.4426950408889634 + 0.5)
-            r = x - n * LN2_HIGH - n * LN2_LOW
-            bits[k] = (np.int64(n) + 1023) << 52
-            s = 1 / 5040 + r * (1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * (1 / 39916800 + r / 479001600))))
-            h[k] = 1 + r * (1 + r * (0.5 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720 + r * s))))))
-        for k in range(M):
-            h[k] *= power[k]
+        exponentiate(h, bits, power)
         for o in range(n_out):
             a, b = starts[o], starts[o + 1]
             total = 0.0
@@ -103,15 +109,7 @@ def softmax_corner(H, weight, starts, lse):
                     h[k] = np.exp(h[k] - top)
         else:
             total[:] = 1.0
-            for k in range(M):  # as in softmax_rows
-                x = max(h[k], -700.0)
-                n = np.floor(x * 1.4426950408889634 + 0.5)
-                r = x - n * LN2_HIGH - n * LN2_LOW
-                bits[k] = (np.int64(n) + 1023) << 52
-                s = 1 / 5040 + r * (1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * (1 / 39916800 + r / 479001600))))
-                h[k] = 1 + r * (1 + r * (0.5 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720 + r * s))))))
-            for k in range(M):
-                h[k] *= power[k]
+            exponentiate(h, bits, power)
         if binary:
             for o in range(n_out):
                 total[o] += h[o]
@@ -227,27 +225,13 @@ def scatter_states(ids, states, weight, starts, G):
 
 @njit(nogil=True, cache=True)
 def gram(ids, weight, G):
-    """Lower triangle of sum_i w_i x_i x_i' for one-hot rows x_i."""
+    """Lower triangle of sum_i w_i x_i x_i' for rows x_i that have ones at rising places, -1 among them for none."""
+    have = np.empty(ids.shape[1], np.int64)
     for i in range(ids.shape[0]):
-        w = weight[i]
+        count = 0
         for c in range(ids.shape[1]):
-            f = ids[i, c]
-            if f >= 0:
-                for e in range(c + 1):
-                    g = ids[i, e]
-                    if g >= 0:
-                        G[f, g] += w
-
-
-@njit(nogil=True, cache=True)
-def gram_kept(ids, kept, weight, G):
-    """`gram` of the features that have a place in `kept` (-1: none), behind a constant in place 0."""
-    have = np.zeros(ids.shape[1] + 1, np.int64)
-    for i in range(ids.shape[0]):
-        count = 1
-        for c in range(ids.shape[1]):
-            if kept[ids[i, c]] >= 0:
-                have[count] = kept[ids[i, c]]
+            if ids[i, c] >= 0:
+                have[count] = ids[i, c]
                 count += 1
         for c in range(count):
             for e in range(c + 1):
