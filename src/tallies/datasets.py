@@ -247,11 +247,11 @@ def tic_tac_toe() -> tuple[pd.DataFrame, pd.Series]:
     return pd.DataFrame(sorted(ends), columns=cells), pd.Series([ends[board] for board in sorted(ends)], name="outcome")
 
 
-def _bundled(name: str, loader: str, about: str, counts: bool = False) -> Callable[[], Dataset]:
+def _bundled(name: str, about: str, counts: bool = False) -> Callable[[], Dataset]:
     def read() -> Dataset:
         from sklearn import datasets
 
-        raw = getattr(datasets, loader)(as_frame=True)
+        raw = getattr(datasets, "load_" + name.replace("-", "_"))(as_frame=True)
         X = raw.data.astype(int) if counts else raw.data
         return Dataset(X, np.array([str(c) for c in raw.target_names])[raw.target], name, about)
 
@@ -261,10 +261,10 @@ def _bundled(name: str, loader: str, about: str, counts: bool = False) -> Callab
 _SETS: dict[str, Callable[[], Dataset]] = {
     "birds": birds,
     "species": species,
-    "iris": _bundled("iris", "load_iris", "150 iris flowers of three species, measured by Anderson, published by Fisher in 1936"),
-    "wine": _bundled("wine", "load_wine", "178 Italian wines of three cultivars by thirteen chemical measurements"),
-    "breast-cancer": _bundled("breast-cancer", "load_breast_cancer", "569 tumours by thirty measurements of their cell nuclei"),
-    "digits": _bundled("digits", "load_digits", "1,797 handwritten digits on a grid of 8 x 8 pixels", counts=True),
+    "iris": _bundled("iris", "150 iris flowers of three species, measured by Anderson, published by Fisher in 1936"),
+    "wine": _bundled("wine", "178 Italian wines of three cultivars by thirteen chemical measurements"),
+    "breast-cancer": _bundled("breast-cancer", "569 tumours by thirty measurements of their cell nuclei"),
+    "digits": _bundled("digits", "1,797 handwritten digits on a grid of 8 x 8 pixels", counts=True),
 }
 
 __all__ = ["Dataset", "Texts", "birds", "docstrings", "halves", "load", "names", "ontology", "species", "tic_tac_toe"]

@@ -68,7 +68,7 @@ def ledoit_wolf(n: float, covariance: Array, quartic: Array, size: Array | float
     """
     d = len(covariance)
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    scale = np.where(scale > np.maximum(SAME * size, 0.0), scale, 1.0)  # a constant column stays as it is
+    scale = np.where(scale > SAME * size, scale, 1.0)  # a constant column stays as it is
     both = np.outer(scale, scale)
     R = covariance / both
     mu = np.trace(R) / d

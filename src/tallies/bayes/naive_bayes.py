@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -72,8 +73,8 @@ class NaiveBayes(Classifier):
         return tables(self.fitted_)
 
     def _facts(self) -> list[str]:
-        count = {f: len(self.layout_.of(f)) for f in dict.fromkeys(self.layout_.families)}
-        return [*super()._facts(), "columns: " + ", ".join(f"{number} {family}" for family, number in count.items())]
+        counted = Counter(self.layout_.families)
+        return [*super()._facts(), "columns: " + ", ".join(f"{number} {family}" for family, number in counted.items())]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

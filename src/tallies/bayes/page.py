@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -39,8 +40,10 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     if X is not None:
         table = model._table(X)
         judged = Judged(classes, model.predict_proba(X), model.log_prob(X), _codes(model, y, X))
-    known = judged is not None and len(judged.known) > 0
-    out = Page(about.title or _name(model, about), _lead(model, about, columns, bits, judged if known else None))
+    known = judged if judged is not None and len(judged.known) else None
+    name = type(model).__name__
+    title = about.title or (f"{name} of {about.data_name}" if about.data_name else name)
+    out = Page(title, _lead(model, about, columns, bits, known))
     out.note = about.note
     _warn(out, model, about, judged)
     telling = np.argsort(-bits, kind="stable")
@@ -48,18 +51,17 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     listed = telling[: min(FEATURES, max(20, PICTURES // len(shown)))]
     out.pick("class", "Class", classes)
     out.pick("feature", "Column", [columns[j].name for j in listed], "most telling")
-    name = _labels(X)
-    view = _map(model, judged, table, name)
+    label = _labels(X)
+    view = _map(model, known, table, label)
     ranking = _ranking(columns, bits, listed, prior)
-    if known:
-        assert judged is not None
-        out.numbers = judged.numbers(prior)
-        out.hero(judged.confusion(), view or judged.calibration())
+    if known is not None:
+        out.numbers = known.numbers(prior)
+        out.hero(known.confusion(), view or known.calibration())
     elif view:
         out.hero(view | {"wide": True})
-    out.face = view or (judged.confusion() if known and judged is not None else ranking)
+    out.face = view or (ranking if known is None else known.confusion())
     learned = out.section("learned", "What it learned").text(_most_telling(columns, bits, listed, prior))
-    pictures = [_picture(columns[j], classes, shown, table, judged) for j in listed]
+    pictures = [_picture(columns[j], classes, shown, table, known) for j in listed]
     learned.charts(ranking, charts.follow("feature", pictures), _words(columns, classes, telling, prior))
     if len(listed) < len(columns):
         learned.text(f"The {len(listed)} most telling of {len(columns):,} columns can be looked at.", soft=True)
@@ -67,14 +69,12 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         ["class", "rows in the fit", "probability before looking"],
         zip(classes, model.params_.n.tolist(), [f"{p:.1%}" for p in prior], strict=True),
     )
-    if known:
-        assert judged is not None
-        _quality(out, judged, model, X, judged.calibration() if view else None)
+    if known is not None:
+        _quality(out, known, model, X, known.calibration() if view else None)
     if judged is not None:
-        assert table is not None
-        _strange(out, judged, model, table, columns, name)
+        _strange(out, judged, model, table, columns, label)
     converged(out, model)
-    counted = {f: sum(c.family == f for c in columns) for f in dict.fromkeys(c.family for c in columns)}
+    counted = Counter(c.family for c in columns)
     facts = [
         ("Rows", float(model.params_.n.sum())),
         ("Columns", f"{len(columns):,} ({', '.join(f'{n:,} {f}' for f, n in counted.items())})"),
@@ -85,10 +85,6 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     fitted(out, model, about, facts)
     use(out, _code(model, columns, classes), "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN")
     return out
-
-
-def _name(model: Any, about: About) -> str:
-    return f"{type(model).__name__} of {about.data_name}" if about.data_name else type(model).__name__
 
 
 def _codes(model: Any, y: Any, X: Any) -> np.ndarray:
@@ -156,11 +152,11 @@ def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, p
     return text + (f" {plural(nothing, 'column tells', 'columns tell')} next to nothing alone." if nothing else "")
 
 
-def _picture(column: Column, classes: list[str], shown: np.ndarray, table: Any, judged: Judged | None) -> charts.Chart:
+def _picture(column: Column, classes: list[str], shown: np.ndarray, table: Any, known: Judged | None) -> charts.Chart:
     note = f" The {len(shown)} most frequent of {len(classes)} classes." if len(shown) < len(classes) else ""
     rows = None
-    if table is not None and judged is not None and len(judged.known) and column.family == "gaussian" and len(shown) <= CROWD:
-        rows = table.column("gaussian", column.place).astype(float), judged.y
+    if known is not None and column.family == "gaussian" and len(shown) <= CROWD:
+        rows = table.column("gaussian", column.place).astype(float), known.y
     return picture(column, classes, shown, rows, note)
 
 
@@ -189,14 +185,14 @@ def _words(columns: list[Column], classes: list[str], telling: np.ndarray, prior
 
 def _map(model: Any, judged: Judged | None, table: Any, name: Callable[[int], str]) -> charts.Chart | None:
     classes = [str(c) for c in model.classes_]
-    if judged is None or not len(judged.known):
+    if judged is None:
         return plane.chart(model, classes)
 
     def tip(i: int) -> str:
         called = judged.best[i]
         return f"{name(i)}\n{classes[judged.y[i]]}, called {classes[called]} ({judged.proba[i, called]:.0%})"
 
-    return plane.chart(model, classes, table.gaussian, judged.y, judged.best != judged.y, tip)
+    return plane.chart(model, classes, (table.gaussian, judged.y, judged.best != judged.y), tip)
 
 
 def _quality(out: Page, judged: Judged, model: Any, X: Any, curve: charts.Chart | None) -> Section:
@@ -239,14 +235,10 @@ def _code(model: Any, columns: list[Column], classes: list[str]) -> str:
     which = ", ".join(repr(c.name) for c in columns[:4]) + (", ..." if len(columns) > 4 else "")
     like = f"a table with the columns {which}" if named else f"an array of {len(columns)} columns"
     one = repr(model.classes_.tolist()[0])
-    return "\n".join(
-        [
-            "import tallies",
-            "",
-            'model = tallies.load("model.tallies")   # written by model.save("model.tallies")',
-            f"model.predict(X)                        # X: {like}; gaps are allowed",
-            f"model.predict_proba(X)                  # one column for each of {len(classes)} classes",
-            "model.log_prob(X)                       # low values: strange rows",
-            f"model.sample(5, y={one})" + " " * max(1, 21 - len(one)) + "# new rows of one class",
-        ]
-    )
+    return f"""import tallies
+
+model = tallies.load("model.tallies")   # written by model.save("model.tallies")
+model.predict(X)                        # X: {like}; gaps are allowed
+model.predict_proba(X)                  # one column for each of {len(classes)} classes
+model.log_prob(X)                       # low values: strange rows
+{f"model.sample(5, y={one})":39} # new rows of one class"""

@@ -26,6 +26,11 @@ class Scatter(NamedTuple):
     A: Array | None  # (K, d, d)
 
 
+def size_of(mean: Array) -> Array:
+    """How large the values of each column are, to tell variance from rounding."""
+    return np.abs(mean).max(axis=0)
+
+
 def _empty(K: int, d: int, G: int, fourth: bool) -> Scatter:
     B, A = (np.zeros((K, d, d)), np.zeros((K, d, d))) if fourth else (None, None)
     return Scatter(np.zeros((K, d)), np.zeros((G, d, d)), B, A)
@@ -53,18 +58,11 @@ def products(X: np.ndarray, y: np.ndarray, weight: Array, centre: Array, G: int,
 
 
 def expected_products(
-    X: np.ndarray,
-    y: np.ndarray,
-    weight: Array,
-    centre: Array,
-    G: int,
-    fourth: bool,
-    covariance: Callable[[int], Array],
-    size: Array,
+    X: np.ndarray, y: np.ndarray, weight: Array, centre: Array, G: int, fourth: bool, covariance: Callable[[int], Array]
 ) -> Scatter:
     """The same of rows with gaps, by their expectations given what is observed; B and A are those of the expected rows."""
     K, d = centre.shape
-    out = _empty(K, d, G, fourth)
+    out, size = _empty(K, d, G, fourth), size_of(centre)
     used = np.flatnonzero((weight > 0) & (y >= 0))
     for gaps, members in patterns(X[used]):
         rows = used[members]

@@ -211,7 +211,7 @@ def _table(line: Line, table: Any, out: Path | None, after: str) -> Answer:
 
 def main() -> None:
     """Entry point: turn errors into one paragraph and an exit code, warnings into one line."""
-    warnings.showwarning = _show_warning
+    warnings.showwarning = lambda message, *rest, **more: say(f"Warning: {message}")
     try:
         code = app(prog_name="tallies", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
@@ -238,7 +238,3 @@ def _explain(error: Exception) -> int:
         raise error
     say(f"Error: {' '.join(str(error).split()) or type(error).__name__}")
     return 2 if isinstance(error, TalliesError | ValueError | FileNotFoundError) and not isinstance(error, MissingExtra) else 1
-
-
-def _show_warning(message: Any, category: Any, *rest: Any, **more: Any) -> None:
-    say(f"Warning: {message}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import entr
 from sklearn.metrics import confusion_matrix
 
 from tallies.html import charts
@@ -87,12 +88,16 @@ class Judged:
         """What the first screen says of its quality; `prior` is what one knows of the classes without looking at a row."""
         m, loss = len(self.known), self.log_losses
         low, high = wilson(self.right.sum(), m)
-        entropy = float(-np.sum(prior[prior > 0] * np.log(prior[prior > 0])))
         span = f"of {plural(m, 'row')}; {percent(float(low), m)} to {percent(float(high), m)} with 95% confidence"
+        entropy = float(entr(prior).sum())
         return [
             ("Right", percent(self.accuracy, m), span),
             ("Stated confidence", percent(self.confidence, m), "on average; the same as “right” if it means what it says"),
-            ("Log loss", f"{loss.mean():.3f}", f"nats a row, {error_of(loss)}; {entropy:.3f} without looking at the columns"),
+            (
+                "Log loss",
+                f"{loss.mean():.3f}",
+                f"nats a row, {error_of(loss)}; {entropy:.3f} without looking at the columns",
+            ),
             ("Brier score", f"{self.brier.mean():.3f}", "0 is perfect, 2 the worst"),
         ]
 
@@ -178,8 +183,8 @@ def confusion(classes: Sequence[str], true: np.ndarray, called: np.ndarray, most
     some = f" The {most} of {K} classes with most errors are shown." if most < K else ""
     names = [classes[k] for k in shown]
     texts = [[f"{rate[i, j]:.0%}" if counts[i, j] else "" for j in shown] for i in shown]
-    share = [[f"{counts[i, j]:,} of {total[i]:,} rows ({rate[i, j]:.1%})" for j in shown] for i in shown]
-    tips = [[f"{a}, called {b}\n{told}" for b, told in zip(names, row, strict=True)] for a, row in zip(names, share, strict=True)]
+    told = "{}, called {}\n{:,} of {:,} rows ({:.1%})".format
+    tips = [[told(classes[i], classes[j], counts[i, j], total[i], rate[i, j]) for j in shown] for i in shown]
     chart = charts.heat("What each class was called", "called", "true class", names, names, rate[np.ix_(shown, shown)], texts, tips)
     rows = [[classes[i], classes[j], int(counts[i, j]), float(rate[i, j])] for i in shown for j in shown if counts[i, j]]
     caption = f"Each row of the matrix is a true class; its cells add to 100%. The diagonal is right.{some}"
