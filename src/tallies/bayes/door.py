@@ -153,10 +153,12 @@ def _union(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         ) from None
 
 
-def _encode(values: np.ndarray, states: np.ndarray, family: str, name: Any) -> np.ndarray:
-    """Code of each value; -1 where missing, the number of states where unseen."""
+def _encode(values: np.ndarray, states: np.ndarray | None, family: str, name: Any) -> np.ndarray:
+    """Code of each value, -1 where missing, the number of states where unseen; of a column without states its numbers."""
     from pandas import Index, isna
 
+    if states is None:
+        return _numbers(values, family, name)
     absent = isna(values)
     if family == "bernoulli":
         odd = values[~absent & ~np.isin(values, [0, 1])]
@@ -203,12 +205,7 @@ def _blocks(values: list[np.ndarray], names: list[Any], layout: Layout) -> Table
     """One block a family, in C order, from columns."""
 
     def stack(*families: str) -> np.ndarray | None:
-        parts = [
-            _encode(values[j], layout.states[j], layout.families[j], names[j])
-            if layout.families[j] in CODED
-            else _numbers(values[j], layout.families[j], names[j])
-            for j in layout.of(*families)
-        ]
+        parts = [_encode(values[j], layout.states[j], layout.families[j], names[j]) for j in layout.of(*families)]
         return np.column_stack(parts) if parts else None
 
     counts = stack("multinomial")

@@ -233,6 +233,5 @@ class Laws(NamedTuple):
 
     def column(self, block: int, at: int) -> Any:
         """What was found of the column at this place: parameters by name, or the probabilities of states."""
-        law = self[block]
-        assert law is not None
-        return law.column(at)
+        laws: tuple[Any, ...] = self
+        return laws[block].column(at)

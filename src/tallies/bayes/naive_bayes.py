@@ -52,8 +52,7 @@ class NaiveBayes(Classifier):
     def _model(self, classes: np.ndarray, layout: Layout) -> NaiveBayesModel:
         if not self.smoothing >= 0:
             raise ValueError(f"smoothing must be a number from 0 on, got {self.smoothing!r}")
-        starts = tuple(layout.starts().tolist())
-        return NaiveBayesModel(smoothing=self.smoothing, starts=starts, **self._settings(classes))
+        return NaiveBayesModel(smoothing=self.smoothing, starts=tuple(layout.starts().tolist()), **self._settings(classes))
 
     @property
     def families_(self) -> dict[Any, str]:
@@ -79,6 +78,5 @@ class NaiveBayes(Classifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.families in ("auto", "multinomial")
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
+        tags.input_tags.string = tags.input_tags.categorical = True
         return tags

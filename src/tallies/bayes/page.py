@@ -65,10 +65,8 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     learned.charts(ranking, charts.follow("feature", pictures), _words(columns, classes, telling, prior))
     if len(listed) < len(columns):
         learned.text(f"The {len(listed)} most telling of {len(columns):,} columns can be looked at.", soft=True)
-    learned.table(
-        ["class", "rows in the fit", "probability before looking"],
-        zip(classes, model.params_.n.tolist(), [f"{p:.1%}" for p in prior], strict=True),
-    )
+    rows = zip(classes, model.params_.n.tolist(), [f"{p:.1%}" for p in prior], strict=True)
+    learned.table(["class", "rows in the fit", "probability before looking"], rows)
     if known is not None:
         _quality(out, known, model, X, known.calibration() if view else None)
     if judged is not None:
@@ -107,8 +105,7 @@ def _lead(model: Any, about: About, columns: list[Column], bits: np.ndarray, jud
     text = f"{kind} tells {plural(K, 'class', 'classes')} apart by {plural(len(columns), 'column')}, "
     text += f"learned from {plural(round(n), 'row')}."
     if judged is None:
-        best = columns[int(np.argmax(bits))]
-        text += f" The most telling column is {best.name}."
+        text += f" The most telling column is {columns[int(np.argmax(bits))].name}."
         return f"{text} No rows were given to this report, so it cannot say how good the predictions are."
     return f"{text} {judged.lead(about, int(np.argmax(model.params_.log_prior)))}"
 
@@ -118,10 +115,8 @@ def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
     few = [str(c) for c, n in zip(model.classes_, model.params_.n, strict=True) if n < FEW]
     if few:
         names = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
-        out.warnings.append(
-            f"{plural(len(few), 'class was', 'classes were')} learned from fewer than {FEW} rows ({names}): "
-            "do not trust what it says of them."
-        )
+        told = f"learned from fewer than {FEW} rows ({names}): do not trust what it says of them."
+        out.warnings.append(f"{plural(len(few), 'class was', 'classes were')} {told}")
     if judged is not None:
         out.warnings += judged.warnings(about, "Trust its order of classes more than its probabilities.", "")
 
@@ -166,8 +161,7 @@ def _words(columns: list[Column], classes: list[str], telling: np.ndarray, prior
     if not block or len(classes) > 100:
         return None
     p = np.array([columns[j].centre for j in block])  # (V, K)
-    share = prior / prior.sum()
-    views = []
+    share, views = prior / prior.sum(), []
     for k, name in enumerate(classes):
         others = np.delete(share, k)
         rest = np.delete(p, k, axis=1) @ (others / max(float(others.sum()), 1e-300))
@@ -175,11 +169,8 @@ def _words(columns: list[Column], classes: list[str], telling: np.ndarray, prior
         top = np.argsort(-gain, kind="stable")[:15]
         ratio = {"name": "", "values": p[top, k] / np.maximum(rest[top], 1e-300), "colour": k}
         x = charts.axis(f"times as frequent in {name} as in the other classes")
-        views.append(
-            charts.bars(
-                f"Words that speak for {name}", x, [columns[block[i]].name for i in top], [ratio], caption="Frequent ones first."
-            )
-        )
+        words = [columns[block[i]].name for i in top]
+        views.append(charts.bars(f"Words that speak for {name}", x, words, [ratio], caption="Frequent ones first."))
     return charts.follow("class", views)
 
 
@@ -208,18 +199,13 @@ def _strange(out: Page, judged: Judged, model: Any, table: Any, columns: list[Co
     if len(complete):
         picture, say = judged.surprise(own_rows(model), complete)
         section.text(say).charts(picture)
-    if len(complete) < len(judged.log_p):
-        section.text(
-            f"{len(judged.log_p) - len(complete):,} rows have missing values: their log p(x) is of fewer values, "
-            "and is not in the picture.",
-            soft=True,
-        )
+    gaps = len(judged.log_p) - len(complete)
+    if gaps:
+        say = f"{gaps:,} rows have missing values: their log p(x) is of fewer values, and is not in the picture."
+        section.text(say, soft=True)
     heads = ["row", "log p(x)", "true class", "called", "what is odd"]
-    return section.table(
-        heads,
-        judged.strangest(lambda row, k: odd_values(columns, table, row, k), name),
-        "The least probable rows: errors in the data, rare cases, or a class that is missing",
-    )
+    rows = judged.strangest(lambda row, k: odd_values(columns, table, row, k), name)
+    return section.table(heads, rows, "The least probable rows: errors in the data, rare cases, or a class that is missing")
 
 
 def _labels(X: Any) -> Callable[[int], str]:

@@ -180,10 +180,8 @@ def report(line: Line, run: Path, data: Path | None, out: Path | None, **own: An
     rows = () if path is None else family.report_data(model, options, path)
     about["held_out"] = None if path is None else Path(path).resolve() != fitted.resolve()
     page = model.report(out or run / "report.html", *rows, **about)
-    return Answer(
-        {"report": str(page), "bytes": page.stat().st_size},
-        after=f"Wrote {page}. Next: open it in a browser; it needs no network.",
-    )
+    result = {"report": str(page), "bytes": page.stat().st_size}
+    return Answer(result, after=f"Wrote {page}. Next: open it in a browser; it needs no network.")
 
 
 @command(app, lambda: (Option("out", "Folder to write.", Path("demo"), Path, "out,o"),))

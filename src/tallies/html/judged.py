@@ -65,13 +65,11 @@ class Judged:
     def warnings(self, about: About, too_sure: str, too_shy: str) -> list[str]:
         """What its rates should not be taken for; `too_sure` and `too_shy` say what to do about it."""
         lost, m, found = len(self.y) - len(self.known), len(self.known), []
-        if lost and m:
-            found.append(
-                f"{plural(lost, 'row has', 'rows have')} no label, or one that the model does not know; "
-                "they are left out of all rates."
-            )
         if not m:
-            return found
+            return []
+        if lost:
+            unknown = "no label, or one that the model does not know; they are left out of all rates."
+            found.append(f"{plural(lost, 'row has', 'rows have')} {unknown}")
         if about.held_out is False:
             found.append("These rates are of rows that the model was fitted to; expect less on new rows.")
         gap, (low, high) = self.confidence - self.accuracy, wilson(self.right.sum(), m)
@@ -93,11 +91,7 @@ class Judged:
         return [
             ("Right", percent(self.accuracy, m), span),
             ("Stated confidence", percent(self.confidence, m), "on average; the same as “right” if it means what it says"),
-            (
-                "Log loss",
-                f"{loss.mean():.3f}",
-                f"nats a row, {error_of(loss)}; {entropy:.3f} without looking at the columns",
-            ),
+            ("Log loss", f"{loss.mean():.3f}", f"nats a row, {error_of(loss)}; {entropy:.3f} without looking at the columns"),
             ("Brier score", f"{self.brier.mean():.3f}", "0 is perfect, 2 the worst"),
         ]
 
@@ -125,9 +119,8 @@ class Judged:
         pairs, counts = np.unique(np.column_stack([self.y[wrong], self.best[wrong]]), axis=0, return_counts=True)
         order = np.argsort(-counts, kind="stable")[:most]
         size = np.bincount(self.y[self.known], minlength=len(self.classes))
-        return [
-            (self.classes[a], self.classes[b], int(counts[i]), percent(counts[i] / size[a])) for i in order for a, b in [pairs[i]]
-        ]
+        found = zip(pairs[order], counts[order].tolist(), strict=True)
+        return [(self.classes[a], self.classes[b], rows, percent(rows / size[a])) for (a, b), rows in found]
 
     def calibration(self) -> charts.Chart:
         """Stated probability against how often it came true: of the class called, or of the class selected."""
@@ -197,9 +190,8 @@ def reliability(stated: Array, came: np.ndarray, what: str, k: int = 0) -> chart
     group = np.unique(np.minimum((stated * BINS).astype(int), BINS - 1), return_inverse=True)[1]
     n, right = np.bincount(group), np.bincount(group, came).astype(int)
     x, share, (low, high) = np.bincount(group, stated) / n, right / n, wilson(right, n)
-    tips = [
-        f"stated {a:.1%} on average\ncame true for {r:,} of {m:,} rows ({r / m:.1%})" for a, r, m in zip(x, right, n, strict=True)
-    ]
+    told = "stated {:.1%} on average\ncame true for {:,} of {:,} rows ({:.1%})".format
+    tips = [told(*row) for row in zip(x, right, n, share, strict=True)]
     return charts.lines(
         f"Can its probabilities be believed? ({what})",
         charts.axis(f"stated probability of {what}", [0, 1]),

@@ -39,10 +39,8 @@ def tag(name: str, /, *inside: Any, **attributes: Any) -> Html:
     >>> tag("p", "a < b", tag("b", "c"), class_="soft", data_key=0, hidden=False)
     '<p class="soft" data-key="0">a &lt; b<b>c</b></p>'
     """
-    told = [
-        (key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items() if value is not None and value is not False
-    ]
-    start = "".join(f" {key}" if value is True else f' {key}="{escape(str(value))}"' for key, value in told)
+    told = {key.rstrip("_").replace("_", "-"): v for key, v in attributes.items() if v is not None and v is not False}
+    start = "".join(f" {key}" if value is True else f' {key}="{escape(str(value))}"' for key, value in told.items())
     return Html(f"<{name}{start}>{text_of(*inside)}</{name}>")
 
 
