@@ -123,16 +123,10 @@ def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
 
 def _ranking(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> charts.Chart:
     top = listed[:20]
-    return charts.bars(
-        "What each column alone tells",
-        charts.axis("information about the class (bits)"),
-        [columns[j].name for j in top],
-        [{"name": "", "values": bits[top]}],
-        keys=list(range(len(top))),
-        select="feature",
-        caption=f"Choose one to see its values. To know the class for certain takes {bits_needed(prior):.2f} bits. "
-        "Columns that say the same do not add up.",
-    )
+    x, names, values = charts.axis("information about the class (bits)"), [columns[j].name for j in top], bits[top]
+    caption = f"Choose one to see its values. To know the class for certain takes {bits_needed(prior):.2f} bits. "
+    more = {"select": "feature", "keys": list(range(len(top))), "caption": caption + "Columns that say the same do not add up."}
+    return charts.bars("What each column alone tells", x, names, [{"name": "", "values": values}], **more)
 
 
 def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> str:

@@ -117,20 +117,9 @@ def chart(
         f"{f'{s:.0%}' if s >= 0.005 else 'under 1%'} of what separates the means" if s > 0 else "variation within classes"
         for s in share
     ]
-    return charts.points(
-        "Where the classes lie",
-        charts.axis(f"discriminant 1 ({shows[0]})"),
-        charts.axis(f"discriminant 2 ({shows[1]})"),
-        Z[:, 0],
-        Z[:, 1],
-        group,
-        labels,
-        ["what", "class", "discriminant 1", "discriminant 2"],
-        rows,
-        **outlines(edges, names),
-        names=words if len(words) <= 40 else [],
-        rings=rings,
-        equal=bool(reach.max() < 5 * reach.min()),  # one unit as long upwards as sideways, unless that leaves a thread
-        select="class",
-        caption=f"The plane that parts the class means best, in standard deviations. An ellipse holds 90% of its class.{about}",
-    )
+    x, y = (charts.axis(f"discriminant {i} ({what})") for i, what in enumerate(shows, 1))
+    heads = ["what", "class", "discriminant 1", "discriminant 2"]
+    more = outlines(edges, names) | {"names": words if len(words) <= 40 else [], "rings": rings, "select": "class"}
+    more["equal"] = bool(reach.max() < 5 * reach.min())  # one unit as long upwards as sideways, unless that leaves a thread
+    caption = f"The plane that parts the class means best, in standard deviations. An ellipse holds 90% of its class.{about}"
+    return charts.points("Where the classes lie", x, y, Z[:, 0], Z[:, 1], group, labels, heads, rows, caption=caption, **more)

@@ -192,17 +192,13 @@ def reliability(stated: Array, came: np.ndarray, what: str, k: int = 0) -> chart
     x, share, (low, high) = np.bincount(group, stated) / n, right / n, wilson(right, n)
     told = "stated {:.1%} on average\ncame true for {:,} of {:,} rows ({:.1%})".format
     tips = [told(*row) for row in zip(x, right, n, share, strict=True)]
-    return charts.lines(
-        f"Can its probabilities be believed? ({what})",
-        charts.axis(f"stated probability of {what}", [0, 1]),
-        charts.axis("share of rows where it was true", [0, 1]),
-        [{"name": "", "x": x, "y": share, "low": low, "high": high, "marks": True, "tips": tips, "colour": k}],
-        ["stated probability", "share true", "low", "high", "rows"],
-        [list(row) for row in zip(x, share, low, high, n, strict=True)],
-        diagonal=True,
-        caption="Rows in groups by stated probability; bars are 95% intervals. On the dashed line it means what it says; "
-        f"the mean gap is {float(n @ np.abs(share - x) / n.sum()):.1%}.",
-    )
+    axes = charts.axis(f"stated probability of {what}", [0, 1]), charts.axis("share of rows where it was true", [0, 1])
+    series = [{"name": "", "x": x, "y": share, "low": low, "high": high, "marks": True, "tips": tips, "colour": k}]
+    heads, rows = ["stated probability", "share true", "low", "high", "rows"], list(zip(x, share, low, high, n, strict=True))
+    caption = "Rows in groups by stated probability; bars are 95% intervals. On the dashed line it means what it says; "
+    caption += f"the mean gap is {float(n @ np.abs(share - x) / n.sum()):.1%}."
+    title = f"Can its probabilities be believed? ({what})"
+    return charts.lines(title, *axes, series, heads, rows, diagonal=True, caption=caption)
 
 
 def surprise(values: Array, own: Array | None) -> tuple[charts.Chart, float | None]:
