@@ -153,9 +153,8 @@ def _whole(function: Function, options: Iterable[Option]) -> Callable[..., None]
 
     def call(ctx: typer.Context, **values: Any) -> None:
         as_json, quiet = values.pop("as_json"), values.pop("quiet")
-        sources = {key: getattr(ctx.get_parameter_source(key), "name", "") for key in values}
-        told = {key: values[key] for key, source in sources.items() if source not in ("DEFAULT", "DEFAULT_MAP")}
-        told = {key: str(value) if isinstance(value, Path) else value for key, value in told.items()}
+        said = [key for key in values if getattr(ctx.get_parameter_source(key), "name", "") not in ("DEFAULT", "DEFAULT_MAP")]
+        told = {key: str(values[key]) if isinstance(values[key], Path) else values[key] for key in said}
         with where(threads=values.pop("threads")):
             answer = function(Line(str(ctx.info_name), told, as_json, quiet), **values)
         if as_json:
