@@ -50,19 +50,6 @@ def test_ledoit_wolf_is_scikit_learns():
     np.testing.assert_allclose(maths.ledoit_wolf(30.0, Z.T @ Z / 30, (Z**2).T @ Z**2), expected, rtol=1e-10)
 
 
-def moments(Z, w):
-    return maths.Moments(w.sum(), w @ Z, (Z * w[:, None]).T @ Z, (Z**2 * w[:, None]).T @ Z, (Z**2 * w[:, None]).T @ Z**2)
-
-
-def test_recentre_is_multiplying_out():
-    Z, w, delta = RNG.normal(size=(20, 4)), RNG.random(20), RNG.normal(size=4)
-    for found, expected in zip(maths.recentre(moments(Z, w), delta), moments(Z + delta, w), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
-    short = maths.recentre(moments(Z, w)._replace(A=None, B=None), delta)
-    assert short.A is None
-    np.testing.assert_allclose(short.S, moments(Z + delta, w).S)
-
-
 def test_log_density_and_linear():
     A = RNG.normal(size=(3, 3))
     S, mean, X = A @ A.T, RNG.normal(size=(4, 3)), RNG.normal(size=(10, 3))

@@ -34,9 +34,9 @@ class Dataset(NamedTuple):
 
 def load(name: str) -> Dataset:
     """One of the sets of `names()`."""
-    if name not in _SETS:
+    if name not in names():
         raise DataError(f"there is no data set {name!r}; the sets are {', '.join(names())}")
-    return _SETS[name]()
+    return _MADE[name]() if name in _MADE else _bundled(name)
 
 
 def names() -> list[str]:
@@ -45,7 +45,7 @@ def names() -> list[str]:
     >>> names()
     ['birds', 'breast-cancer', 'digits', 'iris', 'species', 'wine']
     """
-    return sorted(_SETS)
+    return sorted([*_MADE, *_BUNDLED])
 
 
 def halves(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -94,28 +94,21 @@ def birds(n: int = 1200, gaps: float = 0.08, random_state: int = 0) -> Dataset:
     hidden = rng.random((n, 6)) < gaps
     hidden[:, 5] = False  # a column of booleans stays one, and shows that kind
     table = np.column_stack([*numbers, *drawn, moves]).astype(float)
-    log_p = np.stack(
-        [
-            norm.logpdf(table[:, [0]], wing, wing_sd),
-            norm.logpdf(table[:, [1]], mass, mass_sd),
-            poisson.logpmf(table[:, [2]], eggs),
-            np.log(colour.T[drawn[0]]),
-            np.log(nest.T[drawn[1]]),
-            np.log(np.where(table[:, [5]] == 1, migrates, 1 - migrates)),
-        ]
-    )
+    log_p = [
+        norm.logpdf(table[:, [0]], wing, wing_sd),
+        norm.logpdf(table[:, [1]], mass, mass_sd),
+        poisson.logpmf(table[:, [2]], eggs),
+        np.log(colour.T[drawn[0]]),
+        np.log(nest.T[drawn[1]]),
+        np.log(np.where(table[:, [5]] == 1, migrates, 1 - migrates)),
+    ]
     posterior = softmax(np.log(share) + np.where(hidden.T[:, :, None], 0.0, log_p).sum(axis=0), axis=1)
     table[hidden] = np.nan
-    X = DataFrame(
-        {
-            "wing": table[:, 0],
-            "log mass": table[:, 1],
-            "eggs": table[:, 2],
-            "colour": np.where(hidden[:, 3], None, colours[drawn[0]].astype(object)),
-            "nest": np.where(hidden[:, 4], None, nests[drawn[1]].astype(object)),
-            "migrates": moves,
-        }
-    )
+    X = DataFrame(table[:, :3], columns=["wing", "log mass", "eggs"])
+    words = np.column_stack([colours[drawn[0]], nests[drawn[1]]]).astype(object)
+    words[hidden[:, 3:5]] = None
+    X[["colour", "nest"]] = words
+    X["migrates"] = moves
     truth = {"classes": kinds, "share": share, "wing": wing, "log mass": mass, "eggs": eggs}
     truth |= {"colour": colour, "nest": nest, "migrates": migrates}
     about = f"{n:,} birds made up from a known truth: numbers, counts, categories and gaps in one table"
@@ -247,24 +240,20 @@ def tic_tac_toe() -> tuple[pd.DataFrame, pd.Series]:
     return pd.DataFrame(sorted(ends), columns=cells), pd.Series([ends[board] for board in sorted(ends)], name="outcome")
 
 
-def _bundled(name: str, loader: str, about: str, counts: bool = False) -> Callable[[], Dataset]:
-    def read() -> Dataset:
-        from sklearn import datasets
+def _bundled(name: str) -> Dataset:
+    from sklearn import datasets
 
-        raw = getattr(datasets, loader)(as_frame=True)
-        X = raw.data.astype(int) if counts else raw.data
-        return Dataset(X, np.array([str(c) for c in raw.target_names])[raw.target], name, about)
-
-    return read
+    raw = getattr(datasets, "load_" + name.replace("-", "_"))(as_frame=True)
+    X = raw.data.astype(int) if name == "digits" else raw.data  # pixels are counts
+    return Dataset(X, np.array([str(c) for c in raw.target_names])[raw.target], name, _BUNDLED[name])
 
 
-_SETS: dict[str, Callable[[], Dataset]] = {
-    "birds": birds,
-    "species": species,
-    "iris": _bundled("iris", "load_iris", "150 iris flowers of three species, measured by Anderson, published by Fisher in 1936"),
-    "wine": _bundled("wine", "load_wine", "178 Italian wines of three cultivars by thirteen chemical measurements"),
-    "breast-cancer": _bundled("breast-cancer", "load_breast_cancer", "569 tumours by thirty measurements of their cell nuclei"),
-    "digits": _bundled("digits", "load_digits", "1,797 handwritten digits on a grid of 8 x 8 pixels", counts=True),
+_MADE: dict[str, Callable[[], Dataset]] = {"birds": birds, "species": species}
+_BUNDLED = {  # with scikit-learn, and what they are
+    "iris": "150 iris flowers of three species, measured by Anderson, published by Fisher in 1936",
+    "wine": "178 Italian wines of three cultivars by thirteen chemical measurements",
+    "breast-cancer": "569 tumours by thirty measurements of their cell nuclei",
+    "digits": "1,797 handwritten digits on a grid of 8 x 8 pixels",
 }
 
 __all__ = ["Dataset", "Texts", "birds", "docstrings", "halves", "load", "names", "ontology", "species", "tic_tac_toe"]

@@ -161,7 +161,8 @@ def add(parts: Sequence[Any]) -> Any:
     if first is None:
         return None
     if isinstance(first, tuple):
-        return type(first)(*(add(leaf) for leaf in zip(*parts, strict=True)))
+        sums = [add(leaf) for leaf in zip(*parts, strict=True)]
+        return type(first)(*sums) if hasattr(first, "_fields") else tuple(sums)
     return reduce(plus, parts)
 
 

@@ -68,7 +68,7 @@ def ledoit_wolf(n: float, covariance: Array, quartic: Array, size: Array | float
     """
     d = len(covariance)
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    scale = np.where(scale > np.maximum(SAME * size, 0.0), scale, 1.0)  # a constant column stays as it is
+    scale = np.where(scale > SAME * size, scale, 1.0)  # a constant column stays as it is
     both = np.outer(scale, scale)
     R = covariance / both
     mu = np.trace(R) / d
@@ -82,30 +82,6 @@ def log0(p: Array) -> Array:
     """log p, with log 0 = -inf and no warning: a class or state without weight is impossible, not an accident."""
     with np.errstate(divide="ignore"):
         return np.log(p)
-
-
-class Moments(NamedTuple):
-    """Sums over rows of powers of z = x - centre; the higher ones are None where nobody asks for them."""
-
-    n: float  # sum w
-    s: Array  # (d,)    sum w z
-    S: Array  # (d, d)  sum w z z'
-    B: Array | None = None  # (d, d)  sum w z^2 z'
-    A: Array | None = None  # (d, d)  sum w z^2 (z^2)'
-
-
-def recentre(m: Moments, delta: Array) -> Moments:
-    """The same moments of z + delta, that is about a centre moved by -delta: powers of a sum, multiplied out."""
-    n, s, S, B, A = m
-    d2, ds = delta**2, delta * s
-    S_new = S + np.outer(s, delta) + np.outer(delta, s) + n * np.outer(delta, delta)
-    if B is None or A is None:
-        return Moments(n, s + n * delta, S_new)
-    s2 = np.diag(S)
-    B_new = B + np.outer(s2 + 2 * ds + n * d2, delta) + 2 * delta[:, None] * S + np.outer(d2, s)
-    cross = 2 * B * delta + np.outer(s2 + 2 * ds, d2)
-    A_new = A + cross + cross.T + 4 * np.outer(delta, delta) * S + n * np.outer(d2, d2)
-    return Moments(n, s + n * delta, S_new, B_new, A_new)
 
 
 def log_density(X: np.ndarray, mean: Array, root: Whitening, relative: bool) -> Array:

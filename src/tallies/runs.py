@@ -46,8 +46,8 @@ def check_free(out: str | Path, force: bool) -> None:
         )
 
 
-def begin_run(out: str | Path, options: Mapping[str, Any], state: Path | None = None) -> Path:
-    """Make the unfinished folder, whole: options, and the checkpoints of `state` where a fit goes on. Returns it."""
+def begin_run(out: str | Path, options: Mapping[str, Any], state: Path | None = None) -> None:
+    """Make the unfinished folder, whole: options, and the checkpoints of `state` where a fit goes on."""
     place = unfinished(out)
     place.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
@@ -61,10 +61,9 @@ def begin_run(out: str | Path, options: Mapping[str, Any], state: Path | None = 
         part.rename(place)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return place
 
 
-def finish_run(out: str | Path, model: Any, options: Mapping[str, Any], keep_state: bool) -> Path:
+def finish_run(out: str | Path, model: Any, options: Mapping[str, Any], keep_state: bool) -> None:
     """Put the model into the unfinished folder and make it the RUN; an older RUN of that name goes. `keep_state`: to resume."""
     out, place = Path(out), unfinished(out)
     model.save(place / MODEL)
@@ -82,7 +81,6 @@ def finish_run(out: str | Path, model: Any, options: Mapping[str, Any], keep_sta
     if not keep_state:
         for file in checkpoints(out):
             file.unlink()
-    return out
 
 
 def drop_unfinished(out: str | Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import tempfile
 import zipfile
@@ -43,6 +44,24 @@ def atomic(path: str | Path) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def plain(value: Any, number: Callable[[float], float] = float) -> Any:
+    """Dicts, lists, strings, numbers, booleans and None out of whatever models and tables hold; what JSON has no word for, such as
+    NaN, is None.
+
+    >>> plain({"x": np.array([0.5, np.nan]), 1: (np.int64(2), Path("a"))})
+    {'x': [0.5, None], '1': [2, 'a']}
+    """
+    if isinstance(value, float):
+        return number(value) if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, dict):
+        return {str(k): plain(v, number) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v, number) for v in value]
+    return plain(value.tolist(), number) if hasattr(value, "tolist") else str(value)
 
 
 def write(path: str | Path, kind: str, owner: str, tree: Mapping[str, Any]) -> None:

@@ -1,9 +1,10 @@
-"""Kernels of class-wise sums against plain NumPy."""
+"""Class-wise sums against plain NumPy."""
 
 import numpy as np
 import pytest
 
 from tallies.bayes.kernels import moments
+from tallies.bayes.scatter import Scatter, move
 
 
 @pytest.fixture(params=[np.float64, np.float32])
@@ -61,3 +62,19 @@ def test_centred_rows(data):
     moments.centred_rows(X, rows, y, w, centre, Z, s)
     np.testing.assert_allclose(Z, np.sqrt(w[rows, None]) * (X[rows] - centre[y[rows]]))
     np.testing.assert_allclose(s, [(w[mask(y, w, k), None] * (X[mask(y, w, k)] - centre[k])).sum(axis=0) for k in range(3)])
+
+
+def sums_of(Z, w):
+    parts = w @ Z, (Z * w[:, None]).T @ Z, (Z**2 * w[:, None]).T @ Z, (Z**2 * w[:, None]).T @ Z**2
+    return Scatter(*(part[None] for part in parts))  # of one class
+
+
+def test_move_is_multiplying_out():
+    rng = np.random.default_rng(0)
+    Z, w, delta = rng.normal(size=(20, 4)), rng.random(20), rng.normal(size=4)
+    n = np.array([w.sum()])
+    for found, expected in zip(move(n, sums_of(Z, w), delta[None]), sums_of(Z + delta, w), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    short = move(n, sums_of(Z, w)._replace(A=None, B=None), delta[None])
+    assert short.A is None
+    np.testing.assert_allclose(short.S, sums_of(Z + delta, w).S)

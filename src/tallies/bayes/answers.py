@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.backends import each, on_cluster, over_rows
+from tallies.backends import backend, each, on_cluster, over_rows
 from tallies.bayes.door import CODED, Layout, Table
 from tallies.bayes.kernels import rows as kernels
 from tallies.bayes.model import log_joint
@@ -80,24 +80,18 @@ def scores(table: Table, out: Array, params: ClassParams, start: Array | float) 
 def over_table(task: Callable[..., None], table: Table, width: int | None, dtype: Any, *given: Any) -> np.ndarray:
     """(n,) or (n, width) answers of task(table, out, *given), block by block on the chosen backend; `task` is of a module."""
     n = table_rows(table)
-    shape = (n,) if width is None else (n, width)
     if on_cluster():
         # cut between blocks, so that products of matrices are of the same rows, and have the same bits, as in threads
         parts = [slice(c.start * BLOCK, min(c.stop * BLOCK, n)) for c in cuts(-(-n // BLOCK), table_bytes(table))]
-        found = each(_part, [Held(take_rows(table, part)) for part in parts], task, shape[1:], dtype, *given)
-        return np.concatenate(found)
-    out = np.empty(shape, dtype)
+        return np.concatenate(each(_part, [Held(take_rows(table, part)) for part in parts], task, width, dtype, *given))
+    out = np.empty(n if width is None else (n, width), dtype)
     over_rows(lambda rows: task(take_rows(table, rows), out[rows], *given), n, BLOCK)
     return out
 
 
-def _part(table: Table, task: Callable[..., None], width: tuple[int, ...], dtype: Any, *given: Any) -> np.ndarray:
-    n = table_rows(table)
-    out = np.empty((n, *width), dtype)
-    for a in range(0, n, BLOCK):
-        rows = slice(a, min(a + BLOCK, n))
-        task(take_rows(table, rows), out[rows], *given)
-    return out
+def _part(table: Table, task: Callable[..., None], *given: Any) -> np.ndarray:
+    with backend("threads", workers=1):  # a cluster has its workers already
+        return over_table(task, table, *given)
 
 
 # of the fit
@@ -113,22 +107,15 @@ def unobserved(fitted: Fitted) -> list[Any]:
     return [names[j] for j in empty]
 
 
-def prior_table(fitted: Fitted) -> pd.Series:
-    """P(y) by class."""
-    from pandas import Index, Series
-
-    return Series(np.exp(fitted.params.log_prior), index=Index(fitted.classes, name="class"), name="probability")
-
-
 def tables(fitted: Fitted) -> dict[Any, pd.DataFrame]:
     """P(x_j | y) by column: classes in rows, and states or the parameters of the family in columns."""
     from pandas import DataFrame, Index
 
     rows, layout = Index(fitted.classes, name="class"), fitted.layout
-    found = {}
-    for name, states, (block, at) in zip(fitted.names(), layout.states, layout.places(), strict=True):
-        found[name] = DataFrame(fitted.params.laws.column(block, at), index=rows, columns=states)
-    return found
+    return {
+        name: DataFrame(fitted.params.laws.column(*place), index=rows, columns=states)
+        for name, states, place in zip(fitted.names(), layout.states, layout.places(), strict=True)
+    }
 
 
 def draw(fitted: Fitted, codes: np.ndarray, rng: np.random.Generator) -> Any:

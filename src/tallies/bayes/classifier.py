@@ -187,7 +187,9 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         >>> tallies.GDA().fit([[0.0], [1.0], [5.0], [6.0]], ["a", "a", "b", "a"]).priors_.to_dict()
         {'a': 0.75, 'b': 0.25}
         """
-        return answers.prior_table(self.fitted_)
+        from pandas import Index, Series
+
+        return Series(np.exp(self.params_.log_prior), index=Index(self.classes_, name="class"), name="probability")
 
     def _table(self, X: Any) -> Table:
         """New rows, coded as in the fit."""
@@ -273,6 +275,5 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         columns = columns_of(self.fitted_)
         bits = np.array([information(column, share) for column in columns])
         best = [j for j in np.argsort(-bits, kind="stable")[:5] if bits[j] > 1e-6]
-        return [
-            (columns[j].name, f"tells {bits[j]:.2g} of the {bits_needed(share):.2g} bits needed to know the class") for j in best
-        ]
+        need = f"of the {bits_needed(share):.2g} bits needed to know the class"
+        return [(columns[j].name, f"tells {bits[j]:.2g} {need}") for j in best]

@@ -11,6 +11,7 @@ multinomial   a sparse matrix                          CSR, all its columns toge
 from __future__ import annotations
 
 from difflib import get_close_matches
+from itertools import count
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -52,13 +53,8 @@ class Layout(NamedTuple):
 
     def places(self) -> list[tuple[int, int]]:
         """Of each column: its block of `Table`, and its position there."""
-        taken = [0] * len(Table._fields)
-        found = []
-        for family in self.families:
-            block = BLOCKS[family]
-            found.append((block, taken[block]))
-            taken[block] += 1
-        return found
+        taken = [count() for _ in Table._fields]
+        return [(BLOCKS[family], next(taken[BLOCKS[family]])) for family in self.families]
 
     def starts(self) -> np.ndarray:
         """Where the states of each coded column begin among all states, and where the last ones end."""
@@ -130,14 +126,11 @@ def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[A
         raise ValueError(
             f'families must be "auto", one of {FAMILIES} or a dict of them; got {families!r}' + (f"; {near[0]!r}?" if near else "")
         )
-    given = families if isinstance(families, dict) else {}
+    given, usual = (families, "auto") if isinstance(families, dict) else ({}, families)
     wrong = [key for key in given if key not in names and not (isinstance(key, int) and 0 <= key < len(names))]
     if wrong:
         raise DataError(f"families names columns {wrong} that X does not have; its columns are {names[:20]}")
-    if isinstance(families, dict):
-        asked = [given.get(name, given.get(j, "auto")) for j, name in enumerate(names)]
-    else:
-        asked = families if isinstance(families, list) else [families] * len(names)
+    asked = families if isinstance(families, list) else [given.get(name, given.get(j, usual)) for j, name in enumerate(names)]
     chosen = [_by_dtype(column) if family == "auto" else family for family, column in zip(asked, values, strict=True)]
     for name, family in zip(names, chosen, strict=True):
         if family not in FAMILIES:
@@ -160,10 +153,12 @@ def _union(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         ) from None
 
 
-def _encode(values: np.ndarray, states: np.ndarray, family: str, name: Any) -> np.ndarray:
-    """Code of each value; -1 where missing, the number of states where unseen."""
+def _encode(values: np.ndarray, states: np.ndarray | None, family: str, name: Any) -> np.ndarray:
+    """Code of each value, -1 where missing, the number of states where unseen; of a column without states its numbers."""
     from pandas import Index, isna
 
+    if states is None:
+        return _numbers(values, family, name)
     absent = isna(values)
     if family == "bernoulli":
         odd = values[~absent & ~np.isin(values, [0, 1])]
@@ -194,7 +189,7 @@ def check_counts(values: np.ndarray, where: str) -> np.ndarray:
     return values
 
 
-def check_multinomial(values: np.ndarray) -> np.ndarray:
+def check_multinomial(values: np.ndarray) -> None:
     """Refuse what is no multinomial count. Fractions (tf-idf and the like) pass as counts, with gamma functions for factorials."""
     parts = (values[a : a + CACHED] for a in range(0, len(values), CACHED))
     lows, totals = np.array([(part.min(), part.sum()) for part in parts] or [(0, 0)]).T
@@ -204,19 +199,13 @@ def check_multinomial(values: np.ndarray) -> np.ndarray:
             f"multinomial columns expect counts from 0 on, but some are {what}; a row is taken given its total, so none can be "
             "summed out: mend them, or use the poisson family"
         )
-    return values
 
 
 def _blocks(values: list[np.ndarray], names: list[Any], layout: Layout) -> Table:
     """One block a family, in C order, from columns."""
 
     def stack(*families: str) -> np.ndarray | None:
-        parts = [
-            _encode(values[j], layout.states[j], layout.families[j], names[j])
-            if layout.families[j] in CODED
-            else _numbers(values[j], layout.families[j], names[j])
-            for j in layout.of(*families)
-        ]
+        parts = [_encode(values[j], layout.states[j], layout.families[j], names[j]) for j in layout.of(*families)]
         return np.column_stack(parts) if parts else None
 
     counts = stack("multinomial")

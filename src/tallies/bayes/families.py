@@ -5,7 +5,7 @@
     poisson       x_j | k ~ Poisson(rate_kj)       rate = (sum + a * overall mean) / (n + a): a rows of the overall mean
     multinomial   x | k   ~ Multinomial(p_k)       p = (count + a) / (total + a * columns), given the row's total
 
-a is `smoothing`. A tally is made `of` rows, a law `of` a total. Every law can `add_scores` of log p(x|k), has the
+a is `smoothing`. A law is made `of` a total of tallies. Every law can `add_scores` of log p(x|k), has the
 `log_likelihood` of the rows that were tallied and the `penalty` (log prior that smoothing stands for), can `draw` rows, say what
 it found of one `column`, and give its `tally` back, about a centre where it has one, for a merge.
 """
@@ -46,18 +46,8 @@ def centres(n: Array, s: Array) -> Array:
     return np.where(n > 0, s / np.where(n > 0, n, 1.0), s.sum(axis=0) / np.where(column > 0, column, 1.0))
 
 
-class GaussianTally(NamedTuple):
-    n: Array  # (K, d)  weight of observed cells
-    s: Array  # (K, d)  sum w (x - c)
-    ss: Array  # (K, d)  sum w (x - c)^2
-
-    @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray, weight: Array, centre: Array) -> GaussianTally:
-        return cls(*moments.class_squares(X, y, weight, centre))
-
-
 class Gaussian(NamedTuple):
-    """Columns that are Gaussian given the class; NaN is missing."""
+    """Columns that are Gaussian given the class; NaN is missing. Its tally: n, sum w (x - c) and sum w (x - c)^2, each (K, d)."""
 
     n: Array  # (K, d)  weight of observed cells
     mean: Array  # (K, d)
@@ -65,10 +55,10 @@ class Gaussian(NamedTuple):
     variance: Array  # (K, d)
 
     @classmethod
-    def of(cls, tally: GaussianTally, centre: Array) -> Gaussian:
-        n = tally.n
-        shift = np.divide(tally.s, n, out=np.zeros_like(n), where=n > 0)
-        mean, ss = centre + shift, np.maximum(tally.ss - n * shift**2, 0.0)
+    def of(cls, tally: tuple[Array, Array, Array], centre: Array) -> Gaussian:
+        n, s, squares = tally
+        shift = np.divide(s, n, out=np.zeros_like(n), where=n > 0)
+        mean, ss = centre + shift, np.maximum(squares - n * shift**2, 0.0)
         total = np.maximum(n.sum(axis=0), 1e-300)
         middle = (n * mean).sum(axis=0) / total
         overall = (ss + n * (mean - middle) ** 2).sum(axis=0) / total  # variance of each column over all classes
@@ -95,10 +85,10 @@ class Gaussian(NamedTuple):
     def column(self, at: int) -> dict[str, Array]:
         return {"mean": self.mean[:, at], "variance": self.variance[:, at]}
 
-    def tally(self, place: Place, centre: Array) -> GaussianTally:
+    def tally(self, place: Place, centre: Array) -> tuple[Array, Array, Array]:
         n = place.put(self.n)
         gap = place.put(self.mean) - centre
-        return GaussianTally(n, n * gap, place.put(self.ss) + n * gap**2)
+        return n, n * gap, place.put(self.ss) + n * gap**2
 
 
 class Categorical(NamedTuple):
@@ -118,7 +108,7 @@ class Categorical(NamedTuple):
         empty = total <= 0  # a class without rows, not smoothed: all states alike
         total = np.where(empty, np.maximum(states, 1)[:, None], total)
         log_p = log0(np.where(empty[column], 1.0, counts + smoothing)) - np.log(total)[column]
-        log_unseen = log0(np.full_like(total, smoothing)) - np.log(total) if smoothing > 0 else np.zeros_like(total)
+        log_unseen = np.log(smoothing) - np.log(total) if smoothing > 0 else np.zeros_like(total)
         return cls(counts, start, log_p, log_unseen)
 
     def add_scores(self, C: np.ndarray, out: Array, relative: bool) -> None:
@@ -148,19 +138,13 @@ class Categorical(NamedTuple):
         return counts
 
 
-class PoissonTally(NamedTuple):
-    n: Array  # (K, d)  weight of observed cells
-    s: Array  # (K, d)  sum w x
-    base: float  # sum w log x!
-
-    @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray, weight: Array, K: int) -> PoissonTally:
-        n, s, _ = moments.class_sums_observed(X, y, weight, K)
-        return cls(n, s, kernels.log_factorials(X, np.where(y >= 0, weight, 0.0), LOG_FACTORIALS))
+def poisson_tally(X: np.ndarray, y: np.ndarray, weight: Array, K: int) -> tuple[Array, Array, float]:
+    n, s, _ = moments.class_sums_observed(X, y, weight, K)
+    return n, s, kernels.log_factorials(X, np.where(y >= 0, weight, 0.0), LOG_FACTORIALS)
 
 
 class Poisson(NamedTuple):
-    """Columns of counts; NaN is missing."""
+    """Columns of counts; NaN is missing. Its tally: n, s and base."""
 
     n: Array  # (K, d)  weight of observed cells
     s: Array  # (K, d)  sum w x
@@ -168,7 +152,7 @@ class Poisson(NamedTuple):
     rate: Array  # (K, d)
 
     @classmethod
-    def of(cls, tally: PoissonTally, smoothing: float) -> Poisson:
+    def of(cls, tally: tuple[Array, Array, float], smoothing: float) -> Poisson:
         n, s, _ = tally
         mean = s.sum(axis=0) / np.maximum(n.sum(axis=0), 1e-300)
         with np.errstate(invalid="ignore"):
@@ -191,21 +175,16 @@ class Poisson(NamedTuple):
     def column(self, at: int) -> dict[str, Array]:
         return {"rate": self.rate[:, at]}
 
-    def tally(self, place: Place, centre: None) -> PoissonTally:
-        return PoissonTally(place.put(self.n), place.put(self.s), self.base)
+    def tally(self, place: Place, centre: None) -> tuple[Array, Array, float]:
+        return place.put(self.n), place.put(self.s), self.base
 
 
-class MultinomialTally(NamedTuple):
-    counts: Array  # (K, V)
-    base: float  # sum w log(total! / prod x!)
-
-    @classmethod
-    def of(cls, M: Sparse, y: np.ndarray, weight: Array, K: int) -> MultinomialTally:
-        return cls(*kernels.multinomial_tally(M.data, M.indices, M.indptr, y, weight, M.width, K, LOG_FACTORIALS))
+def multinomial_tally(M: Sparse, y: np.ndarray, weight: Array, K: int) -> tuple[Array, float]:
+    return kernels.multinomial_tally(M.data, M.indices, M.indptr, y, weight, M.width, K, LOG_FACTORIALS)
 
 
 class Multinomial(NamedTuple):
-    """A block of counts, CSR, taken as draws of one distribution a class given the row's total."""
+    """A block of counts, CSR, taken as draws of one distribution a class given the row's total. Its tally: counts and base."""
 
     counts: Array  # (K, V)
     base: float  # sum w log(total! / prod x!)
@@ -213,8 +192,8 @@ class Multinomial(NamedTuple):
     length: float  # mean total of a row, for `draw`
 
     @classmethod
-    def of(cls, tally: MultinomialTally, rows: float, smoothing: float) -> Multinomial:
-        counts = tally.counts
+    def of(cls, tally: tuple[Array, float], rows: float, smoothing: float) -> Multinomial:
+        counts = tally[0]
         total = counts.sum(axis=1) + smoothing * counts.shape[1]
         empty = (total <= 0)[:, None]
         total = np.where(total > 0, total, counts.shape[1])
@@ -240,8 +219,8 @@ class Multinomial(NamedTuple):
     def column(self, at: int) -> dict[str, Array]:
         return {"probability": np.exp(self.log_p[at])}
 
-    def tally(self, place: Place, centre: None) -> MultinomialTally:
-        return MultinomialTally(place.put(self.counts), self.base)
+    def tally(self, place: Place, centre: None) -> tuple[Array, float]:
+        return place.put(self.counts), self.base
 
 
 class Laws(NamedTuple):
@@ -254,6 +233,5 @@ class Laws(NamedTuple):
 
     def column(self, block: int, at: int) -> Any:
         """What was found of the column at this place: parameters by name, or the probabilities of states."""
-        law = self[block]
-        assert law is not None
-        return law.column(at)
+        laws: tuple[Any, ...] = self
+        return laws[block].column(at)

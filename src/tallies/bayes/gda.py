@@ -76,11 +76,11 @@ class GDA(Classifier):
 
     def _caveats(self) -> list[str]:
         root = self._root()
-        if root is None or len(root.W) == 1 or not (root.floored & (self.params_.n > 0)).any():
+        few = [] if root is None or len(root.W) == 1 else self.classes_[root.floored & (self.params_.n > 0)].tolist()
+        if not few:
             return []
-        names = self.classes_[root.floored & (self.params_.n > 0)].tolist()
         return [
-            f"the rows of the classes {names[:5]} span fewer directions than the others, so their smallest variances were "
+            f"the rows of the classes {few[:5]} span fewer directions than the others, so their smallest variances were "
             'raised to 1e-9 of the pooled ones; shrinkage="auto" or covariance="shared" is safer'
         ]
 

@@ -29,7 +29,7 @@ from tallies.bayes.door import Table
 from tallies.bayes.families import Gaussian, Laws, Place, centres
 from tallies.bayes.model import ClassModel, Survey, class_weights
 from tallies.bayes.naive_bayes_model import ColumnParams, ColumnTally, NaiveBayesModel
-from tallies.bayes.scatter import Scatter, expected_products, move, products
+from tallies.bayes.scatter import Scatter, expected_products, move, products, size_of
 from tallies.data.table import refuse_infinite
 from tallies.errors import DataError
 from tallies.maths import FLOOR, LOG_2PI, Array, Whitening, dot0, ledoit_wolf, linear, log_density, patterns, whiten
@@ -79,7 +79,7 @@ class Params(NamedTuple):
         """log p of the observed cells of rows with gaps, (n, K): their marginal density."""
         out = np.zeros((len(X), len(self.n)))
         weights = self.n if len(self.covariance) > 1 else np.ones(1)
-        pooled, size = np.tensordot(weights / weights.sum(), self.covariance, axes=1), _size(self.mean)
+        pooled, size = np.tensordot(weights / weights.sum(), self.covariance, axes=1), size_of(self.mean)
         for gaps, members in patterns(X):
             o = np.flatnonzero(~gaps)
             if len(o):
@@ -119,16 +119,10 @@ class GDAModel(ClassModel):
             raise DataError(f"columns {empty[:5].tolist()} have no observed value; drop them")
         mean = centres(survey.cells, survey.s)
         none = np.zeros((1, mean.shape[1], mean.shape[1]))
-        return Params(
-            n=survey.n,
-            log_prior=np.full(self.K, -np.log(self.K)),
-            mean=mean,
-            covariance=none,  # so that the first E-step puts class means where cells are missing
-            root=Whitening(none, np.zeros(1), 0, np.zeros(1, dtype=bool)),
-            sums=None,
-            complete=not survey.unlabelled and not survey.gaps,
-            ready=False,
-        )
+        root = Whitening(none, np.zeros(1), 0, np.zeros(1, dtype=bool))
+        prior, complete = np.full(self.K, -np.log(self.K)), not survey.unlabelled and not survey.gaps
+        # without variance the first E-step puts class means where cells are missing
+        return Params(survey.n, prior, mean, none, root, None, complete, ready=False)
 
     def tally(self, table: Table, y: np.ndarray, weight: Array, params: Params) -> Tally:
         X, n, mean = table.gaussian, class_weights(y, weight, self.K), params.mean
@@ -136,7 +130,7 @@ class GDAModel(ClassModel):
         fourth, G = self.shrinkage == "auto", self.K if self._sums_of_each else 1
         if params.complete:
             return Tally(0.0, n, products(X, y, weight, mean, G, fourth))
-        return Tally(0.0, n, expected_products(X, y, weight, mean, G, fourth, params.sigma, _size(mean)))
+        return Tally(0.0, n, expected_products(X, y, weight, mean, G, fourth, params.sigma))
 
     def tally_behind(self, params: Params, place: Place, centre: Array) -> Tally:
         assert params.sums is not None
@@ -160,7 +154,7 @@ class GDAModel(ClassModel):
             between = np.average((mean - np.average(mean, axis=0, weights=n)) ** 2, axis=0, weights=n)
             ridge = FLOOR * np.diag(np.diag(pooled) + between)
             covariance, pooled = covariance + ridge, pooled + ridge
-        root = whiten(covariance, covariance[0] if len(covariance) == 1 else pooled, _size(mean))
+        root = whiten(covariance, covariance[0] if len(covariance) == 1 else pooled, size_of(mean))
         return Params(n, self.log_prior(n), mean, covariance, root, sums if complete else None, complete, ready=True)
 
     def _covariance(self, n: Array, mean: Array, sums: Scatter) -> tuple[Array, Array]:
@@ -171,7 +165,7 @@ class GDAModel(ClassModel):
         if len(S) > 1:
             own = [pooled if m == 0 else s / m for m, s in zip(n, S, strict=True)]
             if A is not None:
-                own = [c if m == 0 else ledoit_wolf(m, c, a, _size(mean)) for m, c, a in zip(n, own, A, strict=True)]
+                own = [c if m == 0 else ledoit_wolf(m, c, a, size_of(mean)) for m, c, a in zip(n, own, A, strict=True)]
             covariance = np.array(own) if self.each else np.tensordot(n / n.sum(), np.array(own), axes=1)[None]
         if isinstance(self.shrinkage, int | float):
             trace = np.trace(covariance, axis1=1, axis2=2)[:, None, None] / d
@@ -202,8 +196,3 @@ class DiagonalModel(NaiveBayesModel):
             return params
         v = (1 - self.shrinkage) * law.variance + self.shrinkage * law.variance.mean(axis=1, keepdims=True)
         return params._replace(laws=Laws(law._replace(variance=v)))
-
-
-def _size(mean: Array) -> Array:
-    """How large the values of each column are, to tell variance from rounding."""
-    return np.abs(mean).max(axis=0)

@@ -54,9 +54,7 @@ def _observed(rows: tuple[Array, np.ndarray], shown: np.ndarray, low: float, hig
     out = []
     for k in shown:
         mine = values[(codes == k) & np.isfinite(values)]
-        if len(mine) < 10:  # too few to say anything by their shape
-            continue
-        if mine.min() == mine.max():  # a spike has no shape to compare
+        if len(mine) < 10 or mine.min() == mine.max():  # too few to say anything by their shape, or a spike, which has none
             continue
         height, edges = np.histogram(mine, bins=int(np.clip(np.sqrt(len(mine)), 5, 16)))
         share = height / (len(mine) * (edges[1] - edges[0]))
@@ -66,22 +64,18 @@ def _observed(rows: tuple[Array, np.ndarray], shown: np.ndarray, low: float, hig
     return out
 
 
-def oddness(column: Column, values: Array, codes: np.ndarray, total: Array | None = None) -> Array:
-    """Probability, under its class, of a value at least as odd as each one; 1 where it is missing."""
-    centre = column.centre[codes]
+def oddness(column: Column, value: float, k: int, total: float = 1.0) -> float:
+    """Probability, in class k, of a value at least as odd; of a word, in a row of so many."""
+    centre = column.centre[k] * total
     if column.p is not None:
-        at = values.astype(int)
-        known = (at >= 0) & (at < len(column.states))
-        p = np.where(known, column.p[codes, np.where(known, at, 0)], 0.0)
-        tail = np.where(column.p[codes] <= p[:, None], column.p[codes], 0.0).sum(axis=1)
-        return np.where(at < 0, 1.0, tail)
+        p = column.p[k]
+        return float(np.where(p <= (p[int(value)] if value < len(p) else 0.0), p, 0.0).sum())
     if column.family == "gaussian":
         with np.errstate(divide="ignore", invalid="ignore"):
-            tail = 2 * norm.sf(np.abs(values - centre) / column.spread[codes])
+            tail = 2 * norm.sf(np.abs(value - centre) / column.spread[k])
     else:
-        rate = centre * total if total is not None else centre
-        tail = 2 * np.minimum(poisson.cdf(values, rate), poisson.sf(values - 1, rate))
-    return np.where(np.isnan(tail), 1.0, np.minimum(tail, 1.0))
+        tail = 2 * min(poisson.cdf(value, centre), poisson.sf(value - 1, centre))
+    return 1.0 if np.isnan(tail) else min(float(tail), 1.0)
 
 
 def told(column: Column, value: float, k: int, total: float = 1.0) -> str:
@@ -89,8 +83,6 @@ def told(column: Column, value: float, k: int, total: float = 1.0) -> str:
     if column.p is not None:
         if not 0 <= value < len(column.states):
             return f"{column.name}: a value never met in the fit"
-        share = column.p[k, int(value)]
-        return f"{column.name} is {column.states[int(value)]} (in {share:.1%} of this class)"
-    usual = column.centre[k] * (total if column.family == "multinomial" else 1.0)
+        return f"{column.name} is {column.states[int(value)]} (in {column.p[k, int(value)]:.1%} of this class)"
     spread = f" ± {show(float(column.spread[k]))}" if column.family == "gaussian" else ""
-    return f"{column.name} is {show(float(value))} (usual {show(float(usual))}{spread})"
+    return f"{column.name} is {show(float(value))} (usual {show(float(column.centre[k] * total))}{spread})"

@@ -87,13 +87,9 @@ def mass(column: Column) -> Array:
     sd = np.maximum(column.spread, (high - low) * 1e-6)[:, None]
     if len(sd) > 20:  # so many classes leave no room for a grid around each: one grid, an eighth of the narrowest wide
         edges = np.linspace(low, high, int(np.clip(8 * (high - low) / sd.min(), GRID, 10 * GRID)))
-        return np.diff(norm.cdf((edges[None] - column.centre[:, None]) / sd), axis=1)
-    # cells of unequal width: fine where any class is narrow, so that a spike beside a broad class is not stepped over
-    edges = np.unique(
-        np.concatenate(
-            [np.linspace(low, high, GRID), *(m + s * np.linspace(-5, 5, 81) for m, s in zip(column.centre, sd[:, 0], strict=True))]
-        )
-    )
+    else:  # cells of unequal width: fine where any class is narrow, so that a spike beside a broad class is not stepped over
+        near = column.centre[:, None] + sd * np.linspace(-5, 5, 81)
+        edges = np.union1d(np.linspace(low, high, GRID), near)
     return np.diff(norm.cdf((edges[None] - column.centre[:, None]) / sd), axis=1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -51,8 +52,7 @@ class NaiveBayes(Classifier):
     def _model(self, classes: np.ndarray, layout: Layout) -> NaiveBayesModel:
         if not self.smoothing >= 0:
             raise ValueError(f"smoothing must be a number from 0 on, got {self.smoothing!r}")
-        starts = tuple(layout.starts().tolist())
-        return NaiveBayesModel(smoothing=self.smoothing, starts=starts, **self._settings(classes))
+        return NaiveBayesModel(smoothing=self.smoothing, starts=tuple(layout.starts().tolist()), **self._settings(classes))
 
     @property
     def families_(self) -> dict[Any, str]:
@@ -72,12 +72,11 @@ class NaiveBayes(Classifier):
         return tables(self.fitted_)
 
     def _facts(self) -> list[str]:
-        count = {f: len(self.layout_.of(f)) for f in dict.fromkeys(self.layout_.families)}
-        return [*super()._facts(), "columns: " + ", ".join(f"{number} {family}" for family, number in count.items())]
+        counted = Counter(self.layout_.families)
+        return [*super()._facts(), "columns: " + ", ".join(f"{number} {family}" for family, number in counted.items())]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.families in ("auto", "multinomial")
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
+        tags.input_tags.string = tags.input_tags.categorical = True
         return tags

@@ -21,25 +21,16 @@ import numpy as np
 from tallies.bayes import families
 from tallies.bayes.door import Table
 from tallies.bayes.families import Laws, Place, centres
-from tallies.bayes.kernels import columns
+from tallies.bayes.kernels import columns, moments
 from tallies.bayes.model import ClassModel, Survey, class_weights
 from tallies.data.table import refuse_infinite, table_rows
 from tallies.maths import Array, dot0
 
 
-class Sums(NamedTuple):
-    """What the rows add up to, one block a family; None where there are no such columns."""
-
-    gaussian: families.GaussianTally | None = None
-    categorical: Array | None = None  # (states, K)
-    poisson: families.PoissonTally | None = None
-    multinomial: families.MultinomialTally | None = None
-
-
 class ColumnTally(NamedTuple):
     objective: float  # log likelihood of the rows where EM runs, else 0
     n: Array  # (K,)  n_k
-    sums: Sums
+    sums: tuple[Any, ...]  # one block a family, as its law takes them; None where there are no such columns
 
 
 class ColumnParams(NamedTuple):
@@ -86,26 +77,26 @@ class NaiveBayesModel(ClassModel):
 
     def tally(self, table: Table, y: np.ndarray, weight: Array, params: ColumnParams) -> ColumnTally:
         X, C, counts, M = table
-        sums = Sums(
-            gaussian=None if X is None or params.centre is None else families.GaussianTally.of(X, y, weight, params.centre),
-            categorical=None if C is None else columns.categorical_tally(C, y, weight, np.array(self.starts), self.K),
-            poisson=None if counts is None else families.PoissonTally.of(counts, y, weight, self.K),
-            multinomial=None if M is None else families.MultinomialTally.of(M, y, weight, self.K),
+        sums = (
+            None if X is None else moments.class_squares(X, y, weight, params.centre),
+            None if C is None else columns.categorical_tally(C, y, weight, np.array(self.starts), self.K),
+            None if counts is None else families.poisson_tally(counts, y, weight, self.K),
+            None if M is None else families.multinomial_tally(M, y, weight, self.K),
         )
         return ColumnTally(0.0, class_weights(y, weight, self.K), sums)
 
     def tally_behind(self, params: ColumnParams, place: Place, centre: Any) -> ColumnTally:
-        sums: list[Any] = [None if law is None else law.tally(place, centre) for law in params.laws]
-        return ColumnTally(0.0, place.put(params.n), Sums(*sums))
+        sums = tuple(None if law is None else law.tally(place, centre) for law in params.laws)
+        return ColumnTally(0.0, place.put(params.n), sums)
 
     def update(self, params: ColumnParams, tally: ColumnTally, rng: np.random.Generator) -> ColumnParams:
         return self.estimate(tally, params.centre, params.complete)
 
-    def estimate(self, tally: ColumnTally, centre: Array | None, complete: bool) -> ColumnParams:
+    def estimate(self, tally: ColumnTally, centre: Any, complete: bool) -> ColumnParams:
         """The laws of all columns, from sums about a centre."""
         n, (gaussian, counts, poisson, multinomial) = tally.n, tally.sums
         laws = Laws(
-            gaussian=None if gaussian is None or centre is None else families.Gaussian.of(gaussian, centre),
+            gaussian=None if gaussian is None else families.Gaussian.of(gaussian, centre),
             categorical=None if counts is None else families.Categorical.of(counts, np.array(self.starts), self.smoothing),
             poisson=None if poisson is None else families.Poisson.of(poisson, self.smoothing),
             multinomial=None if multinomial is None else families.Multinomial.of(multinomial, n.sum(), self.smoothing),

@@ -26,27 +26,21 @@ def own_rows(model: Any) -> Array | None:
 def odd_values(columns: list[Column], table: Table, row: int, k: int, most: int = 3) -> str:
     """The values of a row that are least usual in class k, in words."""
     found: list[tuple[float, str]] = []
-    code = np.array([k])
     words: dict[int, float] = {}
-    counts = table.counts
-    if counts is not None:
-        a, b = counts.indptr[row], counts.indptr[row + 1]
-        words = dict(zip(counts.indices[a:b].tolist(), counts.data[a:b].tolist(), strict=True))
-    total = float(sum(words.values()))
+    if table.counts is not None:
+        one = table.counts.rows(slice(row, row + 1))
+        words = dict(zip(one.indices.tolist(), one.data.tolist(), strict=True))
     for column in columns:
-        if column.family == "multinomial":
-            if column.place not in words:  # thousands of absent words, none of which is odd by itself
-                continue
-            value = words[column.place]
-        else:
-            value = float(table.column(column.family, column.place)[row])
-            if np.isnan(value) or (column.p is not None and value < 0):
-                continue
-        tail = float(oddness(column, np.array([value]), code, np.array([total]) if column.family == "multinomial" else None)[0])
+        word = column.family == "multinomial"
+        # thousands of words are absent, and none of them is odd by itself
+        value = words.get(column.place, np.nan) if word else float(table.column(column.family, column.place)[row])
+        if np.isnan(value) or (column.p is not None and value < 0):
+            continue
+        total = float(sum(words.values())) if word else 1.0
+        tail = oddness(column, value, k, total)
         if tail < ODD:
             found.append((tail, told(column, value, k, total)))
-    found.sort()
-    return "; ".join(text for _, text in found[:most]) or "no single value is odd: their combination is"
+    return "; ".join(text for _, text in sorted(found)[:most]) or "no single value is odd: their combination is"
 
 
 def complete_rows(table: Table) -> np.ndarray:

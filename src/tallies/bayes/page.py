@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -39,8 +40,10 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     if X is not None:
         table = model._table(X)
         judged = Judged(classes, model.predict_proba(X), model.log_prob(X), _codes(model, y, X))
-    known = judged is not None and len(judged.known) > 0
-    out = Page(about.title or _name(model, about), _lead(model, about, columns, bits, judged if known else None))
+    known = judged if judged is not None and len(judged.known) else None
+    name = type(model).__name__
+    title = about.title or (f"{name} of {about.data_name}" if about.data_name else name)
+    out = Page(title, _lead(model, about, columns, bits, known))
     out.note = about.note
     _warn(out, model, about, judged)
     telling = np.argsort(-bits, kind="stable")
@@ -48,33 +51,28 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     listed = telling[: min(FEATURES, max(20, PICTURES // len(shown)))]
     out.pick("class", "Class", classes)
     out.pick("feature", "Column", [columns[j].name for j in listed], "most telling")
-    name = _labels(X)
-    view = _map(model, judged, table, name)
+    label = _labels(X)
+    view = _map(model, known, table, label)
     ranking = _ranking(columns, bits, listed, prior)
-    if known:
-        assert judged is not None
-        out.numbers = judged.numbers(prior)
-        out.hero(judged.confusion(), view or judged.calibration())
+    if known is not None:
+        out.numbers = known.numbers(prior)
+        out.hero(known.confusion(), view or known.calibration())
     elif view:
         out.hero(view | {"wide": True})
-    out.face = view or (judged.confusion() if known and judged is not None else ranking)
+    out.face = view or (ranking if known is None else known.confusion())
     learned = out.section("learned", "What it learned").text(_most_telling(columns, bits, listed, prior))
-    pictures = [_picture(columns[j], classes, shown, table, judged) for j in listed]
+    pictures = [_picture(columns[j], classes, shown, table, known) for j in listed]
     learned.charts(ranking, charts.follow("feature", pictures), _words(columns, classes, telling, prior))
     if len(listed) < len(columns):
         learned.text(f"The {len(listed)} most telling of {len(columns):,} columns can be looked at.", soft=True)
-    learned.table(
-        ["class", "rows in the fit", "probability before looking"],
-        zip(classes, model.params_.n.tolist(), [f"{p:.1%}" for p in prior], strict=True),
-    )
-    if known:
-        assert judged is not None
-        _quality(out, judged, model, X, judged.calibration() if view else None)
+    rows = zip(classes, model.params_.n.tolist(), [f"{p:.1%}" for p in prior], strict=True)
+    learned.table(["class", "rows in the fit", "probability before looking"], rows)
+    if known is not None:
+        _quality(out, known, model, X, known.calibration() if view else None)
     if judged is not None:
-        assert table is not None
-        _strange(out, judged, model, table, columns, name)
+        _strange(out, judged, model, table, columns, label)
     converged(out, model)
-    counted = {f: sum(c.family == f for c in columns) for f in dict.fromkeys(c.family for c in columns)}
+    counted = Counter(c.family for c in columns)
     facts = [
         ("Rows", float(model.params_.n.sum())),
         ("Columns", f"{len(columns):,} ({', '.join(f'{n:,} {f}' for f, n in counted.items())})"),
@@ -85,10 +83,6 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     fitted(out, model, about, facts)
     use(out, _code(model, columns, classes), "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN")
     return out
-
-
-def _name(model: Any, about: About) -> str:
-    return f"{type(model).__name__} of {about.data_name}" if about.data_name else type(model).__name__
 
 
 def _codes(model: Any, y: Any, X: Any) -> np.ndarray:
@@ -111,8 +105,7 @@ def _lead(model: Any, about: About, columns: list[Column], bits: np.ndarray, jud
     text = f"{kind} tells {plural(K, 'class', 'classes')} apart by {plural(len(columns), 'column')}, "
     text += f"learned from {plural(round(n), 'row')}."
     if judged is None:
-        best = columns[int(np.argmax(bits))]
-        text += f" The most telling column is {best.name}."
+        text += f" The most telling column is {columns[int(np.argmax(bits))].name}."
         return f"{text} No rows were given to this report, so it cannot say how good the predictions are."
     return f"{text} {judged.lead(about, int(np.argmax(model.params_.log_prior)))}"
 
@@ -122,26 +115,18 @@ def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
     few = [str(c) for c, n in zip(model.classes_, model.params_.n, strict=True) if n < FEW]
     if few:
         names = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
-        out.warnings.append(
-            f"{plural(len(few), 'class was', 'classes were')} learned from fewer than {FEW} rows ({names}): "
-            "do not trust what it says of them."
-        )
+        told = f"learned from fewer than {FEW} rows ({names}): do not trust what it says of them."
+        out.warnings.append(f"{plural(len(few), 'class was', 'classes were')} {told}")
     if judged is not None:
         out.warnings += judged.warnings(about, "Trust its order of classes more than its probabilities.", "")
 
 
 def _ranking(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> charts.Chart:
     top = listed[:20]
-    return charts.bars(
-        "What each column alone tells",
-        charts.axis("information about the class (bits)"),
-        [columns[j].name for j in top],
-        [{"name": "", "values": bits[top]}],
-        keys=list(range(len(top))),
-        select="feature",
-        caption=f"Choose one to see its values. To know the class for certain takes {bits_needed(prior):.2f} bits. "
-        "Columns that say the same do not add up.",
-    )
+    x, names, values = charts.axis("information about the class (bits)"), [columns[j].name for j in top], bits[top]
+    caption = f"Choose one to see its values. To know the class for certain takes {bits_needed(prior):.2f} bits. "
+    more = {"select": "feature", "keys": list(range(len(top))), "caption": caption + "Columns that say the same do not add up."}
+    return charts.bars("What each column alone tells", x, names, [{"name": "", "values": values}], **more)
 
 
 def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> str:
@@ -156,11 +141,11 @@ def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, p
     return text + (f" {plural(nothing, 'column tells', 'columns tell')} next to nothing alone." if nothing else "")
 
 
-def _picture(column: Column, classes: list[str], shown: np.ndarray, table: Any, judged: Judged | None) -> charts.Chart:
+def _picture(column: Column, classes: list[str], shown: np.ndarray, table: Any, known: Judged | None) -> charts.Chart:
     note = f" The {len(shown)} most frequent of {len(classes)} classes." if len(shown) < len(classes) else ""
     rows = None
-    if table is not None and judged is not None and len(judged.known) and column.family == "gaussian" and len(shown) <= CROWD:
-        rows = table.column("gaussian", column.place).astype(float), judged.y
+    if known is not None and column.family == "gaussian" and len(shown) <= CROWD:
+        rows = table.column("gaussian", column.place).astype(float), known.y
     return picture(column, classes, shown, rows, note)
 
 
@@ -170,8 +155,7 @@ def _words(columns: list[Column], classes: list[str], telling: np.ndarray, prior
     if not block or len(classes) > 100:
         return None
     p = np.array([columns[j].centre for j in block])  # (V, K)
-    share = prior / prior.sum()
-    views = []
+    share, views = prior / prior.sum(), []
     for k, name in enumerate(classes):
         others = np.delete(share, k)
         rest = np.delete(p, k, axis=1) @ (others / max(float(others.sum()), 1e-300))
@@ -179,24 +163,21 @@ def _words(columns: list[Column], classes: list[str], telling: np.ndarray, prior
         top = np.argsort(-gain, kind="stable")[:15]
         ratio = {"name": "", "values": p[top, k] / np.maximum(rest[top], 1e-300), "colour": k}
         x = charts.axis(f"times as frequent in {name} as in the other classes")
-        views.append(
-            charts.bars(
-                f"Words that speak for {name}", x, [columns[block[i]].name for i in top], [ratio], caption="Frequent ones first."
-            )
-        )
+        words = [columns[block[i]].name for i in top]
+        views.append(charts.bars(f"Words that speak for {name}", x, words, [ratio], caption="Frequent ones first."))
     return charts.follow("class", views)
 
 
 def _map(model: Any, judged: Judged | None, table: Any, name: Callable[[int], str]) -> charts.Chart | None:
     classes = [str(c) for c in model.classes_]
-    if judged is None or not len(judged.known):
+    if judged is None:
         return plane.chart(model, classes)
 
     def tip(i: int) -> str:
         called = judged.best[i]
         return f"{name(i)}\n{classes[judged.y[i]]}, called {classes[called]} ({judged.proba[i, called]:.0%})"
 
-    return plane.chart(model, classes, table.gaussian, judged.y, judged.best != judged.y, tip)
+    return plane.chart(model, classes, (table.gaussian, judged.y, judged.best != judged.y), tip)
 
 
 def _quality(out: Page, judged: Judged, model: Any, X: Any, curve: charts.Chart | None) -> Section:
@@ -212,18 +193,13 @@ def _strange(out: Page, judged: Judged, model: Any, table: Any, columns: list[Co
     if len(complete):
         picture, say = judged.surprise(own_rows(model), complete)
         section.text(say).charts(picture)
-    if len(complete) < len(judged.log_p):
-        section.text(
-            f"{len(judged.log_p) - len(complete):,} rows have missing values: their log p(x) is of fewer values, "
-            "and is not in the picture.",
-            soft=True,
-        )
+    gaps = len(judged.log_p) - len(complete)
+    if gaps:
+        say = f"{gaps:,} rows have missing values: their log p(x) is of fewer values, and is not in the picture."
+        section.text(say, soft=True)
     heads = ["row", "log p(x)", "true class", "called", "what is odd"]
-    return section.table(
-        heads,
-        judged.strangest(lambda row, k: odd_values(columns, table, row, k), name),
-        "The least probable rows: errors in the data, rare cases, or a class that is missing",
-    )
+    rows = judged.strangest(lambda row, k: odd_values(columns, table, row, k), name)
+    return section.table(heads, rows, "The least probable rows: errors in the data, rare cases, or a class that is missing")
 
 
 def _labels(X: Any) -> Callable[[int], str]:
@@ -239,14 +215,10 @@ def _code(model: Any, columns: list[Column], classes: list[str]) -> str:
     which = ", ".join(repr(c.name) for c in columns[:4]) + (", ..." if len(columns) > 4 else "")
     like = f"a table with the columns {which}" if named else f"an array of {len(columns)} columns"
     one = repr(model.classes_.tolist()[0])
-    return "\n".join(
-        [
-            "import tallies",
-            "",
-            'model = tallies.load("model.tallies")   # written by model.save("model.tallies")',
-            f"model.predict(X)                        # X: {like}; gaps are allowed",
-            f"model.predict_proba(X)                  # one column for each of {len(classes)} classes",
-            "model.log_prob(X)                       # low values: strange rows",
-            f"model.sample(5, y={one})" + " " * max(1, 21 - len(one)) + "# new rows of one class",
-        ]
-    )
+    return f"""import tallies
+
+model = tallies.load("model.tallies")   # written by model.save("model.tallies")
+model.predict(X)                        # X: {like}; gaps are allowed
+model.predict_proba(X)                  # one column for each of {len(classes)} classes
+model.log_prob(X)                       # low values: strange rows
+{f"model.sample(5, y={one})":39} # new rows of one class"""

@@ -70,41 +70,39 @@ def _main(within: Array, W: Array) -> Array:
     return W.T @ within @ (main / scale)
 
 
-def ellipse(centre: Array, covariance: Array, points: int = 48) -> Array:
-    """(points, 2) the curve that holds 90% of a Gaussian in the plane."""
+def ellipses(mean: Array, covariance: Array, A: Array, points: int = 48) -> list[Array]:
+    """(points, 2) for each class: the curve that holds 90% of its Gaussian in the plane of A (d, 2)."""
     turn: Array = np.linspace(0, 2 * np.pi, points, endpoint=False)
-    values, vectors = np.linalg.eigh(covariance)
-    return centre + np.sqrt(ELLIPSE * np.maximum(values, 0)) * np.column_stack([np.cos(turn), np.sin(turn)]) @ vectors.T
+    circle, found = np.column_stack([np.cos(turn), np.sin(turn)]), []
+    for centre, spread in zip(mean @ A, covariance, strict=True):
+        values, vectors = np.linalg.eigh(A.T @ (spread @ A if spread.ndim == 2 else spread[:, None] * A))
+        found.append(centre + np.sqrt(ELLIPSE * np.maximum(values, 0)) * circle @ vectors.T)
+    return found
+
+
+def outlines(edges: list[Array], names: list[str]) -> dict[str, Any]:
+    """The curves around classes in a chart of points, and their legend."""
+    return {
+        "outlines": [{"key": k, "x": edge[:, 0], "y": edge[:, 1]} for k, edge in enumerate(edges)],
+        "legend": [{"name": name, "key": k} for k, name in enumerate(names)],
+    }
 
 
 def chart(
-    model: Any,
-    names: list[str],
-    X: Array | None = None,
-    codes: np.ndarray | None = None,
-    wrong: np.ndarray | None = None,
-    tip: Callable[[int], str] = str,
+    model: Any, names: list[str], given: tuple[Array, np.ndarray, np.ndarray] | None = None, tip: Callable[[int], str] = str
 ) -> charts.Chart | None:
-    """The map; `wrong` rings the rows whose class was not the most probable one."""
+    """The map; `given` are rows, their class codes, and whether their class was not the most probable one: those are ringed."""
     parts = gaussians(model)
-    if parts is None or parts[0].shape[1] < 2:
+    found = None if parts is None else axes(*parts, np.exp(model.params_.log_prior))
+    if parts is None or found is None:
         return None
-    mean, covariance = parts
-    found = axes(mean, covariance, np.exp(model.params_.log_prior))
-    if found is None:
-        return None
-    centre, A, share = found
-    outlines: list[dict[str, Any]] = []
-    words, rows = [], []
-    centres = (mean - centre) @ A
-    for k, name in enumerate(names):
-        spread = covariance[k] @ A if covariance.ndim == 3 else covariance[k][:, None] * A
-        edge = ellipse(centres[k], A.T @ spread)
-        outlines.append({"key": k, "x": edge[:, 0], "y": edge[:, 1]})
-        words.append({"key": k, "x": centres[k, 0], "y": centres[k, 1], "text": name})
-        rows.append([f"mean of {name}", name, *centres[k]])
+    (mean, covariance), (centre, A, share) = parts, found
+    centres, edges = (mean - centre) @ A, ellipses(mean - centre, covariance, A)
+    rows = [[f"mean of {name}", name, *place] for name, place in zip(names, centres, strict=True)]
+    words = [{"key": k, "x": x, "y": y, "text": names[k]} for k, (x, y) in enumerate(centres)]
     Z, group, labels, rings, about = np.empty((0, 2)), np.empty(0, dtype=int), [], None, ""
-    if X is not None and codes is not None:
+    if given is not None:
+        X, codes, wrong = given
         usable = np.flatnonzero(np.isfinite(X).all(axis=1) & (codes >= 0))
         about = f" {len(X) - len(usable):,} rows with missing values are not drawn." if len(usable) < len(X) else ""
         if len(usable) > MOST:
@@ -112,30 +110,16 @@ def chart(
             usable = np.sort(np.random.default_rng(0).choice(usable, MOST, replace=False))
         Z, group, labels = (X[usable] - centre) @ A, codes[usable], [tip(i) for i in usable.tolist()]
         rows += [[f"row {i + 1}", names[codes[i]], *z] for i, z in zip(usable.tolist(), Z, strict=True)]
-        if wrong is not None:
-            rings = wrong[usable].astype(int)
-            about += " Rows that were put into another class are ringed." if rings.any() else ""
-    corners = np.concatenate([np.column_stack([o["x"], o["y"]]) for o in outlines])
-    reach = np.ptp(corners, axis=0)
+        rings = wrong[usable].astype(int)
+        about += " Rows that were put into another class are ringed." if rings.any() else ""
+    reach = np.ptp(np.concatenate(edges), axis=0)
     shows = [
         f"{f'{s:.0%}' if s >= 0.005 else 'under 1%'} of what separates the means" if s > 0 else "variation within classes"
         for s in share
     ]
-    return charts.points(
-        "Where the classes lie",
-        charts.axis(f"discriminant 1 ({shows[0]})"),
-        charts.axis(f"discriminant 2 ({shows[1]})"),
-        Z[:, 0],
-        Z[:, 1],
-        group,
-        labels,
-        ["what", "class", "discriminant 1", "discriminant 2"],
-        rows,
-        outlines=outlines,
-        names=words if len(words) <= 40 else [],
-        rings=rings,
-        equal=bool(reach.max() < 5 * reach.min()),  # one unit as long upwards as sideways, unless that leaves a thread
-        select="class",
-        legend=[{"name": name, "key": k} for k, name in enumerate(names)],
-        caption=f"The plane that parts the class means best, in standard deviations. An ellipse holds 90% of its class.{about}",
-    )
+    x, y = (charts.axis(f"discriminant {i} ({what})") for i, what in enumerate(shows, 1))
+    heads = ["what", "class", "discriminant 1", "discriminant 2"]
+    more = outlines(edges, names) | {"names": words if len(words) <= 40 else [], "rings": rings, "select": "class"}
+    more["equal"] = bool(reach.max() < 5 * reach.min())  # one unit as long upwards as sideways, unless that leaves a thread
+    caption = f"The plane that parts the class means best, in standard deviations. An ellipse holds 90% of its class.{about}"
+    return charts.points("Where the classes lie", x, y, Z[:, 0], Z[:, 1], group, labels, heads, rows, caption=caption, **more)

@@ -9,7 +9,7 @@ import numpy as np
 from tallies.bayes.law_views import picture
 from tallies.bayes.marginals import columns_of, names_of
 from tallies.bayes.odd_views import own_rows
-from tallies.bayes.plane_views import ellipse, gaussians
+from tallies.bayes.plane_views import ellipses, gaussians, outlines
 from tallies.data.labels import label_codes
 from tallies.errors import DataError
 from tallies.html import charts
@@ -89,18 +89,14 @@ def plot_ellipses(model: Any, columns: Any, X: Any = None, y: Any = None, ax: An
         raise DataError("ellipses need a model whose columns are all gaussian; plot_densities draws any column")
     if np.ndim(columns) != 1 or len(columns) != 2:
         raise ValueError(f"columns must be two names or numbers, got {columns!r}")
-    (mean, covariance), names, classes = found, names_of(model.fitted_), [str(c) for c in model.classes_]
-    both = [_column(model, c) for c in columns]
-    part = np.stack([np.diag(c[both]) if c.ndim == 1 else c[np.ix_(both, both)] for c in covariance])
-    edges = [ellipse(m, c, 200) for m, c in zip(mean[:, both], part, strict=True)]
+    names, both = names_of(model.fitted_), [_column(model, c) for c in columns]
+    plane = np.zeros((len(names), 2))
+    plane[both, [0, 1]] = 1.0
     rows, true = np.empty((0, 2)), np.empty(0, dtype=int)
     if X is not None and y is not None:
         rows, true = np.asarray(X, dtype=float)[:, both], label_codes(y, len(X), model.classes_)
     x, y = (charts.axis(names[j]) for j in both)
-    more: dict[str, Any] = {
-        "outlines": [{"key": k, "x": edge[:, 0], "y": edge[:, 1]} for k, edge in enumerate(edges)],
-        "legend": [{"key": k, "name": name} for k, name in enumerate(classes)],
-    }
+    more = outlines(ellipses(*found, plane, 200), [str(c) for c in model.classes_])
     return draw(charts.points("an ellipse holds 90% of its class", x, y, rows[:, 0], rows[:, 1], true, [], [], [], **more), ax)
 
 

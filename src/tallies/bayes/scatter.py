@@ -9,12 +9,12 @@ S is over all rows (G = 1) or over those of each class (G = K). B and A are thir
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tallies.bayes.kernels import moments as kernels
-from tallies.maths import Array, Moments, patterns, recentre, regression
+from tallies.maths import Array, patterns, regression
 
 ROWS = 2048  # rows centred at a time before their products are added: under 1 MB at 50 columns, so they stay in the cache
 
@@ -24,6 +24,11 @@ class Scatter(NamedTuple):
     S: Array  # (G, d, d)
     B: Array | None  # (K, d, d)
     A: Array | None  # (K, d, d)
+
+
+def size_of(mean: Array) -> Array:
+    """How large the values of each column are, to tell variance from rounding."""
+    return np.abs(mean).max(axis=0)
 
 
 def _empty(K: int, d: int, G: int, fourth: bool) -> Scatter:
@@ -53,18 +58,11 @@ def products(X: np.ndarray, y: np.ndarray, weight: Array, centre: Array, G: int,
 
 
 def expected_products(
-    X: np.ndarray,
-    y: np.ndarray,
-    weight: Array,
-    centre: Array,
-    G: int,
-    fourth: bool,
-    covariance: Callable[[int], Array],
-    size: Array,
+    X: np.ndarray, y: np.ndarray, weight: Array, centre: Array, G: int, fourth: bool, covariance: Callable[[int], Array]
 ) -> Scatter:
     """The same of rows with gaps, by their expectations given what is observed; B and A are those of the expected rows."""
     K, d = centre.shape
-    out = _empty(K, d, G, fourth)
+    out, size = _empty(K, d, G, fourth), size_of(centre)
     used = np.flatnonzero((weight > 0) & (y >= 0))
     for gaps, members in patterns(X[used]):
         rows = used[members]
@@ -88,10 +86,22 @@ def expected_products(
 def move(n: Array, sums: Scatter, delta: Array) -> Scatter:
     """The same sums of z + delta_k: about centres moved by -delta_k."""
     s, S, B, A = sums
+    moved = s + n[:, None] * delta
     if len(S) < len(n):
         cross = s.T @ delta
-        return Scatter(s + n[:, None] * delta, S + cross + cross.T + (delta * n[:, None]).T @ delta, None, None)
-    each = zip(n, s, S, *([None] * len(n) if part is None else part for part in (B, A)), strict=True)
-    _, *moved = zip(*(recentre(Moments(*of), by) for of, by in zip(each, delta, strict=True)), strict=True)
-    parts: list[Any] = [None if part[0] is None else np.array(part) for part in moved]
-    return Scatter(*parts)
+        return Scatter(moved, S + cross + cross.T + (delta * n[:, None]).T @ delta, None, None)
+    # powers of a sum, multiplied out
+    both = _outer(delta, delta)
+    S_new = S + _outer(s, delta) + _outer(delta, s) + n[:, None, None] * both
+    if B is None or A is None:
+        return Scatter(moved, S_new, None, None)
+    d2, mixed = delta**2, np.diagonal(S, axis1=1, axis2=2) + 2 * (delta * s)
+    B_new = B + _outer(mixed + n[:, None] * d2, delta) + 2 * delta[:, :, None] * S + _outer(d2, s)
+    cross = 2 * B * delta[:, None] + _outer(mixed, d2)
+    A_new = A + cross + cross.transpose(0, 2, 1) + 4 * both * S + n[:, None, None] * _outer(d2, d2)
+    return Scatter(moved, S_new, B_new, A_new)
+
+
+def _outer(a: Array, b: Array) -> Array:
+    """(K, d, d) outer products, class by class."""
+    return a[:, :, None] * b[:, None]

@@ -85,12 +85,8 @@ def _carry_out(line: Line, out: Path, model: Any, options: dict[str, Any], safe:
     """
     place = runs.unfinished(out)
     state = place / runs.CHECKPOINT
-    moved: list[bool] = []  # whether there was a sweep
-
-    def sweep(stage: Any, state: Any) -> None:
-        moved[:] = [True]
-
-    run = {"checkpoint": state, "resume": state if state.exists() else None, "callback": sweep}
+    moved: list[int] = []  # an entry a sweep
+    run = {"checkpoint": state, "resume": state if state.exists() else None, "callback": lambda *_: moved.append(1)}
     try:
         with where(options.get("scheduler"), options.get("threads")), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".* was interrupted after")  # said below, with the command to go on

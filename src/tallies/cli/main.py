@@ -180,10 +180,8 @@ def report(line: Line, run: Path, data: Path | None, out: Path | None, **own: An
     rows = () if path is None else family.report_data(model, options, path)
     about["held_out"] = None if path is None else Path(path).resolve() != fitted.resolve()
     page = model.report(out or run / "report.html", *rows, **about)
-    return Answer(
-        {"report": str(page), "bytes": page.stat().st_size},
-        after=f"Wrote {page}. Next: open it in a browser; it needs no network.",
-    )
+    result = {"report": str(page), "bytes": page.stat().st_size}
+    return Answer(result, after=f"Wrote {page}. Next: open it in a browser; it needs no network.")
 
 
 @command(app, lambda: (Option("out", "Folder to write.", Path("demo"), Path, "out,o"),))
@@ -211,7 +209,7 @@ def _table(line: Line, table: Any, out: Path | None, after: str) -> Answer:
 
 def main() -> None:
     """Entry point: turn errors into one paragraph and an exit code, warnings into one line."""
-    warnings.showwarning = _show_warning
+    warnings.showwarning = lambda message, *rest, **more: say(f"Warning: {message}")
     try:
         code = app(prog_name="tallies", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
@@ -238,7 +236,3 @@ def _explain(error: Exception) -> int:
         raise error
     say(f"Error: {' '.join(str(error).split()) or type(error).__name__}")
     return 2 if isinstance(error, TalliesError | ValueError | FileNotFoundError) and not isinstance(error, MissingExtra) else 1
-
-
-def _show_warning(message: Any, category: Any, *rest: Any, **more: Any) -> None:
-    say(f"Warning: {message}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -154,13 +153,14 @@ def _whole(function: Function, options: Iterable[Option]) -> Callable[..., None]
 
     def call(ctx: typer.Context, **values: Any) -> None:
         as_json, quiet = values.pop("as_json"), values.pop("quiet")
-        sources = {key: getattr(ctx.get_parameter_source(key), "name", "") for key in values}
-        told = {key: values[key] for key, source in sources.items() if source not in ("DEFAULT", "DEFAULT_MAP")}
-        told = {key: str(value) if isinstance(value, Path) else value for key, value in told.items()}
+        said = [key for key in values if getattr(ctx.get_parameter_source(key), "name", "") not in ("DEFAULT", "DEFAULT_MAP")]
+        told = {key: str(values[key]) if isinstance(values[key], Path) else values[key] for key in said}
         with where(threads=values.pop("threads")):
             answer = function(Line(str(ctx.info_name), told, as_json, quiet), **values)
         if as_json:
-            print_json(answer.result)
+            from tallies.storage import plain
+
+            print(json.dumps(plain(answer.result), ensure_ascii=False, allow_nan=False))
         elif answer.text:
             print(answer.text.removesuffix("\n"))
         say(answer.after, quiet or as_json or not answer.after)
@@ -184,21 +184,3 @@ def say(text: str, quiet: bool = False) -> None:
     """Words for a person, on stderr."""
     if not quiet:
         print(text, file=sys.stderr, flush=True)
-
-
-def print_json(value: Any) -> None:
-    """One line of JSON on stdout; what JSON has no word for, such as NaN, is null."""
-    print(json.dumps(_plain(value), ensure_ascii=False, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    """Dicts, lists, strings, finite numbers, booleans and None out of whatever models and tables hold."""
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if hasattr(value, "tolist"):  # NumPy
-        return _plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)

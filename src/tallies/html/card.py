@@ -42,12 +42,9 @@ def card(model: Any) -> str:
         check_is_fitted(model)
     except NotFittedError:
         about = (inspect.getdoc(type(model)) or "").split("\n")[0]
-        needed = [
-            p
-            for p in inspect.signature(model.fit).parameters.values()
-            if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
-        ]
-        call = tag("code", f"model.fit({', '.join(p.name for p in needed)})")
+        asked = inspect.signature(model.fit).parameters.values()
+        needed = [p.name for p in asked if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+        call = tag("code", f"model.fit({', '.join(needed)})")
         body = [tag("div", _cut(about)), tag("div", "Not fitted yet. Next: ", call)]
     else:
         body = [tag("div", _cut(line)) for line in (ended(model), *model._facts())]

@@ -45,16 +45,13 @@ def cautions(model: Any) -> list[str]:
 
 def converged(page: Page, model: Any) -> Section:
     """How the fit went: in words, and as a curve where there was more than one sweep."""
-    section = page.section("convergence", "Did the fit settle?")
     if model.n_iter_ <= 1:
-        section.text(
-            "One pass over the data gives the exact maximum of the likelihood: there is nothing that could fail to converge."
-        )
+        say = "One pass over the data gives the exact maximum of the likelihood: there is nothing that could fail to converge."
     elif model.converged_:
-        section.text(f"Yes: the objective stopped changing after {model.n_iter_:,} sweeps over the data.")
+        say = f"Yes: the objective stopped changing after {model.n_iter_:,} sweeps over the data."
     else:
-        section.text(f"The fit was stopped after {model.n_iter_:,} sweeps, before its stopping rule was met; see the curve.")
-    return section.charts(trace(model) if len(model.history_) > 1 else None)
+        say = f"The fit was stopped after {model.n_iter_:,} sweeps, before its stopping rule was met; see the curve."
+    return page.section("convergence", "Did the fit settle?").text(say).charts(trace(model) if len(model.history_) > 1 else None)
 
 
 def trace(model: Any, chains: Sequence[Any] = ()) -> charts.Chart:

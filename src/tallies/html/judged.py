@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import entr
 from sklearn.metrics import confusion_matrix
 
 from tallies.html import charts
@@ -64,13 +65,11 @@ class Judged:
     def warnings(self, about: About, too_sure: str, too_shy: str) -> list[str]:
         """What its rates should not be taken for; `too_sure` and `too_shy` say what to do about it."""
         lost, m, found = len(self.y) - len(self.known), len(self.known), []
-        if lost and m:
-            found.append(
-                f"{plural(lost, 'row has', 'rows have')} no label, or one that the model does not know; "
-                "they are left out of all rates."
-            )
         if not m:
-            return found
+            return []
+        if lost:
+            unknown = "no label, or one that the model does not know; they are left out of all rates."
+            found.append(f"{plural(lost, 'row has', 'rows have')} {unknown}")
         if about.held_out is False:
             found.append("These rates are of rows that the model was fitted to; expect less on new rows.")
         gap, (low, high) = self.confidence - self.accuracy, wilson(self.right.sum(), m)
@@ -87,8 +86,8 @@ class Judged:
         """What the first screen says of its quality; `prior` is what one knows of the classes without looking at a row."""
         m, loss = len(self.known), self.log_losses
         low, high = wilson(self.right.sum(), m)
-        entropy = float(-np.sum(prior[prior > 0] * np.log(prior[prior > 0])))
         span = f"of {plural(m, 'row')}; {percent(float(low), m)} to {percent(float(high), m)} with 95% confidence"
+        entropy = float(entr(prior).sum())
         return [
             ("Right", percent(self.accuracy, m), span),
             ("Stated confidence", percent(self.confidence, m), "on average; the same as “right” if it means what it says"),
@@ -120,9 +119,8 @@ class Judged:
         pairs, counts = np.unique(np.column_stack([self.y[wrong], self.best[wrong]]), axis=0, return_counts=True)
         order = np.argsort(-counts, kind="stable")[:most]
         size = np.bincount(self.y[self.known], minlength=len(self.classes))
-        return [
-            (self.classes[a], self.classes[b], int(counts[i]), percent(counts[i] / size[a])) for i in order for a, b in [pairs[i]]
-        ]
+        found = zip(pairs[order], counts[order].tolist(), strict=True)
+        return [(self.classes[a], self.classes[b], rows, percent(rows / size[a])) for (a, b), rows in found]
 
     def calibration(self) -> charts.Chart:
         """Stated probability against how often it came true: of the class called, or of the class selected."""
@@ -178,8 +176,8 @@ def confusion(classes: Sequence[str], true: np.ndarray, called: np.ndarray, most
     some = f" The {most} of {K} classes with most errors are shown." if most < K else ""
     names = [classes[k] for k in shown]
     texts = [[f"{rate[i, j]:.0%}" if counts[i, j] else "" for j in shown] for i in shown]
-    share = [[f"{counts[i, j]:,} of {total[i]:,} rows ({rate[i, j]:.1%})" for j in shown] for i in shown]
-    tips = [[f"{a}, called {b}\n{told}" for b, told in zip(names, row, strict=True)] for a, row in zip(names, share, strict=True)]
+    told = "{}, called {}\n{:,} of {:,} rows ({:.1%})".format
+    tips = [[told(classes[i], classes[j], counts[i, j], total[i], rate[i, j]) for j in shown] for i in shown]
     chart = charts.heat("What each class was called", "called", "true class", names, names, rate[np.ix_(shown, shown)], texts, tips)
     rows = [[classes[i], classes[j], int(counts[i, j]), float(rate[i, j])] for i in shown for j in shown if counts[i, j]]
     caption = f"Each row of the matrix is a true class; its cells add to 100%. The diagonal is right.{some}"
@@ -192,20 +190,15 @@ def reliability(stated: Array, came: np.ndarray, what: str, k: int = 0) -> chart
     group = np.unique(np.minimum((stated * BINS).astype(int), BINS - 1), return_inverse=True)[1]
     n, right = np.bincount(group), np.bincount(group, came).astype(int)
     x, share, (low, high) = np.bincount(group, stated) / n, right / n, wilson(right, n)
-    tips = [
-        f"stated {a:.1%} on average\ncame true for {r:,} of {m:,} rows ({r / m:.1%})" for a, r, m in zip(x, right, n, strict=True)
-    ]
-    return charts.lines(
-        f"Can its probabilities be believed? ({what})",
-        charts.axis(f"stated probability of {what}", [0, 1]),
-        charts.axis("share of rows where it was true", [0, 1]),
-        [{"name": "", "x": x, "y": share, "low": low, "high": high, "marks": True, "tips": tips, "colour": k}],
-        ["stated probability", "share true", "low", "high", "rows"],
-        [list(row) for row in zip(x, share, low, high, n, strict=True)],
-        diagonal=True,
-        caption="Rows in groups by stated probability; bars are 95% intervals. On the dashed line it means what it says; "
-        f"the mean gap is {float(n @ np.abs(share - x) / n.sum()):.1%}.",
-    )
+    told = "stated {:.1%} on average\ncame true for {:,} of {:,} rows ({:.1%})".format
+    tips = [told(*row) for row in zip(x, right, n, share, strict=True)]
+    axes = charts.axis(f"stated probability of {what}", [0, 1]), charts.axis("share of rows where it was true", [0, 1])
+    series = [{"name": "", "x": x, "y": share, "low": low, "high": high, "marks": True, "tips": tips, "colour": k}]
+    heads, rows = ["stated probability", "share true", "low", "high", "rows"], list(zip(x, share, low, high, n, strict=True))
+    caption = "Rows in groups by stated probability; bars are 95% intervals. On the dashed line it means what it says; "
+    caption += f"the mean gap is {float(n @ np.abs(share - x) / n.sum()):.1%}."
+    title = f"Can its probabilities be believed? ({what})"
+    return charts.lines(title, *axes, series, heads, rows, diagonal=True, caption=caption)
 
 
 def surprise(values: Array, own: Array | None) -> tuple[charts.Chart, float | None]:

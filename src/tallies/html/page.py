@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tallies._version import __version__
-from tallies.storage import atomic
+from tallies.storage import atomic, plain
 
 DIGITS = 6  # significant digits of numbers in the page: more than any reader or pixel can tell
 
@@ -39,10 +39,8 @@ def tag(name: str, /, *inside: Any, **attributes: Any) -> Html:
     >>> tag("p", "a < b", tag("b", "c"), class_="soft", data_key=0, hidden=False)
     '<p class="soft" data-key="0">a &lt; b<b>c</b></p>'
     """
-    told = [
-        (key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items() if value is not None and value is not False
-    ]
-    start = "".join(f" {key}" if value is True else f' {key}="{escape(str(value))}"' for key, value in told)
+    told = {key.rstrip("_").replace("_", "-"): v for key, v in attributes.items() if v is not None and v is not False}
+    start = "".join(f" {key}" if value is True else f' {key}="{escape(str(value))}"' for key, value in told.items())
     return Html(f"<{name}{start}>{text_of(*inside)}</{name}>")
 
 
@@ -251,24 +249,14 @@ def embed(data: Any) -> str:
     >>> embed({"name": "</script>", "x": [0.1234567891, float("nan")]})
     '{"name":"\\\\u003c/script>","x":[0.123457,null]}'
     """
-    text = json.dumps(compact(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(plain(data, _short), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def compact(value: Any) -> Any:
-    """Plain lists and numbers of `DIGITS` digits, None where a number is not finite."""
-    if isinstance(value, dict):
-        return {str(k): compact(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return compact(value.tolist())
-    if isinstance(value, list | tuple):
-        return [compact(v) for v in value]
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        short = float(f"{value:.{DIGITS}g}")
-        return int(short) if short.is_integer() and abs(short) < 1e15 else short
-    return value if isinstance(value, bool | int | str) or value is None else str(value)
+def _short(value: float) -> float:
+    """A number of `DIGITS` digits."""
+    short = float(f"{value:.{DIGITS}g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
 def _branch(node: Node, pick: str, largest: float, depth: int) -> Html:

@@ -60,10 +60,7 @@ def class_squares(X, y, weight, centre):
                 z = X[i, j] - centre[k, j]
                 s[k, j] += w * z
                 ss[k, j] += w * z * z
-    for k in range(K):
-        for j in range(d):
-            n[k, j] += whole[k]
-    return n, s, ss
+    return n + whole.reshape(K, 1), s, ss
 
 
 @njit(nogil=True, cache=True)
