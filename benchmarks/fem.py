@@ -208,17 +208,26 @@ def single(args):
 
 
 def screen(args):
-    from tallies.categories.screen import screen_pairs
+    from tallies.backends import place
+    from tallies.categories.model import Rows
+    from tallies.categories.screen import pair_scores, strongest_pairs
+    from tallies.engine import Runner
 
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (5000, 1000)).astype(np.int32)
     y = (X[:, 100] == 0) ^ (X[:, 700] == 0) ^ (rng.random(5000) < 0.2)
-    Y, sizes = np.eye(2)[y.astype(int)], np.full(1000, 3)
-    screen_pairs(X[:100, :10], Y[:100], sizes[:10], 3, 1.0)
-    pairs, seconds = cpu(lambda: screen_pairs(X, Y, sizes, 10, 1.0))
-    print(
-        f"499,500 pairs: {seconds:.2f} CPU s, {wall(lambda: screen_pairs(X, Y, sizes, 10, 1.0)):.2f} wall s; planted pair (100, 700) ranked {pairs.index((100, 700)) + 1 if (100, 700) in pairs else '>10'}"
-    )
+    Y = np.eye(2)[y.astype(int)]
+
+    def search(n, columns):
+        def plan():
+            return (yield from pair_scores(Rows(X[:n, :columns], Y[:n], np.ones((n, 1))), (3,) * columns, 1.0, None))
+
+        return strongest_pairs(Runner(place).run(plan()).value.scores, 10).tolist()
+
+    search(100, 10)
+    pairs, seconds = cpu(lambda: search(5000, 1000))
+    rank = pairs.index([100, 700]) + 1 if [100, 700] in pairs else ">10"
+    print(f"499,500 pairs: {seconds:.2f} CPU s, {wall(lambda: search(5000, 1000)):.2f} wall s; planted pair (100, 700) ranked {rank}")
 
 
 def recover(args):
