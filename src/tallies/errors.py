@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -35,6 +37,18 @@ class MissingExtra(TalliesError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str):
         super().__init__(f"{purpose} needs the package {package!r}, which is not installed; run: pip install 'tallies[{extra}]'")
+
+
+def need(module: str, extra: str, purpose: str, package: str = "") -> Any:
+    """An optional dependency, imported; `package` is its name in the index where that differs.
+
+    >>> need("json", "json", "Reading .json").loads("1")
+    1
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtra(package or module, extra, purpose) from error
 
 
 class ConvergenceWarning(UserWarning):

@@ -15,7 +15,7 @@ from tallies.html.common import About, cautions, converged, fitted, plural, use
 from tallies.html.page import Page
 from tallies.maths import Array
 
-LISTED = 300  # species that can be chosen one by one: the most variable
+LISTED = 300  # most species among which one can be chosen
 INTERVALS = 400  # coefficients whose errors are worth the seconds they take
 THIN = 10  # a species counted fewer times than this says little
 
@@ -45,9 +45,7 @@ def page(
     out.note = about.note
     _warn(out, model, Y if ours else None, species)
     out.numbers = _numbers(model, score)
-    listed = np.argsort(-np.asarray(model.covariance_).diagonal(), kind="stable")[:LISTED]
-    whole = len(listed) == len(species)
-    listed = np.sort(listed)
+    whole = len(species) <= LISTED
     shades = _shades(model, colour)
     effects = [d for d, name in enumerate(model.covariate_names_) if np.ptp(model.design_[:, d]) > 0]
     if whole:  # charts name species by their place in the model
@@ -55,11 +53,10 @@ def page(
     out.pick("colour", "Colour by", list(shades), "nothing")
     if len(effects) > 1:
         out.pick("covariate", "Effect of", [str(model.covariate_names_[d]) for d in effects], "the first")
-    view = counts.latent_map(model, species, shades if len(shades) > 1 else {}, names)
+    view = counts.latent_map(model, species, shades, names)
     if len(shades) == 1:  # no choice: coloured at once
-        only = counts.latent_map(model, species, shades, names)
-        view = only["views"][0]
-    together = counts.partners(R, species, listed if whole else np.arange(0))
+        view = view["views"][0]
+    together = counts.partners(R, species, np.arange(len(species) if whole else 0))
     out.hero(view)
     out.face = {k: v for k, v in (view.get("none") or view).items() if k != "wide"}
     effect = _forest(model, effects, species) if effects else None
@@ -72,9 +69,7 @@ def page(
     kind = "bound" if model.elbo_ is not None else "estimate"
     rows = [
         ["log likelihood of the fit", model.loglik_, model.loglik_stderr_, kind],
-        ["AIC", model.aic_, None, f"from a {kind}"],
-        ["BIC", model.bic_, None, f"from a {kind}"],
-        ["ICL", model.icl_, None, f"from a {kind}"],
+        *([name.upper(), getattr(model, f"{name}_"), None, f"from a {kind}"] for name in ("aic", "bic", "icl")),
     ]
     if score is not None:
         rows.append([f"log likelihood of the given counts ({score.unit})", score.value, score.stderr, score.kind])

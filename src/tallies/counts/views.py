@@ -25,6 +25,11 @@ def strongest(arrows: Array) -> np.ndarray:
     return np.argsort(-np.linalg.norm(arrows, axis=1), kind="stable")[:ARROWS]
 
 
+def _some(n: int, most: int) -> np.ndarray:
+    """Places of n things, or of as many of them as can be drawn, at random."""
+    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+
+
 def latent_map(
     model: Any, species: Sequence[str], shades: Mapping[str, Any], names: Any, drawn: Any = None, most: int = MOST
 ) -> charts.Chart:
@@ -32,7 +37,7 @@ def latent_map(
     `shades`."""
     Z, A, _, share = positions(model.fitted_)
     n = len(Z)
-    some = np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+    some = _some(n, most)
     Z = Z[some]
     called = [f"sample {i + 1}" if names is None else str(names[i]) for i in some]
     strong = strongest(A * np.sqrt(share)) if drawn is None else np.asarray(drawn)
@@ -69,20 +74,18 @@ def latent_map(
     plain = view("Where the samples lie", [0] * len(Z), called, [])
     views = []
     for what, column in shades.items():
-        values = _column(column)[some]
-        if values.dtype.kind == "f":
-            tips = [f"{name}\n{what}: {v:.4g}" for name, v in zip(called, values, strict=True)]
-            colour = {"values": values, "amount": what}
+        values, title = _column(column)[some], f"Where the samples lie, by {what}"
+        amounts = values.dtype.kind == "f"
+        tips = [f"{name}\n{what}: {format(v, '.4g' * amounts)}" for name, v in zip(called, values, strict=True)]
+        if amounts:
             note = " Samples without a value are hollow." if np.isnan(values).any() else ""
-            chart = view(f"Where the samples lie, by {what}", [0] * len(Z), tips, values.tolist(), **colour)
+            chart = view(title, [0] * len(Z), tips, values.tolist(), values=values, amount=what)
             views.append(chart | {"caption": caption + note})
-            continue
-        kinds = sorted({str(v) for v in values})
-        codes = [kinds.index(str(v)) for v in values]
-        tips = [f"{name}\n{what}: {v}" for name, v in zip(called, values, strict=True)]
-        legend = [{"name": kind, "key": k} for k, kind in enumerate(kinds)]
-        chart = view(f"Where the samples lie, by {what}", codes, tips, [str(v) for v in values], legend=legend, show=True)
-        views.append({k: v for k, v in chart.items() if k != "select"})
+        else:
+            kinds, codes = np.unique(values, return_inverse=True)
+            legend = [{"name": kind, "key": k} for k, kind in enumerate(kinds)]
+            chart = view(title, codes.tolist(), tips, values.tolist(), legend=legend, show=True)
+            views.append({k: v for k, v in chart.items() if k != "select"})
     return charts.follow("colour", views, plain) if views else plain
 
 
@@ -187,9 +190,7 @@ def forest(
 def expected(Y: Array, rate: Array, species: Sequence[str], most: int = MOST) -> charts.Chart:
     """Counts against what the model expects of them."""
     cells = np.argwhere(np.isfinite(Y) & np.isfinite(rate))
-    if len(cells) > most:
-        cells = cells[np.sort(np.random.default_rng(0).choice(len(cells), most, replace=False))]
-    i, j = cells.T
+    i, j = cells[_some(len(cells), most)].T
     x, y = np.maximum(rate[i, j], 1e-3), Y[i, j]
     tips = [f"{species[c]}, sample {r + 1}\nexpected {e:.3g}, observed {o:.0f}" for r, c, e, o in zip(i, j, x, y, strict=True)]
     return charts.points(
@@ -231,7 +232,7 @@ def criteria(table: Any) -> charts.Chart:
 
 def beside_truth(title: str, what: str, true: Array, found: Array, labels: Sequence[str]) -> charts.Chart:
     """Estimates against the truth that simulated data have."""
-    some = np.arange(len(true)) if len(true) <= MOST else np.sort(np.random.default_rng(0).choice(len(true), MOST, replace=False))
+    some = _some(len(true), MOST)
     true, found, labels = true[some], found[some], [labels[i] for i in some]
     r = float(np.corrcoef(true, found)[0, 1]) if len(true) > 1 and np.ptp(true) > 0 else float("nan")
     return charts.points(
