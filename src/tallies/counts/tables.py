@@ -50,7 +50,7 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     suffixes = [s.lower() for s in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes or [""])[-1]
     if kind in KINDS:
-        table = _named_rows(read_frame(path))
+        table = named_rows(read_frame(path))
     elif kind == ".mtx":
         table = _read_mtx(path)
     elif kind == ".h5ad":
@@ -187,11 +187,12 @@ def _matched(covariates: pd.DataFrame, rows: np.ndarray | None) -> pd.DataFrame:
     return covariates
 
 
-def _named_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Take a first column of text as row names."""
+def named_rows(table: pd.DataFrame, keep: bool = False) -> pd.DataFrame:
+    """Take a first column of text as row names; one to `keep`, since it may also be data, only where its texts are distinct."""
     first = table.columns[0]
-    if len(table.columns) > 1 and not pd.api.types.is_numeric_dtype(table[first]):
-        table = table.set_index(first)
+    names = table[first].is_unique if keep else len(table.columns) > 1
+    if names and not pd.api.types.is_numeric_dtype(table[first]):
+        table = table.set_index(first, drop=not keep)
         table.index.name = None
     return table
 
