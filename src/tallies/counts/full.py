@@ -69,9 +69,8 @@ class Covariance(Model):
         return begin(Sums.of(survey), np.zeros((len(survey.XvX), len(survey.n_j))), self.Sigma, single=self.single)
 
     def settle(self, shard: Shard, params: FullParams, rng: np.random.Generator) -> FullLatents:
-        if shard.M is not None:
-            M = np.array(shard.M)
-        else:
+        M = shard.M
+        if M is None:
             M = shard.X @ params.point.B if params.sums.mean is None else crude(shard, params.sums.mean)
         # single precision where there is much of it; the pairs stay so, since directions need few digits
         kind = np.float32 if self.single else np.float64

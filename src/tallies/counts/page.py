@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -168,15 +169,12 @@ def _shades(model: Any, effects: list[int], colour: Any) -> dict[str, Any]:
 
 
 def _forest(model: Any, effects: list[int], species: list[str]) -> charts.Chart:
-    estimate, low, high = np.asarray(model.coefficients_), None, None
+    estimate, ends = model.coefficients_, None
     if estimate.size <= INTERVALS:
-        try:
+        with suppress(ValueError, np.linalg.LinAlgError):  # no curvature to take an error from: estimates alone
             table = model.coefficient_table()
-        except (ValueError, np.linalg.LinAlgError):  # no curvature to take an error from: estimates alone
-            pass
-        else:
-            low, high = (table[c].to_numpy().reshape(estimate.shape)[effects] for c in ("lower", "upper"))
-    return counts.forest(estimate[effects], low, high, [str(model.covariate_names_[d]) for d in effects], species)
+            ends = np.stack([table[c].to_numpy().reshape(estimate.shape)[effects] for c in ("lower", "upper")])
+    return counts.forest(estimate[effects], ends, [str(model.covariate_names_[d]) for d in effects], species)
 
 
 def _truth(out: Page, model: Any, truth: Mapping[str, Any], species: list[str]) -> None:

@@ -159,31 +159,24 @@ def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Cha
 
 
 def forest(
-    estimate: Array, low: Array | None, high: Array | None, covariates: Sequence[str], species: Sequence[str], most: int = FOREST
+    estimate: Array, ends: Array | None, covariates: Sequence[str], species: Sequence[str], most: int = FOREST
 ) -> charts.Chart:
-    """Coefficients of each covariate with 95% intervals where they are known, sorted."""
+    """Coefficients (d, p) of each covariate, sorted, with the `ends` (2, d, p) of 95% intervals where they are known."""
     views = []
     for d, name in enumerate(covariates):
-        clear = np.abs(estimate[d]) if low is None or high is None else np.abs(estimate[d]) / np.maximum(high[d] - low[d], 1e-12)
+        clear = np.abs(estimate[d]) if ends is None else np.abs(estimate[d]) / np.maximum(ends[1, d] - ends[0, d], 1e-12)
         top = np.argsort(-clear, kind="stable")[:most]
         top = top[np.argsort(-estimate[d, top], kind="stable")]
-        series: dict[str, Any] = {"name": "", "values": estimate[d, top]}
-        note = ""
-        if low is not None and high is not None:
-            series |= {"low": low[d, top], "high": high[d, top]}
-            note = f" With 95% intervals; {int(((low[d] > 0) | (high[d] < 0)).sum())} of {len(species):,} leave out 0."
+        series, note, more = {"name": "", "values": estimate[d, top]}, "", {}
+        if ends is not None:
+            low, high = ends[:, d]
+            series |= {"low": low[top], "high": high[top]}
+            note = f" With 95% intervals; {int(((low > 0) | (high < 0)).sum())} of {len(species):,} leave out 0."
+            rows = [[species[j], estimate[d, j], low[j], high[j]] for j in top]
+            more = {"columns": ["species", "estimate", "low", "high"], "rows": rows}
         some = f" The {most} clearest of {len(species):,} species." if len(species) > most else ""
-        chart = charts.bars(
-            f"Effect of {name}",
-            charts.axis("coefficient (log of the rate)"),
-            [species[j] for j in top],
-            [series],
-            caption=f"0.69 doubles a rate.{note}{some}",
-        )
-        if low is not None and high is not None:
-            chart |= {"columns": ["species", "estimate", "low", "high"]}
-            chart |= {"rows": [[species[j], estimate[d, j], low[d, j], high[d, j]] for j in top]}
-        views.append(chart)
+        labels, axis = [species[j] for j in top], charts.axis("coefficient (log of the rate)")
+        views.append(charts.bars(f"Effect of {name}", axis, labels, [series], caption=f"0.69 doubles a rate.{note}{some}", **more))
     return charts.follow("covariate", views) if len(views) > 1 else views[0]
 
 
