@@ -227,7 +227,9 @@ def screen(args):
     search(100, 10)
     pairs, seconds = cpu(lambda: search(5000, 1000))
     rank = pairs.index([100, 700]) + 1 if [100, 700] in pairs else ">10"
-    print(f"499,500 pairs: {seconds:.2f} CPU s, {wall(lambda: search(5000, 1000)):.2f} wall s; planted pair (100, 700) ranked {rank}")
+    print(
+        f"499,500 pairs: {seconds:.2f} CPU s, {wall(lambda: search(5000, 1000)):.2f} wall s; planted pair (100, 700) ranked {rank}"
+    )
 
 
 def recover(args):

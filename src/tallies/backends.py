@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tallies.engine import Source
-from tallies.errors import needing
+from tallies.errors import need
 
 TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
 
@@ -169,9 +169,7 @@ def backend(where: str | Any = "threads", workers: int | None = None) -> Iterato
 
 
 def _connect(address: str) -> Any:
-    with needing("distributed", "dask", "A Dask cluster"):
-        from distributed import Client
-    return Client(address)
+    return need("distributed", "dask", "A Dask cluster").Client(address)
 
 
 def place(sources: Sequence[Source], shared: Source | None = None) -> Threads | Dask:

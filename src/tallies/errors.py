@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -38,13 +39,16 @@ class MissingExtra(TalliesError, ImportError):
         super().__init__(f"{purpose} needs the package {package!r}, which is not installed; run: pip install 'tallies[{extra}]'")
 
 
-@contextmanager
-def needing(package: str, extra: str, purpose: str) -> Iterator[None]:
-    """Inside the block a failed import says which extra is missing."""
+def need(module: str, extra: str, purpose: str, package: str = "") -> Any:
+    """An optional dependency, imported; `package` is its name in the index where that differs.
+
+    >>> need("json", "json", "Reading .json").loads("1")
+    1
+    """
     try:
-        yield
+        return import_module(module)
     except ImportError as error:
-        raise MissingExtra(package, extra, purpose) from error
+        raise MissingExtra(package or module, extra, purpose) from error
 
 
 class ConvergenceWarning(UserWarning):

@@ -10,6 +10,7 @@ import dataclasses
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypedDict, Unpack
 
@@ -69,6 +70,11 @@ def option(default: Any, help: str = "", *, flag: str = "", parse: Callable[[str
     (numbers, words, lists with commas) do not. Without `help` it is no option of its own: `--set name=value` sets it.
     """
     return dataclasses.field(default=default, metadata={"help": help, "flag": flag, "parse": parse})
+
+
+def part(path: str, doc: str) -> Any:
+    """A public attribute that is a part of the fitted record, such as "model.B": a property with that docstring."""
+    return property(lambda model: attrgetter(path)(model.fitted_), doc=doc)
 
 
 def seed_of(random_state: Any) -> int:
@@ -182,35 +188,12 @@ class Estimator(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in self.__dict__
 
-    @property
-    def history_(self) -> np.ndarray:
-        """The objective after each sweep."""
-        return self.fitted_.run.history
-
-    @property
-    def n_iter_(self) -> int:
-        """Sweeps over the data."""
-        return self.fitted_.run.n_iter
-
-    @property
-    def converged_(self) -> bool:
-        """Whether the fit met its stopping rule."""
-        return self.fitted_.run.converged
-
-    @property
-    def stopped_(self) -> str:
-        """Why it stopped: "converged", "limit" (max_iter), "interrupted" (Ctrl-C) or "callback"."""
-        return self.fitted_.run.stopped
-
-    @property
-    def seed_(self) -> int:
-        """The seed of its random numbers: with it as random_state the fit repeats."""
-        return self.fitted_.run.seed
-
-    @property
-    def n_features_in_(self) -> int:
-        """Columns of the data it was fitted on."""
-        return self.fitted_.inputs.n
+    history_: np.ndarray = part("run.history", "The objective after each sweep.")
+    n_iter_: int = part("run.n_iter", "Sweeps over the data.")
+    converged_: bool = part("run.converged", "Whether the fit met its stopping rule.")
+    stopped_: str = part("run.stopped", 'Why it stopped: "converged", "limit" (max_iter), "interrupted" (Ctrl-C) or "callback".')
+    seed_: int = part("run.seed", "The seed of its random numbers: with it as random_state the fit repeats.")
+    n_features_in_: int = part("inputs.n", "Columns of the data it was fitted on.")
 
     @property
     def feature_names_in_(self) -> np.ndarray:

@@ -80,7 +80,7 @@ def test_gradient_of_a_batch_is_that_of_the_log_likelihood():
         eta = (X @ W[:, :2].T)[:, :, None] + W[:, 2][None, :, None] * nodes
         return np.log(np.exp((Y[:, :, None] * eta - np.exp(eta)).sum(1)) @ weights / np.sqrt(2 * np.pi)).sum()
 
-    plan = pln_importance.sampling(Importance(accuracy=1 / 20_000), 1, warm=False)
+    plan = pln_importance.Sampling(Importance(accuracy=1 / 20_000), 1, good=True)
     shard = Shard(Y, np.zeros((4, 3)), X, np.ones(4), True, 0, 4, 0.0)
     params = pln_importance.begin(W, 4, 4, seed=0)
     tally, _ = plan.sweep(shard, plan.settle(shard, params, rng), params, rng)

@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in
 
 from tallies.counts import answers, fitted
-from tallies.estimator import Estimator
+from tallies.estimator import Estimator, part
 
 
 class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
@@ -18,15 +18,8 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     # what was learned
 
-    @property
-    def coefficients_(self) -> np.ndarray:
-        """B (d, p)."""
-        return self.fitted_.model.B
-
-    @property
-    def covariance_(self) -> np.ndarray:
-        """Sigma (p, p); C C' where there is a rank."""
-        return self.fitted_.model.covariance
+    coefficients_: np.ndarray = part("model.B", "B (d, p).")
+    covariance_: np.ndarray = part("model.covariance", "Sigma (p, p); C C' where there is a rank.")
 
     @property
     def components_(self) -> np.ndarray:
@@ -52,30 +45,16 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         size = (self.components_**2).sum(axis=0)
         return size / size.sum()
 
-    @property
-    def latent_mean_(self) -> np.ndarray:
-        """Means of the latents given the counts: of Z (n, p), or of the scores (n, q)."""
-        return self.fitted_.latent_mean
-
-    @property
-    def latent_variance_(self) -> np.ndarray:
-        """Their variances."""
-        return self.fitted_.latent_variance
+    latent_mean_: np.ndarray = part("latent_mean", "Means of the latents given the counts: of Z (n, p), or of the scores (n, q).")
+    latent_variance_: np.ndarray = part("latent_variance", "Their variances.")
 
     @property
     def loglik_(self) -> float:
         """Log likelihood of the fit: the bound, or an estimate with the error `loglik_stderr_`."""
         return self.fitted_.likelihood.value
 
-    @property
-    def loglik_stderr_(self) -> float | None:
-        """Standard error of the estimate; None for a bound."""
-        return self.fitted_.likelihood.stderr
-
-    @property
-    def ess_(self) -> np.ndarray | None:
-        """Effective share of the draws of each row (n,); None for a bound."""
-        return self.fitted_.likelihood.ess
+    loglik_stderr_: float | None = part("likelihood.stderr", "Standard error of the estimate; None for a bound.")
+    ess_: np.ndarray | None = part("likelihood.ess", "Effective share of the draws of each row (n,); None for a bound.")
 
     @property
     def elbo_(self) -> float | None:
@@ -119,15 +98,8 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     # what it was learned from
 
-    @property
-    def design_(self) -> np.ndarray:
-        """Covariates of the fit (n, d)."""
-        return self.fitted_.design.X
-
-    @property
-    def covariate_names_(self) -> np.ndarray:
-        """Their names (d,)."""
-        return self.fitted_.design.names
+    design_: np.ndarray = part("design.X", "Covariates of the fit (n, d).")
+    covariate_names_: np.ndarray = part("design.names", "Their names (d,).")
 
     @property
     def formula_(self) -> str | None:
@@ -140,15 +112,8 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         """Offsets of the fit (n, p), -1e4 where a count is missing; (n, 1) where those of a row are all alike."""
         return self.fitted_.data.O
 
-    @property
-    def offsets_rule_(self) -> str | None:
-        """The rule that made them, if one did."""
-        return self.fitted_.data.rule
-
-    @property
-    def weights_(self) -> np.ndarray:
-        """Weights of the rows (n,)."""
-        return self.fitted_.data.v
+    offsets_rule_: str | None = part("data.rule", "The rule that made them, if one did.")
+    weights_: np.ndarray = part("data.v", "Weights of the rows (n,).")
 
     def _columns(self) -> np.ndarray:
         return fitted.columns(self.fitted_)

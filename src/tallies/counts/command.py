@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallies.cli.options import Option
 from tallies.cli.tables import column, data
-from tallies.counts.tables import read_counts
+from tallies.counts.tables import named_rows, read_counts
 from tallies.data.files import read_frame
 from tallies.errors import DataError, nearest
 
@@ -27,14 +27,7 @@ REPORT = (*SCORE, Option("group", "Column of the covariates that colours the map
 
 def read_covariates(path: str) -> pd.DataFrame:
     """A table of covariates; a first column of distinct texts names the rows."""
-    import pandas as pd
-
-    frame = read_frame(path)
-    first = frame.columns[0]
-    if not pd.api.types.is_numeric_dtype(frame[first]) and frame[first].is_unique:
-        frame = frame.set_index(first, drop=False)
-        frame.index.name = None
-    return frame
+    return named_rows(read_frame(path), keep=True)
 
 
 def read_offsets(value: str | None) -> Any:

@@ -39,6 +39,11 @@ class Evidence(NamedTuple):
     rows_stderr: np.ndarray  #                                      (n,)
     ess: np.ndarray  # effective share of the draws of each row     (n,)
 
+    @classmethod
+    def of(cls, rows: np.ndarray, errors: np.ndarray, ess: np.ndarray) -> Evidence:
+        """That of all rows together, whose draws are independent."""
+        return cls(float(rows.sum()), float(np.sqrt((errors**2).sum())), rows, errors, ess)
+
 
 class Proposal(NamedTuple):
     """Gaussians of eq. 1 for some rows."""
@@ -118,8 +123,7 @@ def evidence(
     values = logsumexp(logs, axis=1) - np.log(n_draws) - log_factorial(Y).sum(axis=1)
     mean = w.mean(axis=1)
     errors = w.std(axis=1, ddof=1) / np.sqrt(n_draws) / mean  # of a logarithm, by the delta method
-    ess = mean**2 / (w * w).mean(axis=1)
-    return Evidence(float(values.sum()), float(np.sqrt((errors**2).sum())), values, errors, ess)
+    return Evidence.of(values, errors, mean**2 / (w * w).mean(axis=1))
 
 
 def _sequential(Y: np.ndarray, base: np.ndarray, C: np.ndarray, at: Proposal, uniforms: np.ndarray) -> np.ndarray:
@@ -158,20 +162,9 @@ class Candidates(NamedTuple):
 
 
 class RowEvidence(NamedTuple):
-    """log p(Y_i) of the rows of a shard under every candidate."""
+    """The rows of a shard under every candidate."""
 
-    values: np.ndarray  #                                           (c, n)
-    errors: np.ndarray  #                                           (c, n)
-    ess: np.ndarray  #                                              (c, n)
-
-
-class Estimated(NamedTuple):
-    """What the rows of a shard ended with, under the candidate that was chosen."""
-
-    values: np.ndarray  # log p(Y_i)                                (n,)
-    errors: np.ndarray  # their standard errors                     (n,)
-    ess: np.ndarray  # effective shares of the draws                (n,)
-    place: Place | None  # where asked for
+    under: tuple[Evidence, ...]
 
 
 class EvidenceTally(NamedTuple):
@@ -194,8 +187,7 @@ class Estimate(Model):
             evidence(shard.Y, shard.O + shard.X @ W[:, :d].T, W[:, d:], self.n_draws, np.random.default_rng(seed), self.proposal)
             for W in params.W
         ]
-        rows = RowEvidence(*(np.stack([getattr(one, k) for one in found]) for k in ("rows", "rows_stderr", "ess")))
-        return EvidenceTally(rows.values @ shard.v), rows
+        return EvidenceTally(np.stack([one.rows for one in found]) @ shard.v), RowEvidence(tuple(found))
 
     def update(self, params: Candidates, tally: EvidenceTally, rng: np.random.Generator) -> Candidates:
         last = len(tally.loglik) - 1
@@ -207,9 +199,8 @@ class Estimate(Model):
     def done(self, state: State) -> bool:
         return True
 
-    def rows(self, shard: Shard, latents: RowEvidence, params: Candidates) -> Estimated:
+    def rows(self, shard: Shard, latents: RowEvidence, params: Candidates) -> tuple[Evidence, Place | None]:
         W, d = params.W[params.chosen], shard.X.shape[1]
         C = orient(W[:, d:])[0] if self.place == "scores" else W[:, d:]
         place = positions(shard, W[:, :d].T, C, self.place == "whole") if self.place else None
-        values, errors, ess = (part[params.chosen] for part in latents)
-        return Estimated(values, errors, ess, place)
+        return latents.under[params.chosen], place

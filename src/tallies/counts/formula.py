@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from tallies.counts.fitted import Formula
-from tallies.errors import DataError, MissingExtra
+from tallies.errors import DataError, need
 
 
 def read(text: str, data: Any) -> tuple[pd.DataFrame, Formula]:
@@ -43,12 +43,9 @@ def _frame(data: Any) -> pd.DataFrame:
 
 def _matrix(formula: Formula, frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The design, and what its transforms know: with a state they use it, without they learn it of these rows."""
-    try:
-        from formulaic import Formula as Parsed
-        from formulaic import ModelSpec
-    except ImportError as error:
-        raise MissingExtra("formulaic", "formula", "A formula") from error
+    formulaic = need("formulaic", "formula", "A formula")
     named = {c: pd.Categorical(frame[c], categories=known) for c, known in formula.levels.items() if c in frame}
-    spec = ModelSpec(formula=Parsed(formula.text.split("~")[-1]), transform_state=dict(formula.state), na_action="raise")
+    text = formulaic.Formula(formula.text.split("~")[-1])
+    spec = formulaic.ModelSpec(formula=text, transform_state=dict(formula.state), na_action="raise")
     found = spec.get_model_matrix(frame.assign(**named))
     return pd.DataFrame(found, index=frame.index), {k: dict(v) for k, v in found.model_spec.transform_state.items()}

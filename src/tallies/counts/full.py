@@ -31,7 +31,6 @@ from tallies.counts.kernels import plain
 from tallies.counts.records import (
     FullLatents,
     FullParams,
-    FullTally,
     Place,
     Point,
     Shard,
@@ -67,14 +66,11 @@ class Covariance(Model):
         return survey(shard, self._wide(shard))
 
     def init(self, survey: Survey, rng: np.random.Generator) -> FullParams:
-        mean = np.log(np.maximum(survey.n_j, 0.5) / np.maximum(survey.e_j, 1e-300))
-        sums = Sums(float(survey.weight), survey.XvX, mean, survey.rootX)
-        return begin(sums, np.zeros((len(survey.XvX), len(mean))), self.Sigma, single=self.single)
+        return begin(Sums.of(survey), np.zeros((len(survey.XvX), len(survey.n_j))), self.Sigma, single=self.single)
 
     def settle(self, shard: Shard, params: FullParams, rng: np.random.Generator) -> FullLatents:
-        if shard.M is not None:
-            M = np.array(shard.M)
-        else:
+        M = shard.M
+        if M is None:
             M = shard.X @ params.point.B if params.sums.mean is None else crude(shard, params.sums.mean)
         # single precision where there is much of it; the pairs stay so, since directions need few digits
         kind = np.float32 if self.single else np.float64
@@ -87,7 +83,7 @@ class Covariance(Model):
 
     def sweep(
         self, shard: Shard, latents: FullLatents, params: FullParams, rng: np.random.Generator
-    ) -> tuple[FullTally, FullLatents]:
+    ) -> tuple[Trial | Slopes, FullLatents]:
         if params.phase == GRADIENT:
             return self._gradient(shard, latents, params)
         search = params.search
@@ -107,9 +103,9 @@ class Covariance(Model):
             R = _in_place(shard, z.R)
         else:
             G = z.R.T @ z.R
-        return FullTally(trial=Trial(fit - shard.constant, slope, P, G, R, s2)), z
+        return Trial(fit - shard.constant, slope, P, G, R, s2), z
 
-    def _gradient(self, shard: Shard, z: FullLatents, params: FullParams) -> tuple[FullTally, FullLatents]:
+    def _gradient(self, shard: Shard, z: FullLatents, params: FullParams) -> tuple[Slopes, FullLatents]:
         """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
         steps, _, Y, _ = _loops(shard, z)
         Omega, slot = params.point.Omega, params.search.slot
@@ -120,13 +116,12 @@ class Covariance(Model):
         pull, slots = pull.astype(z.A.dtype, copy=False), _slots(params.search.order, slot)
         rest = z.S2_trial, params.w, params.point.omega, (z.M_trial, z.M), slot, slots, z.g, z.D, z.S, z.Y
         sums = Slopes(*steps.slopes(pull, shard.X, params.point.shift, np.sqrt(shard.v), z.A, Y, *rest))
-        return FullTally(slopes=sums), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
+        return sums, z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
 
-    def update(self, params: FullParams, tally: FullTally, rng: np.random.Generator) -> FullParams:
-        if tally.trial is None:
-            assert tally.slopes is not None
-            return self._turn(params, tally.slopes)
-        return self._start(params, tally.trial) if params.phase == START else self._judge(params, tally.trial)
+    def update(self, params: FullParams, tally: Trial | Slopes, rng: np.random.Generator) -> FullParams:
+        if isinstance(tally, Slopes):
+            return self._turn(params, tally)
+        return self._start(params, tally) if params.phase == START else self._judge(params, tally)
 
     def _start(self, params: FullParams, tally: Trial) -> FullParams:
         """Regression and variances of the first means: a diagonal model to begin with."""
@@ -224,7 +219,7 @@ class Covariance(Model):
     def _wide(self, shard: Shard) -> bool:
         return self.kind == "full" and shard.rows < shard.Y.shape[1]
 
-    def objective(self, tally: FullTally, before: FullParams, after: FullParams) -> float:
+    def objective(self, tally: Trial | Slopes, before: FullParams, after: FullParams) -> float:
         return -after.search.F if np.isfinite(after.search.F) else np.nan  # no value yet
 
     def done(self, state: State) -> bool:

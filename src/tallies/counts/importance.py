@@ -103,14 +103,9 @@ class SamplingTally(NamedTuple):
 class Sampling(Model):
     """The verbs; a stage begins with the params of `begin`."""
 
+    options: Importance
     q: int
-    n_draws: int
-    optimizer: str
-    learning_rate: float
-    saga: bool
-    n_plateau: int
-    n_trigger: int
-    look: bool = False  # whether the start is good: then the first epoch collects gradients and does not move
+    good: bool  # whether the start is: then the first epoch collects gradients and does not move
 
     def settle(self, shard: Shard, params: SamplingParams, rng: np.random.Generator) -> SamplingLatents:
         n_batches = len(params.sizes)
@@ -129,7 +124,8 @@ class Sampling(Model):
         base = shard.O[rows] + X @ params.W[:, :d].T
         at = gaussians(Y, base, C, z.mode[rows], laplace=True, tol=1e-4)
         z.mode[rows] = at.m
-        draws = np.stack([_draws(params, shard.start + int(i)).normal(size=(self.n_draws, self.q)) for i in rows])
+        n_draws = max(2, round(1 / self.options.accuracy))
+        draws = np.stack([_draws(params, shard.start + int(i)).normal(size=(n_draws, self.q)) for i in rows])
         V, log_w, rates = weigh(Y, base, C, at, draws)
         top = log_w.max(axis=1, keepdims=True)
         w = np.exp(log_w - top)
@@ -144,12 +140,14 @@ class Sampling(Model):
         return SamplingTally(float(loglik), new, old, len(rows)), z
 
     def update(self, params: SamplingParams, tally: SamplingTally, rng: np.random.Generator) -> SamplingParams:
-        rows, first = int(params.sizes.sum()), params.step < len(params.sizes)
+        rows, first, options = int(params.sizes.sum()), params.step < len(params.sizes), self.options
         g = tally.new / tally.rows
-        if self.saga and not first:
+        if options.variance_reduction and not first:
             g = g - tally.old / tally.rows + params.known / rows
-        scale = params.scale + g * g if self.optimizer == "adagrad" else 0.99 * params.scale + 0.01 * g * g
-        W = params.W if first and self.look else params.W + self.learning_rate * g / (np.sqrt(scale) + 1e-8)
+        adagrad = options.optimizer == "adagrad"
+        scale = params.scale + g * g if adagrad else 0.99 * params.scale + 0.01 * g * g
+        rate = options.learning_rate or ((0.03 if self.good else 0.1) if adagrad else 0.01)
+        W = params.W if first and self.good else params.W + rate * g / (np.sqrt(scale) + 1e-8)
         recent = params.recent.copy()
         recent[params.step % AVERAGED] = W
         known, epochs = params.known + tally.new - tally.old, params.epochs
@@ -160,14 +158,14 @@ class Sampling(Model):
         # the end of an epoch: has the log likelihood, a noisy number, stopped rising?
         value = epochs.part
         since = 0 if value > epochs.best else epochs.since + 1
-        flat = epochs.flat + 1 if since >= self.n_trigger else 0
+        flat = epochs.flat + 1 if since >= options.n_trigger else 0
         return params._replace(epochs=Epochs(last=value, best=max(value, epochs.best), since=since, flat=flat))
 
     def objective(self, tally: SamplingTally, before: SamplingParams, after: SamplingParams) -> float:
         return after.epochs.last if after.batch == 0 else np.nan  # one value an epoch
 
     def done(self, state: State) -> bool:
-        return state.params.epochs.flat >= self.n_plateau
+        return state.params.epochs.flat >= self.options.n_plateau
 
     def answer(self, params: SamplingParams) -> np.ndarray:
         """The mean of the last iterates, every C turned to the latest one (orthogonal Procrustes)."""
@@ -184,21 +182,6 @@ class Sampling(Model):
             turned += W[:, d:] @ (U @ Vt)
         mean[:, d:] = turned / len(kept)
         return mean
-
-
-def sampling(settings: Importance, q: int, warm: bool) -> Sampling:
-    """The model that the settings ask for; `warm`: it starts from a former fit."""
-    good = settings.good_init or warm
-    return Sampling(
-        q=q,
-        n_draws=max(2, round(1 / settings.accuracy)),
-        optimizer=settings.optimizer,
-        learning_rate=settings.learning_rate or {"adagrad": 0.03 if good else 0.1, "rmsprop": 0.01}[settings.optimizer],
-        saga=settings.variance_reduction,
-        n_plateau=settings.n_plateau,
-        n_trigger=settings.n_trigger,
-        look=good,
-    )
 
 
 def begin(W: np.ndarray, rows: int, batch_size: int, seed: int) -> SamplingParams:

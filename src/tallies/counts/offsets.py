@@ -12,6 +12,7 @@ import numpy as np
 from scipy import stats
 
 from tallies.errors import DataError
+from tallies.maths import log0
 
 
 def logsum(Y: np.ndarray) -> np.ndarray:
@@ -48,15 +49,13 @@ def rle(Y: np.ndarray) -> np.ndarray:
 
     Columns with a zero have no geometric mean and drop out; where that leaves none, positive counts alone are used.
     """
-    with np.errstate(divide="ignore"):
-        logs = np.log(Y)
-    shared = np.isfinite(logs).all(axis=0)
+    logs = log0(Y)
+    known = np.isfinite(logs)
+    shared = known.all(axis=0)
     if shared.any():
         ratios = logs[:, shared] - logs[:, shared].mean(axis=0)
         return np.median(ratios, axis=1)
-    logs = np.where(np.isfinite(logs), logs, np.nan)
     logsum(Y)  # refuses empty rows
-    known = np.isfinite(logs)
     means = np.where(known, logs, 0.0).sum(axis=0) / np.maximum((~np.isnan(Y)).sum(axis=0), 1)  # zeros count in the root
     return np.nanmedian(np.where(known, logs - means, np.nan), axis=1)
 
@@ -116,8 +115,7 @@ def wrench(Y: np.ndarray) -> np.ndarray:
     chance = _chances(present.astype(float), log_depth - log_depth.mean())
     logs = np.where(present, np.log(np.where(present, ratio, 1.0)), np.nan)
     logs = logs - np.nanmean(logs, axis=1, keepdims=True)
-    count = present.sum(axis=0)
-    variance = np.where(count > 1, np.nan_to_num(_variance(logs)), np.inf)
+    variance = np.where(present.sum(axis=0) > 1, np.nan_to_num(_variance(logs)), np.inf)
     weight = chance / np.maximum(np.exp(np.minimum(variance, 50.0)) - chance, 1e-6)
     factor = (weight * ratio / chance).sum(axis=1) / weight.sum(axis=1)
     logs_factor = np.log(np.maximum(factor, 1e-12))
@@ -125,13 +123,8 @@ def wrench(Y: np.ndarray) -> np.ndarray:
 
 
 OFFSETS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "logsum": logsum,
+    **{rule.__name__: rule for rule in (logsum, css, rle, gmpr, tmm, wrench)},
     "tss": logsum,
-    "css": css,
-    "rle": rle,
-    "gmpr": gmpr,
-    "tmm": tmm,
-    "wrench": wrench,
 }
 
 

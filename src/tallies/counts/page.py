@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from tallies.counts import views as counts
-from tallies.counts.answers import flat_columns, rates
+from tallies.counts.answers import correlation, flat_columns, rates
 from tallies.counts.tables import as_counts
 from tallies.html import charts
 from tallies.html.common import About, cautions, converged, fitted, plural, use
 from tallies.html.page import Page
 from tallies.maths import Array
 
-LISTED = 300  # species that can be chosen one by one: the most variable
+LISTED = 300  # most species among which one can be chosen
 INTERVALS = 400  # coefficients whose errors are worth the seconds they take
 THIN = 10  # a species counted fewer times than this says little
 
@@ -45,21 +46,18 @@ def page(
     out.note = about.note
     _warn(out, model, Y if ours else None, species)
     out.numbers = _numbers(model, score)
-    listed = np.argsort(-np.asarray(model.covariance_).diagonal(), kind="stable")[:LISTED]
-    whole = len(listed) == len(species)
-    listed = np.sort(listed)
-    shades = _shades(model, colour)
-    effects = [d for d, name in enumerate(model.covariate_names_) if np.ptp(model.design_[:, d]) > 0]
+    whole = len(species) <= LISTED
+    effects = [d for d, column in enumerate(model.design_.T) if np.ptp(column) > 0]
+    shades = _shades(model, effects, colour)
     if whole:  # charts name species by their place in the model
         out.pick("species", "Species", species)
     out.pick("colour", "Colour by", list(shades), "nothing")
     if len(effects) > 1:
         out.pick("covariate", "Effect of", [str(model.covariate_names_[d]) for d in effects], "the first")
-    view = counts.latent_map(model, species, shades if len(shades) > 1 else {}, names)
+    view = counts.latent_map(model, species, shades, names)
     if len(shades) == 1:  # no choice: coloured at once
-        only = counts.latent_map(model, species, shades, names)
-        view = only["views"][0]
-    together = counts.partners(R, species, listed if whole else np.arange(0))
+        view = view["views"][0]
+    together = counts.partners(R, species, np.arange(len(species) if whole else 0))
     out.hero(view)
     out.face = {k: v for k, v in (view.get("none") or view).items() if k != "wide"}
     effect = _forest(model, effects, species) if effects else None
@@ -72,9 +70,7 @@ def page(
     kind = "bound" if model.elbo_ is not None else "estimate"
     rows = [
         ["log likelihood of the fit", model.loglik_, model.loglik_stderr_, kind],
-        ["AIC", model.aic_, None, f"from a {kind}"],
-        ["BIC", model.bic_, None, f"from a {kind}"],
-        ["ICL", model.icl_, None, f"from a {kind}"],
+        *([name.upper(), getattr(model, f"{name}_"), None, f"from a {kind}"] for name in ("aic", "bic", "icl")),
     ]
     if score is not None:
         rows.append([f"log likelihood of the given counts ({score.unit})", score.value, score.stderr, score.kind])
@@ -108,13 +104,10 @@ def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array 
 
 
 def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) -> str:
-    together = (
-        f"go together along {plural(model.fitted_.model.rank, 'hidden gradient')}"
-        if model.fitted_.model.rank is not None
-        else "may go together in any way"
-        if model.fitted_.model.kind == "full"
-        else "go together in a simple or given way"
-    )
+    learned = model.fitted_.model
+    together = "may go together in any way" if learned.kind == "full" else "go together in a simple or given way"
+    if learned.rank is not None:
+        together = f"go together along {plural(learned.rank, 'hidden gradient')}"
     text = f"A Poisson log-normal model of {plural(len(species), 'species', 'species')} in {plural(len(model.design_), 'sample')}, "
     text += f"which {together}."
     strong = np.abs(np.triu(R, 1))
@@ -136,9 +129,9 @@ def _warn(out: Page, model: Any, Y: Array | None, species: list[str]) -> None:
         which = ", ".join(flat[:5]) + " ..." * (len(flat) > 5)
         out.warnings.append(f"Species on none of the gradients ({which}): their correlations mean nothing.")
     if Y is not None:
-        thin = np.flatnonzero(np.nansum(Y, axis=0) < THIN)
-        if len(thin):
-            names = ", ".join(species[j] for j in thin[:5]) + (" ..." if len(thin) > 5 else "")
+        thin = [name for name, n in zip(species, np.nansum(Y, axis=0), strict=True) if n < THIN]
+        if thin:
+            names = ", ".join(thin[:5]) + " ..." * (len(thin) > 5)
             out.warnings.append(
                 f"{plural(len(thin), 'species was', 'species were')} counted fewer than {THIN} times in all ({names}): "
                 "what is said of them is mostly guessed."
@@ -165,10 +158,10 @@ def _numbers(model: Any, score: Any) -> list[tuple[str, str, str]]:
     return out
 
 
-def _shades(model: Any, colour: Any) -> dict[str, Any]:
+def _shades(model: Any, effects: list[int], colour: Any) -> dict[str, Any]:
     """What the map can be coloured by: the covariates that vary, then the columns of `colour`."""
-    X = np.asarray(model.design_)
-    found = {str(name): X[:, d] for d, name in enumerate(model.covariate_names_) if np.ptp(X[:, d]) > 0}
+    X = model.design_
+    found = {str(model.covariate_names_[d]): X[:, d] for d in effects}
     if colour is not None:
         table = colour if isinstance(colour, Mapping) else {str(c): colour[c] for c in colour.columns}
         found |= {str(name): np.asarray(values) for name, values in table.items() if len(values) == len(X)}
@@ -176,15 +169,12 @@ def _shades(model: Any, colour: Any) -> dict[str, Any]:
 
 
 def _forest(model: Any, effects: list[int], species: list[str]) -> charts.Chart:
-    estimate, low, high = np.asarray(model.coefficients_), None, None
+    estimate, ends = model.coefficients_, None
     if estimate.size <= INTERVALS:
-        try:
+        with suppress(ValueError, np.linalg.LinAlgError):  # no curvature to take an error from: estimates alone
             table = model.coefficient_table()
-        except (ValueError, np.linalg.LinAlgError):  # no curvature to take an error from: estimates alone
-            pass
-        else:
-            low, high = (table[c].to_numpy().reshape(estimate.shape)[effects] for c in ("lower", "upper"))
-    return counts.forest(estimate[effects], low, high, [str(model.covariate_names_[d]) for d in effects], species)
+            ends = np.stack([table[c].to_numpy().reshape(estimate.shape)[effects] for c in ("lower", "upper")])
+    return counts.forest(estimate[effects], ends, [str(model.covariate_names_[d]) for d in effects], species)
 
 
 def _truth(out: Page, model: Any, truth: Mapping[str, Any], species: list[str]) -> None:
@@ -192,12 +182,10 @@ def _truth(out: Page, model: Any, truth: Mapping[str, Any], species: list[str]) 
     B, names = np.asarray(truth["coefficients"]), model.covariate_names_
     labels = [f"{name}, {s}" for name in names for s in species]
     first = counts.beside_truth("Coefficients", "coefficient", B.ravel(), np.asarray(model.coefficients_).ravel(), labels)
-    Sigma = np.asarray(truth["covariance"])
-    size = np.sqrt(Sigma.diagonal())
-    a, b = np.triu_indices(len(Sigma), 1)
+    true = correlation(np.asarray(truth["covariance"]))
+    a, b = np.triu_indices(len(true), 1)
     labels = [f"{species[i]} – {species[j]}" for i, j in zip(a, b, strict=True)]
-    true = (Sigma / np.outer(size, size))[a, b]
-    section.charts(first, counts.beside_truth("Correlations", "correlation", true, np.asarray(model.correlation_)[a, b], labels))
+    section.charts(first, counts.beside_truth("Correlations", "correlation", true[a, b], model.correlation_[a, b], labels))
 
 
 _CODE = """import tallies

@@ -6,7 +6,7 @@ importance     variational start -> importance sampling -> log likelihood of its
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence, positions
 from tallies.counts.fitted import Fitted, Learned, Likelihood, Training, orient, smallest
 from tallies.counts.full import Covariance
-from tallies.counts.importance import Epochs, Importance, SamplingLatents, SamplingParams
+from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLatents, SamplingParams
 from tallies.counts.kernels.plain import blocks
 from tallies.counts.rank import Rank
 from tallies.counts.records import SEARCHES, Place, Sums
@@ -56,25 +56,16 @@ class Searched(NamedTuple):
     met: bool  # the stopping rule is met
 
 
-class Axes(NamedTuple):
-    """All that a stage of an importance fit keeps."""
-
-    W: np.ndarray  # [B', C]                                        (p, d + q)
-
-
 class Weighed(NamedTuple):
     """Rows under the likelier of two models."""
 
     W: np.ndarray  # [B', C] of it                                  (p, d + q)
-    values: np.ndarray  # log p(Y_i)                                (n,)
-    errors: np.ndarray  #                                           (n,)
-    ess: np.ndarray  #                                              (n,)
-    M: np.ndarray | None  #                                         (n, p) | (n, q)
-    S2: np.ndarray | None
+    found: Evidence
+    place: Place | None  # where asked for
 
 
-SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, Candidates, RowEvidence)
-RECORDS = (Searched, Axes, Place, Weighed, *SEARCHES, *SAMPLERS)  # what a checkpoint, or a hyperparameter, may hold
+SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, Candidates, Evidence, RowEvidence)
+RECORDS = (Searched, Place, Weighed, *SEARCHES, *SAMPLERS)  # what a checkpoint, or a hyperparameter, may hold
 
 
 def fit(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Plan:
@@ -110,24 +101,22 @@ def _sampled(settings: Settings, data: Prepared, seed: int, shard_rows: int | No
         start = yield Stage(
             "variational start", model, data.sources, lambda end: _axes(_searched(model, end, data)), most, rows=True
         )
-        W = start.value.W
-    sampler = importance.sampling(options, W.shape[1] - data.rows.X.shape[1], before is not None)
+        W = start.value
+    sampler = Sampling(options, W.shape[1] - data.rows.X.shape[1], options.good_init or before is not None)
     first = importance.begin(W, int(live.sum()), options.batch_size, seed)
     most = min(settings.max_iter, options.max_epochs * len(first.sizes))
-    kept = yield Stage(
-        "importance sampling", sampler, data.sources, lambda end: Axes(sampler.answer(end.params)), most, start=first
-    )
+    kept = yield Stage("importance sampling", sampler, data.sources, lambda end: sampler.answer(end.params), most, start=first)
     # from a start that is nearly the best, the noise of the gradients may cost more than the steps gain
-    both = Candidates(np.stack([W, kept.value.W]))
+    both = Candidates(np.stack([W, kept.value]))
     judge = Estimate(FINAL_DRAWS, place="scores" if settings.rank is not None else "whole")
     sources = data.sources if live.all() else cut(data.rows, shard_rows)
     last = yield Stage("log likelihood", judge, sources, _weighed, 1, start=both, rows=True)
-    found: Weighed = last.value
+    W, found, place = last.value
     v, d = data.rows.v, data.rows.X.shape[1]
-    B, C = found.W[:, :d].T, found.W[:, d:]
+    B, C = W[:, :d].T, W[:, d:]
     learned = _learned(settings, B, C, C @ C.T)
-    likelihood = Likelihood(float(v @ found.values), False, float(np.sqrt(v**2 @ found.errors**2)), found.ess)
-    return _fitted(Run.of(kept, seed), data, learned, (found.M, found.S2), likelihood, None)
+    likelihood = Likelihood(float(v @ found.rows), False, float(np.sqrt(v**2 @ found.rows_stderr**2)), found.ess)
+    return _fitted(Run.of(kept, seed), data, learned, place[:2], likelihood, None)
 
 
 def _search(settings: Settings, data: Prepared) -> tuple[Covariance | Rank, Any]:
@@ -167,13 +156,13 @@ def _searched(model: Covariance | Rank, end: End, data: Prepared) -> Searched:
     return Searched(B, None, Sigma, M, S2, w, F, met)
 
 
-def _axes(found: Searched) -> Axes:
-    """Where importance sampling begins: at full rank with a root of Sigma."""
+def _axes(found: Searched) -> np.ndarray:
+    """[B', C] where importance sampling begins: at full rank with a root of Sigma."""
     C = found.C
     if C is None:
         assert found.Sigma is not None
         C = np.linalg.cholesky(found.Sigma)
-    return Axes(np.hstack([found.B.T, C]))
+    return np.hstack([found.B.T, C])
 
 
 def moments(M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -225,7 +214,7 @@ def _placing(name: str, model: Learned, sources: list[Any], tol: float) -> Stage
     return Stage(name, search, sources, _placed, PLACING, full.begin(sums, model.B, model.Sigma), rows=True)
 
 
-def _joined(parts: list[Any], *names: str) -> list[np.ndarray]:
+def _joined(parts: Iterable[Any], *names: str) -> list[np.ndarray]:
     """Arrays of the rows of all shards."""
     return [np.concatenate([getattr(part, k) for part in parts]) for k in names]
 
@@ -235,10 +224,9 @@ def _placed(end: End) -> Place:
 
 
 def _weighed(end: End) -> Weighed:
-    places = [part.place for part in end.rows]
-    M, S2 = (None, None) if places[0] is None else _joined(places, "M", "S2")
-    values, errors, ess = _joined(end.rows, "values", "errors", "ess")
-    return Weighed(end.params.W[end.params.chosen], values, errors, ess, M, S2)
+    found, places = zip(*end.rows, strict=True)
+    place = None if places[0] is None else Place(*_joined(places, "M", "S2"))
+    return Weighed(end.params.W[end.params.chosen], Evidence.of(*_joined(found, "rows", "rows_stderr", "ess")), place)
 
 
 def _alone(stage: Stage) -> Generator[Stage, Kept, Any]:
@@ -263,6 +251,4 @@ def estimate(
 ) -> Evidence:
     """log p(Y_i) of rows by importance sampling, on the chosen backend."""
     stage = Stage("", Estimate(n_draws, proposal), cut(rows, shard_rows), _weighed, 1, start=Candidates(model.W[None]), rows=True)
-    found: Weighed = Runner(place, seed=seed).run(_alone(stage))
-    error = float(np.sqrt((found.errors**2).sum()))
-    return Evidence(float(found.values.sum()), error, found.values, found.errors, found.ess)
+    return Runner(place, seed=seed).run(_alone(stage)).found

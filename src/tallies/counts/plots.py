@@ -116,8 +116,8 @@ def plot_coefficients(model: Any, covariate: Any = None, confidence: float = 0.9
     """
     covariate = model.covariate_names_[-1] if covariate is None else covariate
     table = model.coefficient_table(confidence=confidence).loc[[covariate]]
-    estimate, low, high = (table[what].to_numpy()[None] for what in ("estimate", "lower", "upper"))
-    chart = views.forest(estimate, low, high, [str(covariate)], _names(model), most=len(table))
+    estimate, *ends = (table[what].to_numpy()[None] for what in ("estimate", "lower", "upper"))
+    chart = views.forest(estimate, np.stack(ends), [str(covariate)], _names(model), most=len(table))
     return draw(chart | {"x": charts.axis(f"coefficient of {covariate}, {confidence:.0%} interval")}, ax)
 
 

@@ -70,10 +70,8 @@ class Rank(Model):
         return survey(shard)
 
     def init(self, survey: Survey, rng: np.random.Generator) -> RankParams:
-        mean = np.log(np.maximum(survey.n_j, 0.5) / np.maximum(survey.e_j, 1e-300))
-        blank = np.zeros((len(mean), len(survey.XvX) + self.q))
-        sums = Sums(float(survey.weight), survey.XvX, mean)
-        return begin(sums, blank)._replace(phase=SURVEY)
+        blank = np.zeros((len(survey.n_j), len(survey.XvX) + self.q))
+        return begin(Sums.of(survey), blank)._replace(phase=SURVEY)
 
     def settle(self, shard: Shard, params: RankParams, rng: np.random.Generator) -> RankLatents:
         return _room(len(shard.Y), self.q, np.zeros((len(shard.Y), 2 * self.q)))

@@ -46,9 +46,8 @@ class OverRanks(Estimator):
         fits: list[Fitted] = []
         for q in self.ranks:
             fitted, cut = yield from _named(f"rank {q}", self._of(q)._plan(data, seed))
-            if cut and fits:  # the ranks that are complete are enough
-                break
-            fits.append(fitted)
+            if not (cut and fits):  # the ranks that are complete are enough
+                fits.append(fitted)
             if cut:
                 break
         unsettled = [fit.run for fit in fits if not fit.run.converged]

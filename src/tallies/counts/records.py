@@ -61,6 +61,12 @@ class Sums(NamedTuple):
     mean: np.ndarray | None = None  # log of the mean rates; None where the rows have a place already   (p,)
     rootX: np.ndarray | None = None  # sqrt(v) X where p > n        (n, d)
 
+    @classmethod
+    def of(cls, survey: Survey) -> Sums:
+        """From the added surveys."""
+        mean = np.log(np.maximum(survey.n_j, 0.5) / np.maximum(survey.e_j, 1e-300))
+        return cls(float(survey.weight), survey.XvX, mean, survey.rootX)
+
 
 class Place(NamedTuple):
     """Where the rows of a shard ended."""
@@ -139,13 +145,6 @@ class Slopes(NamedTuple):
     sg: np.ndarray  # s_k'g                                         (m,)
     yDy: np.ndarray  # y_k'D y_l                                    (m, m)
     yDg: np.ndarray  # y_k'D g                                      (m,)
-
-
-class FullTally(NamedTuple):
-    """Sums over a shard: of a trial or of a gradient."""
-
-    trial: Trial | None = None
-    slopes: Slopes | None = None
 
 
 class Turn(NamedTuple):

@@ -14,7 +14,7 @@ from sklearn.utils import check_array
 
 from tallies.counts.offsets import OFFSETS
 from tallies.data.files import KINDS, read_frame
-from tallies.errors import DataError, DataWarning, MissingExtra
+from tallies.errors import DataError, DataWarning, need
 
 HIDDEN = -1e4  # offset of a missing count: exp(-1e4) is zero, so the cell drops out of the likelihood
 
@@ -50,21 +50,13 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     suffixes = [s.lower() for s in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes or [""])[-1]
     if kind in KINDS:
-        table = _named_rows(read_frame(path))
+        table = named_rows(read_frame(path))
     elif kind == ".mtx":
         table = _read_mtx(path)
     elif kind == ".h5ad":
-        try:
-            import anndata
-        except ImportError as error:
-            raise MissingExtra("anndata", "anndata", "Reading .h5ad") from error
-        table = _from_anndata(anndata.read_h5ad(path))
+        table = _from_anndata(need("anndata", "anndata", "Reading .h5ad").read_h5ad(path))
     elif kind == ".biom":
-        try:
-            import biom
-        except ImportError as error:
-            raise MissingExtra("biom-format", "biom", "Reading .biom") from error
-        stored = biom.load_table(str(path))
+        stored = need("biom", "biom", "Reading .biom", package="biom-format").load_table(str(path))
         table = pd.DataFrame(stored.matrix_data.T.toarray(), index=stored.ids("sample"), columns=stored.ids("observation"))
     else:
         raise DataError(
@@ -99,9 +91,8 @@ def as_counts(counts: Any) -> Counts:
     Y = Y.toarray() if sp.issparse(Y) else Y
     missing = np.isnan(Y)
     if (Y < 0).any():
-        least = np.nanmin(Y)
         raise DataError(
-            f"Negative values in data: counts must not be negative, got {least:g}; are these counts, and not log ratios?"
+            f"Negative values in data: counts must not be negative, got {np.nanmin(Y):g}; are these counts, and not log ratios?"
         )
     with np.errstate(invalid="ignore"):
         broken = (np.floor(Y) != Y) & ~missing
@@ -110,9 +101,7 @@ def as_counts(counts: Any) -> Counts:
         raise DataError(
             f"counts must be whole numbers, got {Y[i, j]:g} in row {i}, column {j}; pass raw counts, and sampling effort as offsets"
         )
-    if missing.any():
-        return Counts(np.where(missing, 0.0, Y), missing, rows, columns)
-    return Counts(Y, None, rows, columns)
+    return Counts(np.where(missing, 0.0, Y), missing, rows, columns) if missing.any() else Counts(Y, None, rows, columns)
 
 
 def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
@@ -147,8 +136,7 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
         return np.ones((n, 1)), np.array(["intercept"], dtype=object)
     names = None
     if hasattr(covariates, "columns") or hasattr(covariates, "name"):
-        if isinstance(covariates, pd.Series):
-            covariates = covariates.to_frame()
+        covariates = covariates.to_frame() if isinstance(covariates, pd.Series) else covariates
         if isinstance(covariates, pd.DataFrame):
             covariates = _matched(covariates, rows)
         frame = nw.from_native(covariates, eager_only=True, allow_series=True)
@@ -199,11 +187,12 @@ def _matched(covariates: pd.DataFrame, rows: np.ndarray | None) -> pd.DataFrame:
     return covariates
 
 
-def _named_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Take a first column of text as row names."""
+def named_rows(table: pd.DataFrame, keep: bool = False) -> pd.DataFrame:
+    """Take a first column of text as row names; one to `keep`, since it may also be data, only where its texts are distinct."""
     first = table.columns[0]
-    if len(table.columns) > 1 and not pd.api.types.is_numeric_dtype(table[first]):
-        table = table.set_index(first)
+    names = table[first].is_unique if keep else len(table.columns) > 1
+    if names and not pd.api.types.is_numeric_dtype(table[first]):
+        table = table.set_index(first, drop=not keep)
         table.index.name = None
     return table
 
@@ -216,8 +205,7 @@ def _read_mtx(path: Path) -> pd.DataFrame:
     names = []
     for what, size in zip(("rows", "columns"), matrix.shape, strict=True):
         beside = path.with_name(f"{stem}.{what}.txt")
-        found = beside.read_text().split("\n") if beside.is_file() else None
-        found = [line for line in found if line] if found is not None else None
+        found = [line for line in beside.read_text().split("\n") if line] if beside.is_file() else None
         if found is not None and len(found) != size:
             raise DataError(f"{beside} names {len(found)} {what}, but {path.name} has {size}")
         names.append(found)

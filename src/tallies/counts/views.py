@@ -25,6 +25,11 @@ def strongest(arrows: Array) -> np.ndarray:
     return np.argsort(-np.linalg.norm(arrows, axis=1), kind="stable")[:ARROWS]
 
 
+def _some(n: int, most: int) -> np.ndarray:
+    """Places of n things, or of as many of them as can be drawn, at random."""
+    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+
+
 def latent_map(
     model: Any, species: Sequence[str], shades: Mapping[str, Any], names: Any, drawn: Any = None, most: int = MOST
 ) -> charts.Chart:
@@ -32,7 +37,7 @@ def latent_map(
     `shades`."""
     Z, A, _, share = positions(model.fitted_)
     n = len(Z)
-    some = np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+    some = _some(n, most)
     Z = Z[some]
     called = [f"sample {i + 1}" if names is None else str(names[i]) for i in some]
     strong = strongest(A * np.sqrt(share)) if drawn is None else np.asarray(drawn)
@@ -69,20 +74,18 @@ def latent_map(
     plain = view("Where the samples lie", [0] * len(Z), called, [])
     views = []
     for what, column in shades.items():
-        values = _column(column)[some]
-        if values.dtype.kind == "f":
-            tips = [f"{name}\n{what}: {v:.4g}" for name, v in zip(called, values, strict=True)]
-            colour = {"values": values, "amount": what}
+        values, title = _column(column)[some], f"Where the samples lie, by {what}"
+        amounts = values.dtype.kind == "f"
+        tips = [f"{name}\n{what}: {format(v, '.4g' * amounts)}" for name, v in zip(called, values, strict=True)]
+        if amounts:
             note = " Samples without a value are hollow." if np.isnan(values).any() else ""
-            chart = view(f"Where the samples lie, by {what}", [0] * len(Z), tips, values.tolist(), **colour)
+            chart = view(title, [0] * len(Z), tips, values.tolist(), values=values, amount=what)
             views.append(chart | {"caption": caption + note})
-            continue
-        kinds = sorted({str(v) for v in values})
-        codes = [kinds.index(str(v)) for v in values]
-        tips = [f"{name}\n{what}: {v}" for name, v in zip(called, values, strict=True)]
-        legend = [{"name": kind, "key": k} for k, kind in enumerate(kinds)]
-        chart = view(f"Where the samples lie, by {what}", codes, tips, [str(v) for v in values], legend=legend, show=True)
-        views.append({k: v for k, v in chart.items() if k != "select"})
+        else:
+            kinds, codes = np.unique(values, return_inverse=True)
+            legend = [{"name": kind, "key": k} for k, kind in enumerate(kinds)]
+            chart = view(title, codes.tolist(), tips, values.tolist(), legend=legend, show=True)
+            views.append({k: v for k, v in chart.items() if k != "select"})
     return charts.follow("colour", views, plain) if views else plain
 
 
@@ -156,40 +159,31 @@ def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Cha
 
 
 def forest(
-    estimate: Array, low: Array | None, high: Array | None, covariates: Sequence[str], species: Sequence[str], most: int = FOREST
+    estimate: Array, ends: Array | None, covariates: Sequence[str], species: Sequence[str], most: int = FOREST
 ) -> charts.Chart:
-    """Coefficients of each covariate with 95% intervals where they are known, sorted."""
+    """Coefficients (d, p) of each covariate, sorted, with the `ends` (2, d, p) of 95% intervals where they are known."""
     views = []
     for d, name in enumerate(covariates):
-        clear = np.abs(estimate[d]) if low is None or high is None else np.abs(estimate[d]) / np.maximum(high[d] - low[d], 1e-12)
+        clear = np.abs(estimate[d]) if ends is None else np.abs(estimate[d]) / np.maximum(ends[1, d] - ends[0, d], 1e-12)
         top = np.argsort(-clear, kind="stable")[:most]
         top = top[np.argsort(-estimate[d, top], kind="stable")]
-        series: dict[str, Any] = {"name": "", "values": estimate[d, top]}
-        note = ""
-        if low is not None and high is not None:
-            series |= {"low": low[d, top], "high": high[d, top]}
-            note = f" With 95% intervals; {int(((low[d] > 0) | (high[d] < 0)).sum())} of {len(species):,} leave out 0."
+        series, note, more = {"name": "", "values": estimate[d, top]}, "", {}
+        if ends is not None:
+            low, high = ends[:, d]
+            series |= {"low": low[top], "high": high[top]}
+            note = f" With 95% intervals; {int(((low > 0) | (high < 0)).sum())} of {len(species):,} leave out 0."
+            rows = [[species[j], estimate[d, j], low[j], high[j]] for j in top]
+            more = {"columns": ["species", "estimate", "low", "high"], "rows": rows}
         some = f" The {most} clearest of {len(species):,} species." if len(species) > most else ""
-        chart = charts.bars(
-            f"Effect of {name}",
-            charts.axis("coefficient (log of the rate)"),
-            [species[j] for j in top],
-            [series],
-            caption=f"0.69 doubles a rate.{note}{some}",
-        )
-        if low is not None and high is not None:
-            chart |= {"columns": ["species", "estimate", "low", "high"]}
-            chart |= {"rows": [[species[j], estimate[d, j], low[d, j], high[d, j]] for j in top]}
-        views.append(chart)
+        labels, axis = [species[j] for j in top], charts.axis("coefficient (log of the rate)")
+        views.append(charts.bars(f"Effect of {name}", axis, labels, [series], caption=f"0.69 doubles a rate.{note}{some}", **more))
     return charts.follow("covariate", views) if len(views) > 1 else views[0]
 
 
 def expected(Y: Array, rate: Array, species: Sequence[str], most: int = MOST) -> charts.Chart:
     """Counts against what the model expects of them."""
     cells = np.argwhere(np.isfinite(Y) & np.isfinite(rate))
-    if len(cells) > most:
-        cells = cells[np.sort(np.random.default_rng(0).choice(len(cells), most, replace=False))]
-    i, j = cells.T
+    i, j = cells[_some(len(cells), most)].T
     x, y = np.maximum(rate[i, j], 1e-3), Y[i, j]
     tips = [f"{species[c]}, sample {r + 1}\nexpected {e:.3g}, observed {o:.0f}" for r, c, e, o in zip(i, j, x, y, strict=True)]
     return charts.points(
@@ -231,7 +225,7 @@ def criteria(table: Any) -> charts.Chart:
 
 def beside_truth(title: str, what: str, true: Array, found: Array, labels: Sequence[str]) -> charts.Chart:
     """Estimates against the truth that simulated data have."""
-    some = np.arange(len(true)) if len(true) <= MOST else np.sort(np.random.default_rng(0).choice(len(true), MOST, replace=False))
+    some = _some(len(true), MOST)
     true, found, labels = true[some], found[some], [labels[i] for i in some]
     r = float(np.corrcoef(true, found)[0, 1]) if len(true) > 1 and np.ptp(true) > 0 else float("nan")
     return charts.points(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallies.data.table import check_names
-from tallies.errors import DataError, MissingExtra, needing
+from tallies.errors import DataError, MissingExtra, need
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,8 +49,8 @@ def read_frame(path: str | Path) -> pd.DataFrame:
         )
     try:
         if kind == "parquet":
-            with needing("pyarrow", "parquet", "Reading parquet"):
-                return pd.read_parquet(path)
+            need("pyarrow", "parquet", "Reading parquet")
+            return pd.read_parquet(path)
         if kind == "jsonl":
             return pd.read_json(path, lines=True)
         separator = "\t" if kind == "tsv" else ","
@@ -83,8 +83,8 @@ def write_frame(frame: pd.DataFrame, path: str | Path) -> None:
     kind = kind_of(path)
     with atomic(path) as part:
         if kind == "parquet":
-            with needing("pyarrow", "parquet", "Writing parquet"):
-                frame.to_parquet(part)
+            need("pyarrow", "parquet", "Writing parquet")
+            frame.to_parquet(part)
         elif kind == "jsonl":
             frame.to_json(part, orient="records", lines=True)
         else:

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.data.pairs import grouped, text_of
-from tallies.errors import DataError, DataWarning, FileError, needing
+from tallies.errors import DataError, DataWarning, FileError, need
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
 ESCAPE = re.compile(r"\\(.)")
@@ -76,9 +76,7 @@ class Ontology:
             raise FileNotFoundError(f"expected an ontology (OBO, csv, tsv or parquet) at {str(path)!r}, but there is no such file")
         kind = next((s for s in reversed(path.suffixes) if s != ".gz"), "")
         if kind == ".parquet":
-            with needing("pyarrow", "parquet", "Reading Parquet"):
-                import pyarrow.parquet as pq
-            return cls.from_table(pq.read_table(path))
+            return cls.from_table(need("pyarrow.parquet", "parquet", "Reading Parquet", "pyarrow").read_table(path))
         raw = path.read_bytes()
         try:
             raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw

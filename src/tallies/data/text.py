@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tallies.errors import DataError, nearest, needing
+from tallies.errors import DataError, nearest, need
 
 WORD = re.compile(r"[^\W\d_](?:[\w'’-]*\w)")  # two characters or more, the first a letter; inner apostrophes and hyphens stay
 PART = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")  # every run of letters and digits
@@ -185,9 +185,7 @@ def _csv(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
-    with needing("pyarrow", "parquet", "Reading Parquet"):
-        import pyarrow.parquet as pq
-    for batch in pq.ParquetFile(path).iter_batches(batch_size=1000):
+    for batch in need("pyarrow.parquet", "parquet", "Reading Parquet", "pyarrow").ParquetFile(path).iter_batches(batch_size=1000):
         yield from batch.to_pylist()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm, poisson
 
-from tallies.errors import MissingExtra
+from tallies.errors import need
 from tallies.html.charts import Chart
 
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#b4528c", "#b87d00", "#2f8fc4", "#6b5fb5", "#4d4d4d"]  # as in page.css
@@ -54,10 +54,7 @@ def draw(chart: Chart, ax: Any = None, item: int | None = None) -> Any:
 
 
 def _axes(width: float, height: float) -> Any:
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise MissingExtra("matplotlib", "plots", "A plot") from error
+    pyplot = need("matplotlib.pyplot", "plots", "A plot", "matplotlib")
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 
