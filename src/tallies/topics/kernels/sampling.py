@@ -10,7 +10,7 @@ topic (1 << shift) - 1", which no token ever has; f has a place for it. z is -1 
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
@@ -20,7 +20,7 @@ from tallies.kernels import lanes
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SPINS = 4000  # looks at the flag before a waiting thread lets others have the processor: about 10 microseconds
 _sleep = types.ExternalFunction("Sleep" if sys.platform == "win32" else "usleep", types.int32(types.uint32))
-JIT = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
+JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 
 class Layout(NamedTuple):
@@ -181,10 +181,9 @@ def sample_cell(layout, counts, task, scratch, n_k, q, lo, hi, key):
             elif length <= 3 * lanes.LANES:
                 sparse, target, place, bits = lanes.draw_48(lists, start, mask, shift, f, mine, f_own, u, u_rest)
             else:
-                bits = np.int64(0)
+                bits, place = np.int64(0), 0
                 sparse = evaluate(lists, start, length, mask, shift, f, mine, f_own, sums)
                 target = u * sparse + u_rest
-                place = 0
                 for j in range(0, length, lanes.LANES):
                     place += lanes.count_below(sums, j, target)
             if target < sparse:
@@ -249,7 +248,7 @@ def sample_cell(layout, counts, task, scratch, n_k, q, lo, hi, key):
 
 @njit(**JIT)
 def meet(signals, n_threads):
-    """True for the last thread to arrive, who must call `release`; the others wait for that and get False."""
+    """True for the last thread to arrive, who must say when to go on; the others wait for that and get False."""
     turn = lanes.atomic_load(signals, 1)
     if lanes.atomic_add(signals, 0, 1) == n_threads - 1:
         return True
@@ -259,14 +258,6 @@ def meet(signals, n_threads):
         if looks > SPINS:
             _sleep(np.uint32(30 if sys.platform != "win32" else 0))
     return False
-
-
-@njit(**JIT)
-def release(signals):
-    """Let the waiting threads go on, with all tickets back in the box."""
-    signals[0] = 0
-    signals[2] = 0
-    lanes.atomic_add(signals, 1, 1)
 
 
 @njit(**JIT)
@@ -286,15 +277,10 @@ def rotate(layout, counts, task):
             p = lanes.atomic_add(signals, 2, 1)
             if p >= n_blocks:
                 break
-            for k in range(len(n_k)):
-                private[p, k] = n_k[k]
+            private[p] = n_k
             key = mix(np.uint64(task.seed) + GOLDEN * np.uint64(1 + r * n_blocks + p))
             sample_cell(layout, counts, task, scratch, private[p], (p + r) % n_blocks, blocks[p], task.stops[p], key)
         if meet(signals, task.n_threads):
-            for k in range(len(n_k)):
-                total = n_k[k]
-                change = 0
-                for p in range(n_blocks):
-                    change += private[p, k] - total
-                n_k[k] = total + change
-            release(signals)
+            n_k += (private - n_k).sum(axis=0)
+            signals[0] = signals[2] = 0  # all tickets back in the box, and the waiting threads may go on
+            lanes.atomic_add(signals, 1, 1)
