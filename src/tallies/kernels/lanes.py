@@ -7,8 +7,6 @@ two AVX2 registers or four NEON registers. NumPy twins stand in the tests. Calle
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -114,14 +112,15 @@ def _weigh(lanes: Lanes, packed: Any, at: Any, mask: Any, shift: Any, f: Any, ow
     return lanes.cumulate(builder.fmul(builder.sitofp(count, weight.type), weight)), mine
 
 
-def emits(typed: Callable[..., Any]) -> Callable[..., Any]:
+def emits(typed: Any) -> Any:
     """Make an intrinsic of a function that writes its code, given `Lanes` and the arguments; `typed` gives the types of a call."""
 
-    def make(write: Callable[..., Any]) -> Any:
-        @functools.wraps(write)
+    def make(write: Any) -> Any:
         def typing(context: Any, *arguments: Any) -> Any:
             return typed(*arguments), lambda context, builder, sig, args: write(Lanes(context, builder, sig), *args)
 
+        typing.__name__, typing.__doc__ = write.__name__, write.__doc__
+        typing.__wrapped__ = write  # type: ignore[attr-defined]  # where numba finds how many arguments there are
         return intrinsic(typing)
 
     return make
