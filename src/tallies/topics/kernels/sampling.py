@@ -45,17 +45,6 @@ class Counts(NamedTuple):
     n_k: np.ndarray  # (K,)  tokens of each topic
 
 
-class Scratch(NamedTuple):
-    """Room of one worker."""
-
-    f: np.ndarray  # (1 << shift,)  weights of the topics in the document at hand
-    without: np.ndarray  # (K,)  1 / (n_k - 1 + V beta)
-    inverse: np.ndarray  # (K,)  1 / (n_k + V beta)
-    n_d: np.ndarray  # (K,)  tokens of each topic in the document at hand
-    sums: np.ndarray  # running sums of a long word list
-    touched: np.ndarray  # topics that the document at hand has or had
-
-
 class Task(NamedTuple):
     """What the workers of a sweep share."""
 
@@ -123,19 +112,23 @@ def seek(lists, at, size, mask, own):
 
 
 @njit(**JIT)
-def sample_cell(layout, counts, task, scratch, n_k, q, lo, hi, key):
+def sample_cell(layout, counts, task, n_k, q, lo, hi, key):
     """Resample word block q of documents lo:hi against word lists that no other thread uses, with topic totals n_k of its own."""
     words, _, _, at, topics_at, shift = layout
     starts, stops = layout.cuts[q], layout.cuts[q + 1]
     z, topics, n_topics, lists, size, _ = counts
     alpha, beta, v_beta = task.alpha, task.beta, len(size) * task.beta
-    f, without, inverse, n_d, sums, touched = scratch
-    real, entry_type = f.dtype.type, lists.dtype.type
+    K, real, entry_type = len(n_k), alpha.dtype.type, lists.dtype.type
+    f = np.zeros(1 << shift, alpha.dtype)  # weights of the topics in the document at hand
+    without, inverse = np.empty(K, alpha.dtype), np.empty(K, alpha.dtype)  # 1 / (n_k - 1 + V beta) and 1 / (n_k + V beta)
+    sums = np.empty(K + lanes.LANES, alpha.dtype)  # running sums of a long word list
+    n_d = np.zeros(K, np.int32)  # tokens of each topic in the document at hand
+    touched = np.empty(2 * task.longest + 1, np.int32)  # topics that it has or had
     one = entry_type(1)
     step = one << shift
     mask = step - one
     ground = 0.0  # sum of f over all topics of a document without tokens
-    for k in range(len(n_k)):
+    for k in range(K):
         inverse[k] = 1.0 / (n_k[k] + v_beta)
         without[k] = 1.0 / (n_k[k] - 1 + v_beta)
         f[k] = alpha[k] * inverse[k]
@@ -195,7 +188,7 @@ def sample_cell(layout, counts, task, scratch, n_k, q, lo, hi, key):
                     continue
                 lists[np.uintp(start + place)] += step
             else:
-                new = np.uintp(smooth_draw(f, len(n_k), np.int64(z_i), f_own, (target - sparse) / beta))
+                new = np.uintp(smooth_draw(f, K, np.int64(z_i), f_own, (target - sparse) / beta))
                 if new == own:
                     continue
                 place = seek(lists, start, length, mask, entry_type(new))
@@ -268,10 +261,7 @@ def rotate(layout, counts, task):
     worker takes it, and when, changes nothing.
     """
     blocks, n_k, private, signals = layout.blocks, counts.n_k, task.private, task.signals
-    n_blocks, K, real = len(blocks) - 1, len(n_k), task.alpha.dtype
-    f, without, inverse = np.zeros(1 << layout.shift, real), np.empty(K, real), np.empty(K, real)
-    n_d, sums, touched = np.zeros(K, np.int32), np.empty(K + lanes.LANES, real), np.empty(2 * task.longest + 1, np.int32)
-    scratch = Scratch(f, without, inverse, n_d, sums, touched)
+    n_blocks = len(blocks) - 1
     for r in range(n_blocks * task.n_sweeps):
         while True:
             p = lanes.atomic_add(signals, 2, 1)
@@ -279,7 +269,7 @@ def rotate(layout, counts, task):
                 break
             private[p] = n_k
             key = mix(np.uint64(task.seed) + GOLDEN * np.uint64(1 + r * n_blocks + p))
-            sample_cell(layout, counts, task, scratch, private[p], (p + r) % n_blocks, blocks[p], task.stops[p], key)
+            sample_cell(layout, counts, task, private[p], (p + r) % n_blocks, blocks[p], task.stops[p], key)
         if meet(signals, task.n_threads):
             n_k += (private - n_k).sum(axis=0)
             signals[0] = signals[2] = 0  # all tickets back in the box, and the waiting threads may go on
