@@ -237,10 +237,9 @@ def _marked(text: str, theta: Array, t: Learned, lead: list[int], lookup: dict[s
     end = 0
     for match in WORD.finditer(text):
         v = lookup.get(match[0].lower().replace("’", "'"))
-        if v is None:
-            continue
-        runs += [(text[end : match.start()], "", ""), _run(match[0], v, theta, t, lead)]
-        end = match.end()
+        if v is not None:
+            runs += [(text[end : match.start()], "", ""), _run(match[0], v, theta, t, lead)]
+            end = match.end()
     return [*runs, (text[end:], "", "")]
 
 

@@ -20,6 +20,7 @@ from tallies.topics.kernels import lists as kernels
 
 BLOCK = 64  # documents of one task: a few milliseconds of work
 PIECE = 256  # documents that are sent to a worker of a cluster at least
+BURN_IN, SAMPLES = 20, 30  # sweeps over a new document by Gibbs sampling
 EPSILON = 1e-12  # added to joint probabilities in NPMI and C_v, the value of Röder et al. (2015)
 
 
@@ -60,9 +61,7 @@ def tokens_of(X: sp.csr_array, d: int) -> np.ndarray:
     return np.repeat(X.indices[row], X.data[row]).astype(np.int64)
 
 
-def gibbs_mixtures(
-    X: sp.csr_array, topics: Topics, seeds: np.ndarray, burn_in: int = 20, n_samples: int = 30
-) -> tuple[np.ndarray, list[np.ndarray]]:
+def gibbs_mixtures(X: sp.csr_array, topics: Topics, seeds: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
     """theta by averaging Gibbs samples with phi frozen, and the last topic of every token; each document has its own seed."""
     D = X.shape[0]
     theta, z = np.zeros((D, len(topics.alpha))), [np.empty(0, np.int64)] * D
@@ -71,7 +70,7 @@ def gibbs_mixtures(
         for d in range(rows.start, rows.stop):
             words = tokens_of(X, d)
             z[d] = np.empty(len(words), np.int64)
-            kernels.gibbs_mixture(words, *topics, burn_in, n_samples, seeds[d], z[d], theta[d])
+            kernels.gibbs_mixture(words, *topics, BURN_IN, SAMPLES, seeds[d], z[d], theta[d])
 
     over_rows(task, D, BLOCK)
     return theta / theta.sum(axis=1, keepdims=True), z

@@ -199,9 +199,9 @@ def _periods(group: Sequence[Any]) -> tuple[np.ndarray, list[str], str]:
     import pandas as pd
 
     values = pd.Series(list(group))
-    numeric = pd.to_numeric(values, errors="coerce") if values.dtype.kind != "M" else values
-    if values.dtype.kind != "M" and numeric.isna().all() and values.map(lambda v: hasattr(v, "year")).any():
+    if pd.to_numeric(values, errors="coerce").isna().all() and values.map(lambda v: hasattr(v, "year")).any():
         values = pd.to_datetime(values, errors="coerce")
+    numeric = values
     if values.dtype.kind == "M":
         numeric = values.dt.year if values.dt.year.nunique() > 3 else values.dt.year + (values.dt.month - 1) / 12
     if values.dtype.kind in "iufM" and numeric.nunique() > 2:
