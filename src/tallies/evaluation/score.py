@@ -25,10 +25,10 @@ class Score(NamedTuple):
     unit: str  # such as "nats/row"
 
 
-def mean_score(values: Any, kind: Literal["exact", "bound", "estimate", "conditional"], unit: str, weight: Any = None) -> Score:
+def mean_score(values: Any, kind: Literal["exact", "bound", "estimate", "conditional"], unit: str) -> Score:
     """The mean of per-row log likelihoods with its standard error."""
     values = np.asarray(values, dtype=float)
-    mean = float(np.average(values, weights=weight))
+    mean = float(values.mean())
     stderr = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 and np.isfinite(mean) else None
     return Score(mean, kind, stderr, unit)
 

@@ -35,11 +35,15 @@ class Lanes:
     """Vector code for one call of an intrinsic: loads, gathers, spreads and sums of sixteen numbers."""
 
     def __init__(self, context: Any, builder: Any, signature: Any) -> None:
-        self.context, self.builder, self.types = context, builder, signature.args
+        self.context, self.builder, self.types, self.returns = context, builder, signature.args, signature.return_type
+
+    def struct(self, number: int, array: Any) -> Any:
+        """Data and strides of the array argument of that number."""
+        return cgutils.create_struct_proxy(self.types[number])(self.context, self.builder, array)
 
     def address(self, number: int, array: Any, at: Any = None) -> Any:
         """Where array[at] is, for the argument of that number."""
-        data = cgutils.create_struct_proxy(self.types[number])(self.context, self.builder, array).data
+        data = self.struct(number, array).data
         return data if at is None else self.builder.gep(data, [at])
 
     def element(self, number: int) -> Any:
@@ -66,10 +70,8 @@ class Lanes:
         name = {"float": "f32", "double": "f64"}[str(element)]
         takes = ir.FunctionType(vector, [lanes.type, I32, mask, vector])
         function = cgutils.get_or_insert_function(self.builder.module, takes, f"llvm.masked.gather.v{LANES}{name}.v{LANES}p0")
-        every = ir.Constant(mask, [1] * LANES)
-        return self.builder.call(
-            function, [lanes, I32(self.types[number].dtype.bitwidth // 8), every, ir.Constant(vector, ir.Undefined)]
-        )
+        align, every = I32(self.types[number].dtype.bitwidth // 8), ir.Constant(mask, [1] * LANES)
+        return self.builder.call(function, [lanes, align, every, ir.Constant(vector, ir.Undefined)])
 
     def spread(self, value: Any) -> Any:
         """One number in every lane."""
@@ -110,48 +112,56 @@ def _weigh(lanes: Lanes, packed: Any, at: Any, mask: Any, shift: Any, f: Any, ow
     return lanes.cumulate(builder.fmul(builder.sitofp(count, weight.type), weight)), mine
 
 
-@intrinsic
-def accumulate(typing, packed, at, mask, shift, f, own, f_own, sums, j, carry):
+def emits(typed: Any) -> Any:
+    """Make an intrinsic of a function that writes its code, given `Lanes` and the arguments; `typed` gives the types of a call."""
+
+    def make(write: Any) -> Any:
+        def typing(context: Any, *arguments: Any) -> Any:
+            return typed(*arguments), lambda context, builder, sig, args: write(Lanes(context, builder, sig), *args)
+
+        typing.__name__, typing.__doc__ = write.__name__, write.__doc__
+        typing.__wrapped__ = write  # type: ignore[attr-defined]  # where numba finds how many arguments there are
+        return intrinsic(typing)
+
+    return make
+
+
+def _entries(packed: Any, f: Any, *more: Any) -> tuple[Any, ...]:
+    """Types of packed, at, mask, shift, f, own, f_own, and of what follows."""
+    return (packed, types.intp, packed.dtype, packed.dtype, f, packed.dtype, f.dtype, *more)
+
+
+@emits(lambda packed, at, mask, shift, f, own, f_own, sums, j, carry: f.dtype(*_entries(packed, f, sums, types.intp, f.dtype)))
+def accumulate(lanes, packed, at, mask, shift, f, own, f_own, sums, j, carry):
     """sums[j:j+16] = carry + running sums of the weights of packed[at:at+16], see `_weigh`; returns the last of them."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        packed, at, mask, shift, f, own, f_own, sums, j, carry = args
-        lanes = Lanes(context, builder, signature)
-        total = builder.fadd(_weigh(lanes, packed, at, mask, shift, f, own, f_own)[0], lanes.spread(carry))
-        lanes.store(total, 7, sums, j)
-        return builder.extract_element(total, I32(LANES - 1))
-
-    entry = packed.dtype
-    return f.dtype(packed, types.intp, entry, entry, f, entry, f.dtype, sums, types.intp, f.dtype), code
+    total = lanes.builder.fadd(_weigh(lanes, packed, at, mask, shift, f, own, f_own)[0], lanes.spread(carry))
+    lanes.store(total, 7, sums, j)
+    return lanes.builder.extract_element(total, I32(LANES - 1))
 
 
 def _drawing(n_chunks: int) -> Any:
     """The intrinsic that draws from lists of at most 16 n_chunks entries, see `draw_16`."""
 
-    @intrinsic
-    def draw(typing, packed, at, mask, shift, f, own, f_own, u, u_rest):
-        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            packed, at, mask, shift, f, own, f_own, u, u_rest = args
-            lanes = Lanes(context, builder, signature)
-            last = ir.Constant(ir.VectorType(I32, LANES), [LANES - 1] * LANES)
-            parts, bits, total = [], I64(0), None
-            for c in range(n_chunks):
-                sums, mine = _weigh(lanes, packed, builder.add(at, I64(c * LANES)), mask, shift, f, own, f_own)
-                sums = sums if total is None else builder.fadd(sums, total)
-                total = builder.shuffle_vector(sums, sums, last)
-                parts.append(sums)
-                bits = builder.or_(bits, builder.shl(lanes.bits(mine), I64(c * LANES)))
-            scaled = builder.fmul(total, lanes.spread(u), flags=("contract",))
-            target = builder.fadd(scaled, lanes.spread(u_rest), flags=("contract",))
-            below = I64(0)
-            for sums in parts:
-                below = builder.add(below, builder.ctpop(lanes.bits(builder.fcmp_ordered("<=", sums, target))))
-            scalars = [builder.extract_element(total, I32(0)), builder.extract_element(target, I32(0)), below, bits]
-            return context.make_tuple(builder, signature.return_type, scalars)
+    def typed(packed, at, mask, shift, f, own, f_own, u, u_rest):
+        return types.Tuple([f.dtype, f.dtype, types.intp, types.intp])(*_entries(packed, f, f.dtype, f.dtype))
 
-        entry, real = packed.dtype, f.dtype
-        out = types.Tuple([real, real, types.intp, types.intp])
-        return out(packed, types.intp, entry, entry, f, entry, real, real, real), code
+    @emits(typed)
+    def draw(lanes, packed, at, mask, shift, f, own, f_own, u, u_rest):
+        builder, parts, bits, total = lanes.builder, [], I64(0), None
+        last = ir.Constant(ir.VectorType(I32, LANES), [LANES - 1] * LANES)
+        for c in range(n_chunks):
+            sums, mine = _weigh(lanes, packed, builder.add(at, I64(c * LANES)), mask, shift, f, own, f_own)
+            sums = sums if total is None else builder.fadd(sums, total)
+            total = builder.shuffle_vector(sums, sums, last)
+            parts.append(sums)
+            bits = builder.or_(bits, builder.shl(lanes.bits(mine), I64(c * LANES)))
+        scaled = builder.fmul(total, lanes.spread(u), flags=("contract",))
+        target = builder.fadd(scaled, lanes.spread(u_rest), flags=("contract",))
+        below = I64(0)
+        for sums in parts:
+            below = builder.add(below, builder.ctpop(lanes.bits(builder.fcmp_ordered("<=", sums, target))))
+        scalars = [builder.extract_element(total, I32(0)), builder.extract_element(target, I32(0)), below, bits]
+        return lanes.context.make_tuple(builder, lanes.returns, scalars)
 
     return draw
 
@@ -162,75 +172,46 @@ def _drawing(n_chunks: int) -> Any:
 draw_16, draw_32, draw_48 = _drawing(1), _drawing(2), _drawing(3)
 
 
-@intrinsic
-def count_below(typing, sums, j, bound):
+@emits(lambda sums, j, bound: types.intp(sums, types.intp, sums.dtype))
+def count_below(lanes, sums, j, bound):
     """How many of sums[j:j+16] are <= bound."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        sums, j, bound = args
-        lanes = Lanes(context, builder, signature)
-        flags = builder.fcmp_ordered("<=", lanes.load(0, sums, j), lanes.spread(bound))
-        return builder.ctpop(lanes.bits(flags))
-
-    return types.intp(sums, types.intp, sums.dtype), code
+    flags = lanes.builder.fcmp_ordered("<=", lanes.load(0, sums, j), lanes.spread(bound))
+    return lanes.builder.ctpop(lanes.bits(flags))
 
 
-@intrinsic
-def find_topic(typing, packed, at, mask, own):
+@emits(lambda packed, at, mask, own: types.intp(packed, types.intp, packed.dtype, packed.dtype))
+def find_topic(lanes, packed, at, mask, own):
     """Bits that say which of packed[at:at+16] belong to topic `own`."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        packed, at, mask, own = args
-        lanes = Lanes(context, builder, signature)
-        topic = builder.and_(lanes.load(0, packed, at), lanes.spread(mask))
-        return lanes.bits(builder.icmp_signed("==", topic, lanes.spread(own)))
-
-    return types.intp(packed, types.intp, packed.dtype, packed.dtype), code
+    topic = lanes.builder.and_(lanes.load(0, packed, at), lanes.spread(mask))
+    return lanes.bits(lanes.builder.icmp_signed("==", topic, lanes.spread(own)))
 
 
-@intrinsic
-def lowest_bit(typing, bits):
+@emits(lambda bits: types.intp(types.intp))
+def lowest_bit(lanes, bits):
     """Place of the lowest bit that is set."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], I1(1))
-
-    return types.intp(types.intp), code
+    return lanes.builder.cttz(bits, I1(1))
 
 
-@intrinsic
-def atomic_add(typing, array, at, step):
+@emits(lambda array, at, step: types.int64(array, types.intp, types.int64))
+def atomic_add(lanes, array, at, step):
     """Add to array[at] so that no other thread comes between; returns the value before."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array, at, step = args
-        return builder.atomic_rmw("add", Lanes(context, builder, signature).address(0, array, at), step, "seq_cst")
-
-    return types.int64(array, types.intp, types.int64), code
+    return lanes.builder.atomic_rmw("add", lanes.address(0, array, at), step, "seq_cst")
 
 
-@intrinsic
-def atomic_load(typing, array, at):
+@emits(lambda array, at: types.int64(array, types.intp))
+def atomic_load(lanes, array, at):
     """Read array[at] as other threads left it."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load_atomic(Lanes(context, builder, signature).address(0, *args), "seq_cst", 8, typ=I64)
-
-    return types.int64(array, types.intp), code
+    return lanes.builder.load_atomic(lanes.address(0, array, at), "seq_cst", 8, typ=I64)
 
 
-@intrinsic
-def prefetch(typing, matrix, i, j):
+@emits(lambda matrix, i, j: types.void(matrix, types.intp, types.intp))
+def prefetch(lanes, matrix, i, j):
     """Ask for the cache line of matrix[i, j] without waiting for it; the place must be inside the matrix."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        matrix = cgutils.create_struct_proxy(signature.args[0])(context, builder, args[0])
-        rows, columns = cgutils.unpack_tuple(builder, matrix.strides)
-        offset = builder.add(builder.mul(args[1], rows), builder.mul(args[2], columns))
-        address = builder.gep(builder.bitcast(matrix.data, ir.IntType(8).as_pointer()), [offset])
-        takes = ir.FunctionType(ir.VoidType(), [address.type, I32, I32, I32])
-        function = cgutils.get_or_insert_function(builder.module, takes, "llvm.prefetch.p0")
-        builder.call(function, [address, I32(0), I32(3), I32(1)])  # to read, to keep in every cache, data
-        return context.get_dummy_value()
-
-    return types.void(matrix, types.intp, types.intp), code
+    builder, found = lanes.builder, lanes.struct(0, matrix)
+    rows, columns = cgutils.unpack_tuple(builder, found.strides)
+    offset = builder.add(builder.mul(i, rows), builder.mul(j, columns))
+    address = builder.gep(builder.bitcast(found.data, ir.IntType(8).as_pointer()), [offset])
+    takes = ir.FunctionType(ir.VoidType(), [address.type, I32, I32, I32])
+    function = cgutils.get_or_insert_function(builder.module, takes, "llvm.prefetch.p0")
+    builder.call(function, [address, I32(0), I32(3), I32(1)])  # to read, to keep in every cache, data
+    return lanes.context.get_dummy_value()

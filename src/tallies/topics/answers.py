@@ -154,25 +154,23 @@ def transform(fitted: Fitted, new: New, method: Literal["cvb0", "gibbs"], seed: 
     """(D, K) topic probabilities, the mean over chains after their topics are matched to those of the first."""
     if method not in ("cvb0", "gibbs"):
         raise ValueError(f'method must be "cvb0" or "gibbs", got {method!r}')
-    parts: tuple[Any, ...] = (new.counts,)
-    if method == "gibbs":
-        parts = (new.counts, _seeds(seed, (len(new.chains), new.counts.shape[0])).T)
-    return np.concatenate(by_documents(_mixtures, parts, new.chains, matches(fitted)))
+    seeds = _seeds(seed, (len(new.chains), new.counts.shape[0])).T
+    return np.concatenate(by_documents(_mixtures, (new.counts, seeds), new.chains, matches(fitted), method))
 
 
-def _mixtures(parts: tuple[Any, ...], chains: tuple[Topics, ...], orders: Array) -> Array:
-    X, *seeds = parts
+def _mixtures(parts: tuple[sp.csr_array, Array], chains: tuple[Topics, ...], orders: Array, method: str) -> Array:
+    X, seeds = parts
     total = np.zeros((X.shape[0], orders.shape[1]))
     for c, chain in enumerate(chains):
-        theta = scores.gibbs_mixtures(X, chain, seeds[0][:, c])[0] if seeds else scores.mixtures(X, chain)
+        theta = scores.gibbs_mixtures(X, chain, seeds[:, c])[0] if method == "gibbs" else scores.mixtures(X, chain)
         total += theta[:, orders[c]]
     return total / len(chains)
 
 
 def assignments(new: New, seed: int) -> list[tuple[Array, Array]]:
     """For each document the column of every token and a topic drawn for it, given the topics of the first chain."""
-    seeds = _seeds(seed, new.counts.shape[0])
-    drawn = [z for part in by_documents(_draw, (new.counts, seeds), new.chains[0]) for z in part]
+    parts = by_documents(_draw, (new.counts, _seeds(seed, new.counts.shape[0])), new.chains[0])
+    drawn = [z for part in parts for z in part]
     return [(new.columns[scores.tokens_of(new.counts, d)], z) for d, z in enumerate(drawn)]
 
 

@@ -14,6 +14,7 @@ from tallies.data.table import check_names
 from tallies.errors import DataError, DataWarning
 from tallies.estimator import Inputs
 
+NAMED = (("vocabulary", "counts"), ("var_names", "X"))  # where a Corpus and an AnnData have the names of their columns and counts
 SEED_COUNT = 10  # pseudo-count of a seed word that is given without one
 
 
@@ -40,15 +41,13 @@ def read_like(X: Any, inputs: Inputs) -> sp.csr_array:
 def word_counts(prior: Any, K: int, words: np.ndarray) -> sp.csr_array:
     """Seed words as whole pseudo-counts (V, K): tokens that stay in their topic, so that the sampler needs no other rule."""
     V = len(words)
-    if prior is None:
-        return sp.csr_array((V, K), dtype=np.int64)
+    prior = {} if prior is None else prior
     if not isinstance(prior, Mapping):
         table = np.asarray(prior)
         if table.shape != (K, V) or (table < 0).any() or (table != np.floor(table)).any():
             raise ValueError(f"word_prior must be whole numbers of shape ({K}, {V}), got {table.dtype} of shape {table.shape}")
         return sp.csr_array(table.T.astype(np.int64))
-    place = {name: v for v, name in enumerate(words)}
-    rows, columns, data = [], [], []
+    place, counts = {name: v for v, name in enumerate(words)}, sp.lil_array((V, K), dtype=np.int64)
     for k, given in prior.items():
         if not 0 <= k < K:
             raise ValueError(f"word_prior names topic {k!r}, but there are topics 0 to {K - 1}")
@@ -58,18 +57,15 @@ def word_counts(prior: Any, K: int, words: np.ndarray) -> sp.csr_array:
                 raise ValueError(f"word_prior names {word!r}, which is not in the vocabulary; leave it out")
             if count != int(count) or count < 0:
                 raise ValueError(f"pseudo-counts must be whole numbers, got {count!r} for {word!r}")
-            rows.append(v)
-            columns.append(k)
-            data.append(int(count))
-    return sp.csr_array((np.array(data, dtype=np.int64), (rows, columns)), shape=(V, K))
+            counts[v, k] += int(count)
+    return sp.csr_array(counts)
 
 
 def names_of(X: Any) -> np.ndarray | None:
     """The column names of a Corpus, AnnData or data frame; None for a plain matrix."""
-    if hasattr(X, "vocabulary") and hasattr(X, "counts"):
-        return np.asarray(X.vocabulary, dtype=object)
-    if hasattr(X, "var_names") and hasattr(X, "X"):
-        return np.asarray(X.var_names, dtype=object)
+    for names, matrix in NAMED:
+        if hasattr(X, names) and hasattr(X, matrix):
+            return np.asarray(getattr(X, names), dtype=object)
     columns = getattr(X, "column_names", getattr(X, "columns", None))
     if columns is None or callable(columns) or not all(isinstance(name, str) for name in columns):
         return None
@@ -87,10 +83,9 @@ def bag_of_words(X: Any) -> sp.csr_array:
     tallies.errors.DataError: expected whole counts, but X has fractions such as 0.5; round them, or multiply up to counts
     """
     check_names(X)
-    if hasattr(X, "vocabulary") and hasattr(X, "counts"):
-        X = X.counts
-    elif hasattr(X, "var_names") and hasattr(X, "X"):
-        X = X.X
+    named = [matrix for names, matrix in NAMED if hasattr(X, names) and hasattr(X, matrix)]
+    if named:
+        X = getattr(X, named[0])
     elif hasattr(X, "to_pandas") and not hasattr(X, "to_numpy"):
         X = X.to_pandas()
     try:

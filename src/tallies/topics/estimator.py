@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
@@ -15,7 +16,7 @@ from tallies.engine import Plan, Stage, stream
 from tallies.errors import ConvergenceWarning
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, seed_of
 from tallies.evaluation.score import Score
-from tallies.sources import Held
+from tallies.sources import Held, cuts
 from tallies.topics import answers, door, scores
 from tallies.topics.answers import Array, Assignments, Documents, Fitted, Method, Sampled
 from tallies.topics.kernels.sampling import Counts
@@ -97,10 +98,9 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def _cut(self, counts: sp.csr_array, inputs: Inputs, base: sp.csr_array) -> Data:
         rows = counts.shape[0]
-        size = self.shard_rows or -(-rows // min(self.shards, rows))
-        cuts = [slice(a, min(a + size, rows)) for a in range(0, rows, size)]
+        parts = cuts(rows, 0, self.shard_rows or -(-rows // min(self.shards, rows)))
         # one shuffle for all seeds: a resumed fit must find its tokens where they were
-        shards = lay_out(counts, self.n_topics, base, stream(0, 0, 0, 0), cuts)
+        shards = lay_out(counts, self.n_topics, base, stream(0, 0, 0, 0), list(parts))
         return Data([Held(shard) for shard in shards], inputs, np.bincount(counts.sum(axis=1)), base)
 
     def _check(self) -> None:
@@ -124,17 +124,13 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             start = model.begin(data.lengths, data.base)._replace(alpha=earlier.chains[0].alpha, beta=earlier.chains[0].beta)
         elif data.base.nnz:
             start = model.begin(data.lengths, data.base)
-        names = [f"chain {c + 1}" for c in range(self.n_chains)] if self.n_chains > 1 else [""]
-        keeps = [answers.keep_chain_and_documents, *[answers.keep_chain] * (self.n_chains - 1)]
-        kept = yield [
-            Stage(name, model, data.sources, keep, self.max_iter, start=start, rows=True)
-            for name, keep in zip(names, keeps, strict=True)
-        ]
+        first = Stage("", model, data.sources, answers.keep_chain_and_documents, self.max_iter, start=start, rows=True)
+        others = [first._replace(name=f"chain {c + 1}", keep=answers.keep_chain) for c in range(1, self.n_chains)]
+        kept = yield [first._replace(name="chain 1" if others else ""), *others]
         runs, chains, documents = [Run.of(k, seed) for k in kept], [k.value.chain for k in kept], kept[0].value.documents
         if earlier is not None:
-            lengths = [earlier.chains[0].lengths, data.lengths]
-            size = max(map(len, lengths))
-            chains = [chains[0]._replace(lengths=sum(np.pad(n, (0, size - len(n))) for n in lengths))]
+            both = zip_longest(earlier.chains[0].lengths, data.lengths, fillvalue=0)
+            chains = [chains[0]._replace(lengths=np.array([a + b for a, b in both]))]
             documents = earlier.documents.and_then(documents)
         run = runs[0]._replace(converged=all(has_settled(run.history, 5) for run in runs))
         return Fitted(run, data.inputs, self.burn_in, tuple(chains), tuple(run.history for run in runs), documents)

@@ -37,8 +37,9 @@ def page(
     names = getattr(X, "documents", None) if names is None else names
     score = _score(model, counts) if counts is not None else None
     coherence = model.coherence(counts)[t.order] if counts is not None else None
-    D = topics.distances(t.phi)
-    out = Page(about.title or (f"Topics of {about.data_name}" if about.data_name else "LDA"), _lead(model, about, score, t))
+    D, settled = topics.distances(t.phi), settled_after(model.history_, model.n_iter_) if model.converged_ else None
+    title = about.title or (f"Topics of {about.data_name}" if about.data_name else "LDA")
+    out = Page(title, _lead(model, about, score, t, settled))
     out.note = about.note
     out.warnings += _warnings(model, about, t, D, counts)
     out.pick("topic", "Topic", t.names)
@@ -65,7 +66,7 @@ def page(
         learned.charts(topics.over_groups(theta, group, t))
     learned.charts(topics.correlations(theta, t))
     _documents(out, t, theta, counts, texts if texts is not None else _texts(X), names)
-    _settled(out, model)
+    _settled(out, model, settled)
     facts = [
         ("Documents", theta.shape[0] if ours else model.document_counts_.shape[0]),
         ("Words", f"{model.n_features_in_:,} different, {int(total):,} tokens"),
@@ -97,7 +98,7 @@ def _score(model: Any, counts: sp.csr_array) -> tuple[Any, float, int] | None:
     return model._evaluate(some), alone, len(long)
 
 
-def _lead(model: Any, about: About, score: Any, t: Learned) -> str:
+def _lead(model: Any, about: About, score: Any, t: Learned, settled: int | None) -> str:
     text = f"{plural(len(t.names), 'topic')} in {plural(model.document_counts_.shape[0], 'document')}."
     if score is not None:
         found, alone, _ = score
@@ -108,10 +109,9 @@ def _lead(model: Any, about: About, score: Any, t: Learned) -> str:
         )
     else:
         text += f" The largest is {t.names[0]}, with {t.share[0]:.0%} of all words."
-    when = settled_after(model.history_, model.n_iter_)
-    if not model.converged_ or when is None:
+    if settled is None:
         return f"{text} The chain was still moving after {plural(model.n_iter_, 'sweep')}."
-    return f"{text} The chain had settled after {when:,} of {model.n_iter_:,} sweeps."
+    return f"{text} The chain had settled after {settled:,} of {model.n_iter_:,} sweeps."
 
 
 def settled_after(history: Array, n_iter: int) -> int | None:
@@ -197,23 +197,21 @@ def _documents(out: Page, t: Learned, theta: Array, counts: Any, texts: Any, nam
         raise DataError(f"there are {len(texts)} texts, but {len(theta)} documents; give one text for each document")
     section = out.section("documents", "Typical documents")
     name = (lambda d: f"document {d}") if names is None else (lambda d: str(names[d]))
-    most = max(1, min(TYPICAL, PASSAGES // len(t.names)))
     n = np.full(len(theta), 100) if counts is None else counts.sum(axis=1)
     fair = theta * (n / (n + 20.0))[:, None]  # ten words of one topic say less than a thousand
-    best = np.argsort(-fair, axis=0, kind="stable")[:most].T  # (K, most)
+    best = np.argsort(-fair, axis=0, kind="stable")[: max(1, min(TYPICAL, PASSAGES // len(t.names)))]  # (most, K)
     if counts is None:
-        rows = [[t.names[k], name(d), f"{theta[d, k]:.0%}"] for k in range(len(best)) for d in best[k]]
-        keys = [k for k in range(len(best)) for _ in best[k]]
+        keys, most = np.repeat(np.arange(best.shape[1]), len(best)).tolist(), best.T.ravel()
+        rows = [[t.names[k], name(d), f"{theta[d, k]:.0%}"] for k, d in zip(keys, most, strict=True)]
         section.table(["topic", "document", "share of its words"], rows, "The documents with most of each topic", "topic", keys)
         section.text("Give the documents to the report to see their words.", soft=True)
         return
     section.text("Words are underlined by the topic that most probably wrote them.", soft=True)
     lookup = {str(w): v for v, w in enumerate(t.words)} if texts is not None else {}
     home: dict[int, list[int]] = {}
-    for rank in range(most):  # the most typical document of every topic first
-        for k in range(len(best)):
-            if t.share[k] > 0 and rank < best.shape[1]:
-                home.setdefault(int(best[k, rank]), []).append(k)
+    for (_, k), row in np.ndenumerate(best):  # the most typical document of every topic first
+        if t.share[k] > 0:
+            home.setdefault(int(row), []).append(k)
     items = []
     for d, keys in home.items():
         first = np.argsort(-theta[d], kind="stable")[:4].tolist()
@@ -239,10 +237,9 @@ def _marked(text: str, theta: Array, t: Learned, lead: list[int], lookup: dict[s
     end = 0
     for match in WORD.finditer(text):
         v = lookup.get(match[0].lower().replace("’", "'"))
-        if v is None:
-            continue
-        runs += [(text[end : match.start()], "", ""), _run(match[0], v, theta, t, lead)]
-        end = match.end()
+        if v is not None:
+            runs += [(text[end : match.start()], "", ""), _run(match[0], v, theta, t, lead)]
+            end = match.end()
     return [*runs, (text[end:], "", "")]
 
 
@@ -255,10 +252,9 @@ def _bag(counts: sp.csr_array, d: int, theta: Array, t: Learned, lead: list[int]
     return [*runs, ("…" if len(words) > 40 else "", "", "")]
 
 
-def _settled(out: Page, model: Any) -> None:
+def _settled(out: Page, model: Any, when: int | None) -> None:
     section = out.section("convergence", "Did the sampler settle?")
-    when = settled_after(model.history_, model.n_iter_)
-    if model.converged_ and when is not None:
+    if when is not None:
         section.text(f"Yes: from sweep {when:,} on the log likelihood stayed where it ended; {model.n_iter_:,} sweeps were made.")
     else:
         section.text("No, or there were too few sweeps to tell: see the curve.")

@@ -14,6 +14,7 @@ from tallies.topics.kernels import lists, sampling
 from tallies.topics.kernels.sampling import Counts, Task
 from tallies.topics.tokens import Tokens
 
+Array = np.ndarray
 SMALL = 256  # topic counts of a document below this are counted in a dense table, the few larger ones are listed
 
 
@@ -48,20 +49,20 @@ def restore(shard: Tokens, counts: Counts, n_wk: sp.csr_array) -> None:
     counts.n_k[:] = n_wk.sum(axis=0)
 
 
-def _places(at: np.ndarray, size: np.ndarray) -> np.ndarray:
+def _places(at: Array, size: Array) -> Array:
     """The places at[i] to at[i] + size[i] of all lists, one after another."""
     ends = np.cumsum(size)
     return np.repeat(at - (ends - size), size) + np.arange(ends[-1])
 
 
-def _unpack(packed: np.ndarray, at: np.ndarray, size: np.ndarray, shift: Any, n_topics: int) -> sp.csr_array:
+def _unpack(packed: Array, at: Array, size: Array, shift: Any, n_topics: int) -> sp.csr_array:
     """The counts (lists x topics) that packed lists hold."""
     entries, mask = packed[_places(at, size)], (1 << int(shift)) - 1
     indptr = np.append(0, np.cumsum(size, dtype=np.int64 if len(entries) >= 2**31 else np.int32))
     return sp.csr_array((entries >> shift, (entries & mask).astype(np.int32), indptr), shape=(len(size), n_topics))
 
 
-def active(shard: Tokens, share: float) -> np.ndarray:
+def active(shard: Tokens, share: float) -> Array:
     """Where each document block ends when only the first `share` of its documents take part."""
     blocks = shard.layout.blocks
     return blocks[:-1] + np.ceil(np.diff(blocks) * min(max(share, 0.0), 1.0)).astype(np.int64)
@@ -137,15 +138,13 @@ def histogram(shard: Tokens, counts: Counts) -> sp.csr_array:
     return sp.csr_array((values, (rows, columns)), shape=(K, shard.longest + 1))
 
 
-def dirichlet_fixed_point(
-    alpha: np.ndarray, H: sp.coo_array, lengths: np.ndarray, counts: np.ndarray, n_steps: int = 100
-) -> np.ndarray:
+def dirichlet_fixed_point(alpha: Array, H: sp.coo_array, lengths: Array, counts: Array, n_steps: int = 100) -> Array:
     """Minka's fixed point for an asymmetric Dirichlet from how often topic k has n tokens and how often a length occurs.
 
     The floor keeps a topic without tokens possible.
     """
 
-    def step(alpha: np.ndarray) -> np.ndarray:
+    def step(alpha: Array) -> Array:
         own, total = alpha[H.row], alpha.sum()
         top = np.bincount(H.row, weights=H.data * (digamma(H.col + own) - digamma(own)), minlength=len(alpha))
         return np.maximum(alpha * top / np.sum(counts * (digamma(lengths + total) - digamma(total))), 1e-5)
@@ -153,7 +152,7 @@ def dirichlet_fixed_point(
     return _repeat(step, alpha, n_steps)
 
 
-def symmetric_fixed_point(beta: float, n_wk: np.ndarray, n_k: np.ndarray, n_words: int) -> float:
+def symmetric_fixed_point(beta: float, n_wk: Array, n_k: Array, n_words: int) -> float:
     """The same for the symmetric prior of the topics, from the counts that are not zero."""
     n, times = np.unique(n_wk, return_counts=True)
 

@@ -5,8 +5,9 @@ Several chains are pooled on their predictive probabilities, never on phi, whose
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,11 +18,9 @@ from tallies.evaluation.score import Score
 from tallies.sources import MAX_SHARDS, held
 from tallies.topics.kernels import lists as kernels
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 BLOCK = 64  # documents of one task: a few milliseconds of work
 PIECE = 256  # documents that are sent to a worker of a cluster at least
+BURN_IN, SAMPLES = 20, 30  # sweeps over a new document by Gibbs sampling
 EPSILON = 1e-12  # added to joint probabilities in NPMI and C_v, the value of Röder et al. (2015)
 
 
@@ -62,9 +61,7 @@ def tokens_of(X: sp.csr_array, d: int) -> np.ndarray:
     return np.repeat(X.indices[row], X.data[row]).astype(np.int64)
 
 
-def gibbs_mixtures(
-    X: sp.csr_array, topics: Topics, seeds: np.ndarray, burn_in: int = 20, n_samples: int = 30
-) -> tuple[np.ndarray, list[np.ndarray]]:
+def gibbs_mixtures(X: sp.csr_array, topics: Topics, seeds: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
     """theta by averaging Gibbs samples with phi frozen, and the last topic of every token; each document has its own seed."""
     D = X.shape[0]
     theta, z = np.zeros((D, len(topics.alpha))), [np.empty(0, np.int64)] * D
@@ -73,7 +70,7 @@ def gibbs_mixtures(
         for d in range(rows.start, rows.stop):
             words = tokens_of(X, d)
             z[d] = np.empty(len(words), np.int64)
-            kernels.gibbs_mixture(words, *topics, burn_in, n_samples, seeds[d], z[d], theta[d])
+            kernels.gibbs_mixture(words, *topics, BURN_IN, SAMPLES, seeds[d], z[d], theta[d])
 
     over_rows(task, D, BLOCK)
     return theta / theta.sum(axis=1, keepdims=True), z
@@ -145,25 +142,14 @@ def per_token(values: np.ndarray, n: np.ndarray) -> Score:
     return Score(float(mean), "estimate", stderr, "nats/token")
 
 
-def compare_topics(models: Mapping[Any, Any], X: Any, measure: Literal["umass", "npmi", "c_v"] = "npmi") -> pd.DataFrame:
-    """Topic models side by side on held-out documents, best score first: score, standard error, perplexity, mean coherence."""
-    from tallies.evaluation.score import compare
-
-    table = compare(models, X)
-    table["perplexity"] = np.exp(-table["value"])
-    table["coherence"] = [float(np.mean(models[name].coherence(X, measure))) for name in table.index]
-    return table
-
-
 def windows(texts: Iterable[Sequence[str]], place: dict[str, int], width: int | None) -> sp.csr_array:
     """Which words occur in which window: windows of `width` tokens moved by one, or whole texts (None); (windows x words)."""
-    rows: list[set[int]] = []
+    rows: list[list[int]] = []
     for text in texts:
-        codes = [place.get(word, -1) for word in text]
-        for a in range(max(len(codes) - width + 1, 1) if width else 1):
-            rows.append({c for c in (codes[a : a + width] if width else codes) if c >= 0})
-    indptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
-    indices = np.fromiter((c for r in rows for c in sorted(r)), dtype=np.int64, count=int(indptr[-1]))
+        size = width or max(len(text), 1)
+        rows += (sorted({place[w] for w in text[a : a + size] if w in place}) for a in range(max(len(text) - size + 1, 1)))
+    indptr = np.cumsum([0, *map(len, rows)])
+    indices = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
     return sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(rows), len(place)))
 
 
@@ -174,11 +160,11 @@ def coherence(occurs: Any, tops: np.ndarray, measure: Literal["umass", "npmi", "
     >>> coherence(occurs, np.array([[0, 1], [0, 2]]), "npmi").round(3).tolist()
     [1.0, -0.292]
     """
-    if measure not in _CONFIRM:
+    if measure not in ("umass", "npmi", "c_v"):
         raise ValueError(f'measure must be "umass", "npmi" or "c_v", got {measure!r}')
     used, occurs = np.unique(tops), sp.csr_array(occurs)
     joint = sum(by_documents(_together, (occurs,), used))
-    return np.array([_CONFIRM[measure](joint[np.ix_(t, t)], occurs.shape[0]) for t in np.searchsorted(used, tops)])
+    return np.array([_confirm(joint[np.ix_(t, t)], occurs.shape[0], measure) for t in np.searchsorted(used, tops)])
 
 
 def _together(parts: tuple[sp.csr_array], used: np.ndarray) -> np.ndarray:
@@ -187,27 +173,16 @@ def _together(parts: tuple[sp.csr_array], used: np.ndarray) -> np.ndarray:
     return (B.T @ B).toarray()
 
 
-def _umass(joint: np.ndarray, N: int) -> float:
-    later, earlier = np.tril_indices(len(joint), -1)
-    return float(np.mean(np.log((joint[later, earlier] + 1.0) / np.maximum(np.diag(joint)[earlier], 1.0))))
-
-
-def _npmi_table(joint: np.ndarray, N: int) -> np.ndarray:
+def _confirm(joint: np.ndarray, N: int, measure: str) -> float:
+    """Coherence of n words from how many of N windows each pair of them shares (n, n)."""
+    below = np.tril_indices(len(joint), -1)
+    if measure == "umass":
+        return float(np.mean(np.log((joint[below] + 1.0) / np.maximum(np.diag(joint)[below[1]], 1.0))))
     p, single = joint / N + EPSILON, np.maximum(np.diag(joint) / N, EPSILON)
     with np.errstate(divide="ignore", invalid="ignore"):
         table = np.log(p / np.outer(single, single)) / -np.log(p)
-    return np.where(np.isfinite(table), table, 1.0)  # two words in every window: 0/0, and as coherent as can be
-
-
-def _npmi(joint: np.ndarray, N: int) -> float:
-    later, earlier = np.tril_indices(len(joint), -1)
-    return float(np.mean(_npmi_table(joint, N)[later, earlier]))
-
-
-def _c_v(joint: np.ndarray, N: int) -> float:
-    table = _npmi_table(joint, N)
+    table = np.where(np.isfinite(table), table, 1.0)  # two words in every window: 0/0, and as coherent as can be
+    if measure == "npmi":
+        return float(np.mean(table[below]))
     whole = table.sum(axis=0)
     return float(np.mean(table @ whole / (np.linalg.norm(table, axis=1) * np.linalg.norm(whole))))
-
-
-_CONFIRM = {"umass": _umass, "npmi": _npmi, "c_v": _c_v}

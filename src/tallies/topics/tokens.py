@@ -55,13 +55,11 @@ def word_blocks(frequency: np.ndarray, n_blocks: int) -> np.ndarray:
 def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.Generator, cuts: list[slice]) -> list[Tokens]:
     """Shards of the shuffled documents of a count matrix; `base` are counts (words x topics) that the lists hold besides."""
     n_documents, V = X.shape
-    frequency = np.zeros(V, dtype=np.int64)
-    np.add.at(frequency, X.indices, X.data)
+    frequency, lengths = X.sum(axis=0), X.sum(axis=1)
     P = block_count(int(frequency.sum()) // len(cuts), V)
     block = word_blocks(frequency, P)
     order = np.lexsort((-frequency, block))
-    rank = np.empty(V, dtype=np.int32)
-    rank[order] = np.arange(V, dtype=np.int32)
+    rank = np.argsort(order).astype(np.int32)
     # an entry is count << shift | topic: four bytes if the largest count fits, else eight
     largest = int(frequency.max(initial=0)) + (int(base.data.max()) if base.nnz else 0)
     shift = int(n_topics).bit_length()  # one number more than topics, for the padding
@@ -73,15 +71,13 @@ def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.G
     room = -(-room // LANES) * LANES
     at = np.concatenate([[0], np.cumsum(room)])
     rows = rng.permutation(n_documents)
-    lengths = np.asarray(X.sum(axis=1)).ravel()
     longest = int(lengths.max(initial=0))
     shards = []
     for cut in cuts:
         mine = rows[cut]
-        Y = X[mine]
+        Y, D = X[mine], len(mine)
         Y = sp.csr_array((Y.data, rank[Y.indices], Y.indptr), shape=Y.shape)
         Y.sort_indices()
-        D = len(mine)
         cell = np.repeat(np.arange(D), np.diff(Y.indptr)) * P + block[order][Y.indices]
         tokens = np.bincount(cell, weights=Y.data, minlength=D * P).astype(np.int64)
         ends = np.concatenate([[0], np.cumsum(tokens)])
@@ -89,8 +85,7 @@ def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.G
         places = np.empty((P + 1, D), dtype=index)
         places[:P] = ends[:-1].reshape(D, P).T
         places[P] = ends[P::P] if D else 0
-        starts = places[0].astype(np.int64)
-        blocks = np.searchsorted(starts, np.arange(P + 1) * (ends[-1] / P))
+        blocks = np.searchsorted(places[0], np.arange(P + 1) * (ends[-1] / P))
         blocks[-1] = D
         layout = Layout(
             words=np.repeat(Y.indices.astype(np.int32, copy=False), Y.data),

@@ -158,23 +158,22 @@ def over_groups(theta: Array, group: Sequence[Any], t: Learned) -> charts.Chart:
     sums = sp.csr_array((np.ones(live.sum()), (codes[live], np.flatnonzero(live))), shape=(len(names), len(theta)))
     mean = sums @ theta / np.maximum(n, 1)[:, None]  # (groups, K)
     spread = np.sqrt(np.maximum(sums @ theta**2 / np.maximum(n, 1)[:, None] - mean**2, 0) / np.maximum(n - 1, 1)[:, None])
-    views, y = [], charts.axis("mean share of words", zero=True)
+    views, heads = [], [what, "mean share", "standard error", "documents"]
     for k, name in enumerate(t.names):
-        m, twice, title = mean[:, k], 2 * spread[:, k], f"Topic {name} by {what}"
-        ends = {"name": "", "low": np.maximum(m - twice, 0), "high": m + twice}
-        rows = [[g, m[i], spread[i, k], int(n[i])] for i, g in enumerate(names)]
-        more: charts.Chart = {"columns": [what, "mean share", "standard error", "documents"], "wide": True}
-        more["caption"] = "Mean share of the documents' words, with twice its standard error."
+        at = np.arange(len(names)) if what == "period" else np.argsort(-mean[:, k], kind="stable")
+        m, twice, title = mean[at, k], 2 * spread[at, k], f"Topic {name} by {what}"
+        ends = {"low": np.maximum(m - twice, 0), "high": m + twice}
         if what == "period":
-            tips = [f"{g}: {m[i]:.1%} of {n[i]:,} documents" for i, g in enumerate(names)]
-            series = [ends | {"x": np.arange(len(names)), "y": m, "marks": True, "tips": tips}]
-            x = charts.axis(f"period, from {names[0]} to {names[-1]}")
-            views.append(charts.lines(title, x, y, series, [], rows) | more)
+            tips = [f"{g}: {share:.1%} of {d:,} documents" for g, share, d in zip(names, m, n, strict=True)]
+            series = [{"name": "", **ends, "x": at, "y": m, "marks": True, "tips": tips}]
+            x, y = charts.axis(f"period, from {names[0]} to {names[-1]}"), charts.axis("mean share of words", zero=True)
+            chart = charts.lines(title, x, y, series, [], [])
         else:
-            at = np.argsort(-m, kind="stable")
-            series = [{"name": "", "values": m[at], "low": ends["low"][at], "high": ends["high"][at]}]
-            x = charts.axis("mean share of words")
-            views.append(charts.bars(title, x, [names[i] for i in at], series) | more | {"rows": [rows[i] for i in at]})
+            series = [{"name": "", "values": m, **ends}]
+            chart = charts.bars(title, charts.axis("mean share of words"), [names[i] for i in at], series)
+        rows = [[names[i], mean[i, k], spread[i, k], int(n[i])] for i in at]
+        caption = "Mean share of the documents' words, with twice its standard error."
+        views.append(chart | {"columns": heads, "rows": rows, "wide": True, "caption": caption})
     if len(views) == 1:
         return views[0]
     K = min(len(t.names), 40)
@@ -200,9 +199,9 @@ def _periods(group: Sequence[Any]) -> tuple[np.ndarray, list[str], str]:
     import pandas as pd
 
     values = pd.Series(list(group))
-    numeric = pd.to_numeric(values, errors="coerce") if values.dtype.kind != "M" else values
-    if values.dtype.kind != "M" and numeric.isna().all() and values.map(lambda v: hasattr(v, "year")).any():
+    if pd.to_numeric(values, errors="coerce").isna().all() and values.map(lambda v: hasattr(v, "year")).any():
         values = pd.to_datetime(values, errors="coerce")
+    numeric = values
     if values.dtype.kind == "M":
         numeric = values.dt.year if values.dt.year.nunique() > 3 else values.dt.year + (values.dt.month - 1) / 12
     if values.dtype.kind in "iufM" and numeric.nunique() > 2:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 
-from tallies.topics.kernels.sampling import GOLDEN, mix
-
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy"}
+from tallies.topics.kernels.sampling import GOLDEN, JIT, mix
 
 
 @njit(**JIT)

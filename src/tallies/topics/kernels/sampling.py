@@ -10,7 +10,7 @@ topic (1 << shift) - 1", which no token ever has; f has a place for it. z is -1 
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
@@ -20,7 +20,7 @@ from tallies.kernels import lanes
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SPINS = 4000  # looks at the flag before a waiting thread lets others have the processor: about 10 microseconds
 _sleep = types.ExternalFunction("Sleep" if sys.platform == "win32" else "usleep", types.int32(types.uint32))
-JIT = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
+JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 
 class Layout(NamedTuple):
@@ -43,17 +43,6 @@ class Counts(NamedTuple):
     lists: np.ndarray  # packed word lists
     size: np.ndarray  # (V,)  their lengths
     n_k: np.ndarray  # (K,)  tokens of each topic
-
-
-class Scratch(NamedTuple):
-    """Room of one worker."""
-
-    f: np.ndarray  # (1 << shift,)  weights of the topics in the document at hand
-    without: np.ndarray  # (K,)  1 / (n_k - 1 + V beta)
-    inverse: np.ndarray  # (K,)  1 / (n_k + V beta)
-    n_d: np.ndarray  # (K,)  tokens of each topic in the document at hand
-    sums: np.ndarray  # running sums of a long word list
-    touched: np.ndarray  # topics that the document at hand has or had
 
 
 class Task(NamedTuple):
@@ -123,19 +112,23 @@ def seek(lists, at, size, mask, own):
 
 
 @njit(**JIT)
-def sample_cell(layout, counts, task, scratch, n_k, q, lo, hi, key):
+def sample_cell(layout, counts, task, n_k, q, lo, hi, key):
     """Resample word block q of documents lo:hi against word lists that no other thread uses, with topic totals n_k of its own."""
     words, _, _, at, topics_at, shift = layout
     starts, stops = layout.cuts[q], layout.cuts[q + 1]
     z, topics, n_topics, lists, size, _ = counts
     alpha, beta, v_beta = task.alpha, task.beta, len(size) * task.beta
-    f, without, inverse, n_d, sums, touched = scratch
-    real, entry_type = f.dtype.type, lists.dtype.type
+    K, real, entry_type = len(n_k), alpha.dtype.type, lists.dtype.type
+    f = np.zeros(1 << shift, alpha.dtype)  # weights of the topics in the document at hand
+    without, inverse = np.empty(K, alpha.dtype), np.empty(K, alpha.dtype)  # 1 / (n_k - 1 + V beta) and 1 / (n_k + V beta)
+    sums = np.empty(K + lanes.LANES, alpha.dtype)  # running sums of a long word list
+    n_d = np.zeros(K, np.int32)  # tokens of each topic in the document at hand
+    touched = np.empty(2 * task.longest + 1, np.int32)  # topics that it has or had
     one = entry_type(1)
     step = one << shift
     mask = step - one
     ground = 0.0  # sum of f over all topics of a document without tokens
-    for k in range(len(n_k)):
+    for k in range(K):
         inverse[k] = 1.0 / (n_k[k] + v_beta)
         without[k] = 1.0 / (n_k[k] - 1 + v_beta)
         f[k] = alpha[k] * inverse[k]
@@ -181,10 +174,9 @@ def sample_cell(layout, counts, task, scratch, n_k, q, lo, hi, key):
             elif length <= 3 * lanes.LANES:
                 sparse, target, place, bits = lanes.draw_48(lists, start, mask, shift, f, mine, f_own, u, u_rest)
             else:
-                bits = np.int64(0)
+                bits, place = np.int64(0), 0
                 sparse = evaluate(lists, start, length, mask, shift, f, mine, f_own, sums)
                 target = u * sparse + u_rest
-                place = 0
                 for j in range(0, length, lanes.LANES):
                     place += lanes.count_below(sums, j, target)
             if target < sparse:
@@ -196,7 +188,7 @@ def sample_cell(layout, counts, task, scratch, n_k, q, lo, hi, key):
                     continue
                 lists[np.uintp(start + place)] += step
             else:
-                new = np.uintp(smooth_draw(f, len(n_k), np.int64(z_i), f_own, (target - sparse) / beta))
+                new = np.uintp(smooth_draw(f, K, np.int64(z_i), f_own, (target - sparse) / beta))
                 if new == own:
                     continue
                 place = seek(lists, start, length, mask, entry_type(new))
@@ -249,7 +241,7 @@ def sample_cell(layout, counts, task, scratch, n_k, q, lo, hi, key):
 
 @njit(**JIT)
 def meet(signals, n_threads):
-    """True for the last thread to arrive, who must call `release`; the others wait for that and get False."""
+    """True for the last thread to arrive, who must say when to go on; the others wait for that and get False."""
     turn = lanes.atomic_load(signals, 1)
     if lanes.atomic_add(signals, 0, 1) == n_threads - 1:
         return True
@@ -262,14 +254,6 @@ def meet(signals, n_threads):
 
 
 @njit(**JIT)
-def release(signals):
-    """Let the waiting threads go on, with all tickets back in the box."""
-    signals[0] = 0
-    signals[2] = 0
-    lanes.atomic_add(signals, 1, 1)
-
-
-@njit(**JIT)
 def rotate(layout, counts, task):
     """Sweeps by one of several equal workers: in round r document block p works on word block (p + r) mod P.
 
@@ -277,24 +261,16 @@ def rotate(layout, counts, task):
     worker takes it, and when, changes nothing.
     """
     blocks, n_k, private, signals = layout.blocks, counts.n_k, task.private, task.signals
-    n_blocks, K, real = len(blocks) - 1, len(n_k), task.alpha.dtype
-    f, without, inverse = np.zeros(1 << layout.shift, real), np.empty(K, real), np.empty(K, real)
-    n_d, sums, touched = np.zeros(K, np.int32), np.empty(K + lanes.LANES, real), np.empty(2 * task.longest + 1, np.int32)
-    scratch = Scratch(f, without, inverse, n_d, sums, touched)
+    n_blocks = len(blocks) - 1
     for r in range(n_blocks * task.n_sweeps):
         while True:
             p = lanes.atomic_add(signals, 2, 1)
             if p >= n_blocks:
                 break
-            for k in range(len(n_k)):
-                private[p, k] = n_k[k]
+            private[p] = n_k
             key = mix(np.uint64(task.seed) + GOLDEN * np.uint64(1 + r * n_blocks + p))
-            sample_cell(layout, counts, task, scratch, private[p], (p + r) % n_blocks, blocks[p], task.stops[p], key)
+            sample_cell(layout, counts, task, private[p], (p + r) % n_blocks, blocks[p], task.stops[p], key)
         if meet(signals, task.n_threads):
-            for k in range(len(n_k)):
-                total = n_k[k]
-                change = 0
-                for p in range(n_blocks):
-                    change += private[p, k] - total
-                n_k[k] = total + change
-            release(signals)
+            n_k += (private - n_k).sum(axis=0)
+            signals[0] = signals[2] = 0  # all tickets back in the box, and the waiting threads may go on
+            lanes.atomic_add(signals, 1, 1)
