@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import shutil
 from pathlib import Path
 
@@ -43,6 +44,11 @@ class Browser:
         self.driver.get("about:blank")
         self.logs()
         self.driver.get(page.as_uri() + hash)
+        # the driver may come back while the blank page is still there; what never gets ready is for the tests to say
+        for _ in range(100):
+            if self.run("document.documentElement.dataset.ready"):
+                break
+            time.sleep(0.1)
 
     def logs(self) -> tuple[list[str], list[str]]:
         """Console messages and addresses asked for since the last call."""

@@ -46,6 +46,7 @@ def need(module: str, extra: str, purpose: str, package: str = "") -> Any:
     1
     """
     try:
+        import_module(module.partition(".")[0])  # a part of it may have been imported while the whole was there
         return import_module(module)
     except ImportError as error:
         raise MissingExtra(package or module, extra, purpose) from error
