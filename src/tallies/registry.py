@@ -20,7 +20,7 @@ class Entry(NamedTuple):
     home: str  # module with the class
     help: str  # what it is for, in one line
     page: str = "page"  # module with page(model, about, *data, **options) -> Page
-    command: str = "command"  # module with its command: see `tallies.cli.tables`
+    command: str = "command"  # module with its command: see `tallies.cli`
 
     @property
     def word(self) -> str:

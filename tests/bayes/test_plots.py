@@ -13,15 +13,8 @@ from tallies.errors import DataError
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs tallies[plots]")
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
 
 from tallies.bayes import plots  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    pyplot.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -7,17 +7,10 @@ from tallies import FEM, FEMNetwork
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs tallies[plots]")
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
 from matplotlib.colors import to_hex  # noqa: E402
 
 from tallies.categories import plots  # noqa: E402
 from tallies.html.draw import COLOURS  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    pyplot.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,10 @@ from tallies.errors import DataError
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs tallies[plots]")
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
 
 from tallies.concepts import plots  # noqa: E402
 
 SENTENCE = "Compute the singular value decomposition of a matrix."
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    pyplot.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -10,17 +10,10 @@ from tallies.errors import DataError
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
 
 from tallies.counts import plots  # noqa: E402
 
 SLOPE = pd.DataFrame({"slope": np.linspace(-1, 1, 40)})
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    pyplot.close("all")
 
 
 @pytest.fixture(scope="module")

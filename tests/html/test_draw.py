@@ -16,13 +16,6 @@ matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
 from matplotlib.colors import to_hex  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    pyplot.close("all")
-
-
 AXIS = charts.axis("a unit")
 
 

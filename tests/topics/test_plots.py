@@ -11,15 +11,8 @@ from tallies.topics.views import distances
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs tallies[plots]")
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
 
 from tallies.topics import plots  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    pyplot.close("all")
 
 
 @pytest.fixture(scope="module")
