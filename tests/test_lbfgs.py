@@ -41,3 +41,23 @@ def test_without_pairs_the_direction_is_preconditioned_descent():
 def test_backtrack_stays_inside_and_survives_infinity():
     assert lbfgs.backtrack(1.0, -1.0, np.inf) == 0.1
     assert 0.1 <= lbfgs.backtrack(1.0, -1.0, 1e-9) <= 0.5
+
+
+def test_searches_side_by_side_are_those_one_by_one():
+    rng = np.random.default_rng(1)
+    S = rng.normal(size=(4, 9, 3))
+    Y, g, D = S * rng.uniform(0.5, 3, (9, 1)), rng.normal(size=(9, 3)), rng.uniform(0.5, 2, (9, 1))
+    tables = [lbfgs.dots(S[..., o], Y[..., o], D[:, 0] * Y[..., o], g[:, o]) for o in range(3)]
+    tables[1].sy[:, 2] = tables[1].yDy[:, 2] = 0.0  # the second search took no step at the third pair
+    together = lbfgs.direction(lbfgs.Dots(*(np.stack(parts, axis=-1) for parts in zip(*tables, strict=True))), range(4))
+    for o, order in enumerate([[0, 1, 2, 3], [0, 1, 3], [0, 1, 2, 3]]):
+        alone = lbfgs.direction(tables[o], order)
+        for a, b in zip(together, alone, strict=True):
+            np.testing.assert_allclose(a[..., o], b, rtol=1e-12)
+
+
+def test_a_step_that_loses_no_more_than_rounding_falls():
+    assert lbfgs.falls(1.0, 1.0 + 5e-14, 1.0, -1e-15)
+    assert not lbfgs.falls(1.0, 1.1, 1.0, -1e-15)
+    assert not lbfgs.falls(1.0, 0.5, 1.0, 0.0)  # no descent
+    assert not lbfgs.falls(np.inf, np.nan, 1.0, -1.0)

@@ -6,12 +6,14 @@ With pairs s_k = x_{k+1} - x_k and y_k = g_{k+1} - g_k, and a diagonal (or block
 
 and alpha, beta, gamma follow from s_k'y_l, s_k'g, y_k'D y_l, y_k'D g alone (Chen, Wang and Zhou, 2014). So the tally of a
 sweep is that table, and the update sends back 2m + 1 numbers. A model keeps a `Search` in its params and asks it, after every
-sweep, what to try next: `falls` and `accept`, or `retreat`; then `admit` and `aim`.
+sweep, what to try next: `accept` where the value `falls`, else `retreat`; then `admit` and `aim`. Where many searches go side by
+side, each table, step and slope has a last axis of searches, which `direction`, `falls` and `backtrack` keep.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +21,7 @@ import numpy as np
 class Dots(NamedTuple):
     """Dot products of the pairs in memory (m slots) and the gradient; they add over shards."""
 
-    sy: np.ndarray  # s_k' y_l                                     (m, m)
+    sy: np.ndarray  # s_k' y_l, read for l not older than k        (m, m)
     sg: np.ndarray  # s_k' g                                       (m,)
     yDy: np.ndarray  # y_k' D y_l                                  (m, m)
     yDg: np.ndarray  # y_k' D g                                    (m,)
@@ -28,7 +30,7 @@ class Dots(NamedTuple):
 class Direction(NamedTuple):
     """The direction as coefficients: d = -(D (scale_g g + Y'of_y) + S'of_s)."""
 
-    scale_g: float
+    scale_g: Any  # gamma
     of_y: np.ndarray  # (m,)
     of_s: np.ndarray  # (m,)
 
@@ -88,22 +90,24 @@ def dots(S: np.ndarray, Y: np.ndarray, DY: np.ndarray, g: np.ndarray) -> Dots:
     return Dots(*(np.asarray(a, dtype=np.float64) for a in (S @ Y.T, S @ g, DY @ Y.T, DY @ g)))
 
 
-def direction(table: Dots, order: list[int] | tuple[int, ...], bounds: tuple[float, float] = (0.2, 5.0)) -> Direction:
-    """Eq. 1 from the table; `order` lists the slots in use from oldest to newest. An empty order gives -D g.
+def direction(table: Dots, order: Sequence[int], bounds: tuple[float, float] = (0.2, 5.0)) -> Direction:
+    """Eq. 1 from the table; `order` lists the slots in use from oldest to newest, a pair without curvature says nothing, and gamma
+    stays within `bounds`. An empty order gives -D g.
 
-    >>> direction(dots(np.eye(1), 2 * np.eye(1), 2 * np.eye(1), np.ones(1)), [0])
-    Direction(scale_g=0.5, of_y=array([-0.25]), of_s=array([0.5]))
+    >>> _, of_y, of_s = direction(dots(np.eye(1), 2 * np.eye(1), 2 * np.eye(1), np.ones(1)), [0])
+    >>> of_y, of_s
+    (array([-0.25]), array([0.5]))
     """
-    m = len(table.sg)
-    alpha, shift = np.zeros(m), np.zeros(m)
-    if not order:
-        return Direction(1.0, alpha, shift)
+    sy, sg, yDy, yDg = table
+    alpha, shift, gamma = np.zeros_like(sg), np.zeros_like(sg), np.ones(sg.shape[1:])
+    rho = {k: np.divide(1.0, sy[k, k], out=np.zeros_like(gamma), where=sy[k, k] > 0) for k in order}
     for k in reversed(order):
-        alpha[k] = (table.sg[k] - alpha @ table.sy[k]) / table.sy[k, k]
-    last = order[-1]
-    gamma = float(np.clip(table.sy[last, last] / table.yDy[last, last], *bounds))
+        alpha[k] = rho[k] * (sg[k] - (alpha * sy[k]).sum(axis=0))
+    for k in order:  # the latest pair tells the true scale of the curvature
+        np.divide(sy[k, k], yDy[k, k], out=gamma, where=(rho[k] > 0) & (yDy[k, k] > 0))
+    gamma = np.clip(gamma, *bounds)
     for k in order:
-        beta = (gamma * (table.yDg[k] - table.yDy[k] @ alpha) + shift @ table.sy[:, k]) / table.sy[k, k]
+        beta = rho[k] * (gamma * (yDg[k] - (yDy[k] * alpha).sum(axis=0)) + (shift * sy[:, k]).sum(axis=0))
         shift[k] = alpha[k] - beta
     return Direction(gamma, -gamma * alpha, shift)
 
@@ -115,10 +119,9 @@ def along(toward: Direction, Dg: np.ndarray, S: np.ndarray, DY: np.ndarray) -> n
     return -(toward.scale_g * Dg + mixed.reshape(Dg.shape))
 
 
-def falls(search: Search, F: float) -> bool:
-    """Whether the value F of the trial point is low enough (Armijo), within the rounding of sums."""
-    noise = 1e-13 * abs(search.F)
-    return bool(search.slope < 0 and np.isfinite(F) and search.F + 1e-4 * search.step * search.slope + noise >= F)
+def falls(before: Any, after: Any, step: Any, slope: Any) -> Any:
+    """Whether the value after a step is low enough (Armijo), within the rounding of sums."""
+    return (slope < 0) & np.isfinite(after) & (before + 1e-4 * step * slope + 1e-13 * np.abs(before) >= after)
 
 
 def accept(search: Search, F: float, length: int) -> Search:
@@ -158,12 +161,12 @@ def free(search: Search) -> int:
     return unused[0] if unused else search.order[0]
 
 
-def backtrack(step: float, slope: float, rise: float) -> float:
+def backtrack(step: Any, slope: Any, rise: Any) -> Any:
     """The next step to try after `step` failed: minimum of the parabola through the value, the slope and the rise.
 
-    >>> backtrack(1.0, -1.0, 1.0)
+    >>> float(backtrack(1.0, -1.0, 1.0))
     0.25
     """
-    bend = rise - slope * step
-    guess = -slope * step * step / (2 * bend) if np.isfinite(bend) and bend > 0 else 0.0
-    return float(np.clip(guess, 0.1 * step, 0.5 * step))
+    bend = np.asarray(rise - slope * step)
+    guess = np.divide(-slope * step * step, 2 * bend, out=np.zeros_like(bend), where=np.isfinite(bend) & (bend > 0))
+    return np.clip(guess, 0.1 * step, 0.5 * step)[()]

@@ -34,7 +34,7 @@ class Choice(NamedTuple):
 
 RECORDS = (
     Choice, Categories, Params, Tried,
-    solvers.Search, solvers.Point, solvers.Line, solvers.Pairs, *solvers.METRICS,
+    solvers.Search, solvers.Point, solvers.Line, solvers.Pairs, solvers.Pair, *solvers.METRICS,
 )  # fmt: skip
 
 

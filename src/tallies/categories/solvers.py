@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, solve, solve_triangular
 from scipy.linalg.lapack import dpotri
 
+from tallies import lbfgs
 from tallies.categories.basis import Basis
 from tallies.categories.terms import rescaled
 from tallies.maths import Array
@@ -158,6 +159,8 @@ class Point(NamedTuple):
     x: Array  # W, or a in the kernel form
     image: Any  # K a
     g: Any  # gradient there; None before the first sweep
+    Dg: Any  # inverse of the metric times g
+    Dg_image: Any
     value: Array  # (n_out,)  objective there
 
 
@@ -168,11 +171,19 @@ class Line(NamedTuple):
     step: Array  # (n_out,)  length of the trial step
 
 
-class Pairs(NamedTuple):
-    S: Array  # (h, q, M)  steps taken, latest last
+class Pair(NamedTuple):
+    """What a step changed: x and D g."""
+
+    s: Array
     image: Any
-    Y: Array  # (h, q, M)  falls of the gradient
-    rho: Array  # (h, n_out)  1 / <s, y>; 0: this output took no step
+    Dy: Array
+    Dy_image: Any
+
+
+class Pairs(NamedTuple):
+    latest: tuple[Pair, ...]  # (h,)  latest last
+    sy: Array  # (h, h, n_out)  <s, y>; 0: this output took no step
+    yDy: Array  # (h, h, n_out)
 
 
 class Search(NamedTuple):
@@ -186,8 +197,8 @@ class Search(NamedTuple):
 
 
 def spread(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """One number an output -> one number a column."""
-    return np.repeat(values, np.diff(starts))
+    """(..., n_out) -> (..., M): one number an output to one a column."""
+    return np.repeat(values, np.diff(starts), axis=-1)
 
 
 def dots(A: Array, B: Array, starts: np.ndarray) -> Array:
@@ -198,12 +209,11 @@ def dots(A: Array, B: Array, starts: np.ndarray) -> Array:
 def begin(x: Array, starts: np.ndarray, image: Any = None) -> Search:
     """A search that stands at x and has seen nothing yet."""
     n_out = len(starts) - 1
-    zero, still, none = np.zeros(n_out), np.zeros_like(x), np.zeros((0, *x.shape))
-    dual = image is not None
+    zero, still, none = np.zeros(n_out), np.zeros_like(x), np.zeros((0, 0, n_out))
     return Search(
-        point=Point(x, image, None, np.full(n_out, -np.inf)),
-        line=Line(still, still if dual else None, zero, np.ones(n_out)),
-        pairs=Pairs(none, none if dual else None, none, np.zeros((0, n_out))),
+        point=Point(x, image, None, None, None, np.full(n_out, -np.inf)),
+        line=Line(still, None if image is None else still, zero, np.ones(n_out)),
+        pairs=Pairs((), none, none),
         start=zero,
         done=np.zeros(n_out, dtype=bool),
     )
@@ -218,33 +228,33 @@ def trial(search: Search, starts: np.ndarray) -> tuple[Array, Any]:
 
 def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.ndarray, tol: float) -> Search:
     """Accept or shorten the trial step of every output, given objective and gradient there; choose the next."""
-    old, line, pairs = search.point, search.line, search.pairs
-    new = Point(*trial(search, starts), g, value)
-    first = old.g is None
+    old, line, first = search.point, search.line, search.point.g is None
     if first:
-        good, shorter = np.ones(len(value), dtype=bool), line.step
-        search = search._replace(point=new, start=value)
+        good, shorter, done = np.ones(len(value), dtype=bool), line.step, search.done
     else:
-        good = value >= old.value + 1e-4 * line.step * line.slope - SLACK * np.abs(value)
-        # a refused step is halved, or cut to where the parabola through both values has its top
-        bend = value - old.value - line.step * line.slope
-        top = np.divide(-0.5 * line.step * line.slope, bend, out=np.full(len(value), 0.5), where=bend < 0)
-        shorter = line.step * np.clip(top, 0.1, 0.5)
+        good = lbfgs.falls(-old.value, -value, line.step, -line.slope)
+        shorter = lbfgs.backtrack(line.step, -line.slope, old.value - value)
         # a step too short to change anything: the objective is flat to rounding
         done = search.done | (~good & (shorter * line.slope <= SLACK * np.abs(old.value)))
         if not good.any():
             return search._replace(line=line._replace(step=np.where(done, 0.0, shorter)), done=done)
+    point = Point(*trial(search, starts), g, *apply(metric, g, starts), value)
+    pairs, start = search.pairs, search.start
+    if first:
+        start = value
+    else:
         taken = spread(good, starts)
-        chosen: Any = (None if b is None else np.where(taken if b.ndim == 2 else good, b, a) for a, b in zip(old, new, strict=True))
-        new = Point(*chosen)
-        pairs = _remember(pairs, old, new, good & ~search.done, starts)
-        search = search._replace(point=new, done=done)
-    d, d_image = _direction(new.g, pairs, metric, starts)
-    slope = dots(new.g, d if d_image is None else d_image, starts)
+        chosen: Any = (
+            None if b is None else np.where(taken if b.ndim == 2 else good, b, a) for a, b in zip(old, point, strict=True)
+        )
+        point = Point(*chosen)
+        pairs = _remember(pairs, old, point, good & ~search.done, starts)
+    d, d_image = _direction(point, pairs, metric, starts)
+    slope = dots(point.g, d if d_image is None else d_image, starts)
     # slope/2 is what a quadratic of this curvature still has to gain
     rough = metric.inner if isinstance(metric, Stretched) else metric
     trust = TRUST if isinstance(rough, Diagonal) else 1.0
-    done = search.done | (0.5 * slope <= tol * trust * scale(new.value, search.start))
+    done = done | (0.5 * slope <= tol * trust * scale(point.value, start))
     length = rough.length if first and isinstance(rough, Diagonal) else 1.0
     moves, holds = spread(good & ~done, starts), spread(~good & ~done, starts)
     line = Line(
@@ -253,19 +263,39 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
         slope=np.where(good, slope, line.slope),
         step=np.where(done, 0.0, np.where(good, length, shorter)),
     )
-    return search._replace(line=line, pairs=pairs, done=done)
+    return Search(point, line, pairs, start, done)
 
 
 def _remember(pairs: Pairs, old: Point, new: Point, good: np.ndarray, starts: np.ndarray) -> Pairs:
-    """The pairs with the latest step; the oldest is forgotten."""
-    s, y = new.x - old.x, old.g - new.g
-    image = None if old.image is None else new.image - old.image
-    fall = dots(s if image is None else image, y, starts)
-    usable = good & (fall > 1e-300)
-    rho = np.where(usable, 1 / np.where(usable, fall, 1.0), 0.0)
-    keep = slice(1, None) if len(pairs.S) == MEMORY else slice(None)
-    longer: Any = (b if b is None else np.concatenate([a[keep], b[None]]) for a, b in zip(pairs, (s, image, y, rho), strict=True))
-    return Pairs(*longer)
+    """The pairs with the latest step, of the outputs that took one; the oldest is forgotten."""
+    changes: Any = (None if a is None else b - a for a, b in zip(old[:-1], new[:-1], strict=True))
+    s, image, y, Dy, Dy_image = changes
+    latest = (*pairs.latest, Pair(s, image, Dy, Dy_image))[-MEMORY:]
+    sy, yDy = (np.pad(table, ((0, 1), (0, 1), (0, 0)))[-MEMORY:, -MEMORY:] for table in pairs[1:])
+    sy[:, -1], yDy[:, -1] = (good * of_latest for of_latest in _products(latest, y, starts))
+    yDy[-1] = yDy[:, -1]
+    return Pairs(latest, sy, yDy)
+
+
+def _products(pairs: tuple[Pair, ...], v: Array, starts: np.ndarray) -> tuple[Array, Array]:
+    """(h, n_out)  <s, -v> and <-Dy, -v> of every pair: those of -f, which L-BFGS lowers."""
+    of_s = [-dots(pair.s if pair.image is None else pair.image, v, starts) for pair in pairs]
+    of_y = [dots(pair.Dy if pair.Dy_image is None else pair.Dy_image, v, starts) for pair in pairs]
+    return np.reshape(of_s, (-1, len(starts) - 1)), np.reshape(of_y, (-1, len(starts) - 1))
+
+
+def _direction(point: Point, pairs: Pairs, metric: Metric, starts: np.ndarray) -> tuple[Array, Any]:
+    """The direction of L-BFGS, every output by itself, and its image."""
+    sg, yDg = _products(pairs.latest, point.g, starts)
+    # in the null space of K, which no product sees, a scale would add up
+    bounds = (1.0, 1.0) if isinstance(metric, Dual) else (0.0, np.inf)
+    gamma, of_y, of_s = lbfgs.direction(lbfgs.Dots(pairs.sy, sg, pairs.yDy, yDg), range(len(sg)), bounds)
+    d, image = spread(gamma, starts) * point.Dg, point.Dg_image
+    for pair, a, b in zip(pairs.latest, spread(of_s, starts), spread(of_y, starts), strict=True):
+        d += b * pair.Dy - a * pair.s
+        if image is not None:
+            image = image + (b * pair.Dy_image - a * pair.image)
+    return d, image
 
 
 def fixed_step(search: Search, value: Array, g: Array, metric: Metric, starts: np.ndarray, tol: float) -> Search:
@@ -273,41 +303,10 @@ def fixed_step(search: Search, value: Array, g: Array, metric: Metric, starts: n
     step, _ = apply(metric, g, starts)
     start = value if search.point.g is None else search.start
     done = np.all(0.5 * dots(g, step, starts) <= tol * scale(value, start))
-    return search._replace(point=Point(search.point.x + step, None, g, value), start=start, done=np.full(len(value), done))
+    point = search.point._replace(x=search.point.x + step, g=g, value=value)
+    return search._replace(point=point, start=start, done=np.full(len(value), done))
 
 
 def scale(value: Array, start: Array) -> Array:
     """What an objective's gains are measured against."""
     return np.maximum(np.abs(value), START_SHARE * np.abs(start))
-
-
-def _direction(g: Array, pairs: Pairs, metric: Metric, starts: np.ndarray) -> tuple[Array, Any]:
-    """The two loops of L-BFGS, every output by itself, and the image of the result."""
-    S, _, Y, rho = pairs
-    q = g.copy()
-    images = S if pairs.image is None else pairs.image
-    used = [i for i in range(len(S)) if rho[i].any()]
-    alpha = {}
-    for i in reversed(used):
-        alpha[i] = rho[i] * dots(images[i], q, starts)
-        q -= spread(alpha[i], starts) * Y[i]
-    scaled = bool(used) and not isinstance(metric, Dual)  # in the null space of K, which no product sees, a scale would add up
-    if scaled and isinstance(metric, Full | Reduced):
-        # two solutions for the price of one: the factor is read once
-        both = apply(metric, np.hstack([q, Y[used[-1]]]), starts)[0]
-        z, w, z_image = np.ascontiguousarray(both[:, : q.shape[1]]), both[:, q.shape[1] :], None
-    else:
-        z, z_image = apply(metric, q, starts)
-        w = apply(metric, Y[used[-1]], starts)[0] if scaled else q
-    if scaled:  # the latest step tells the true scale of the curvature
-        last = rho[used[-1]]
-        bent = dots(w, Y[used[-1]], starts)
-        known = (last > 0) & (bent > 0)
-        z = z * spread(np.divide(1.0, last * bent, out=np.ones(len(bent)), where=known), starts)
-    for i in used:
-        beta = rho[i] * dots(Y[i], z if z_image is None else z_image, starts)
-        change = spread(alpha[i] - beta, starts)
-        z += change * S[i]
-        if z_image is not None:
-            z_image += change * images[i]
-    return z, z_image

@@ -139,7 +139,7 @@ class Covariance(Model):
         slope = params.pairs.g @ params.pairs.d + tally.slope if params.search.fresh else params.search.slope
         search = params.search._replace(slope=slope, fresh=False)
         point, F = self._maximise(params, tally)
-        if point is not None and (not np.isfinite(search.F) or lbfgs.falls(search, F)):
+        if point is not None and (not np.isfinite(search.F) or lbfgs.falls(search.F, F, search.step, slope)):
             moved, gain = len(search.path) > 0, search.F - F
             rough = params.rough and (not moved or gain > 1e-5 * abs(F))
             if params.single and moved and gain < 1e-6 * abs(F):  # the same step again, in double precision

@@ -134,7 +134,7 @@ class Rank(Model):
         turn = params.turn
         if turn is not None and turn.step and not tally.F <= search.F:
             return _turn(params, turn, 0.25 * turn.step if search.tries < 2 else 0.0)  # 0 goes back to where it was
-        if params.phase != STEP or lbfgs.falls(search, tally.F):
+        if params.phase != STEP or lbfgs.falls(search.F, tally.F, search.step, slope):
             return self._accept(params, tally, rng)
         search = lbfgs.retreat(search, tally.F)
         if search.ended:
