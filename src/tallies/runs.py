@@ -1,7 +1,14 @@
 """A RUN folder: `model.tallies`, the fitted model, and `run.toml`, every option that made it. It appears whole or not at all.
 
-While a fit runs, its options and checkpoints are in the folder `RUN.unfinished` beside the place of the RUN; the folder becomes the
-RUN when the model is in it. What a power cut leaves is an unfinished folder, from which `tallies resume RUN` goes on.
+While a fit runs, its options and checkpoints are in the folder `RUN.unfinished` beside the place of the RUN, with a file `owner`
+that its process keeps locked; the folder becomes the RUN, in one rename, when the model is in it. So at any moment the old RUN is there,
+or the new one; and what a kill or a power cut leaves says by itself what it is, and is put right by the next command (`tidy`):
+
+    RUN.unfinished with an owner that is locked              a fit that runs
+                   with an owner, without a model            a fit cut short, from which `tallies resume RUN` goes on
+                   with an owner and a model                 a fit that ended just before it took its place
+                   without an owner, with a model            a RUN that was replaced
+    .RUN.unfinished.*                                        a folder that was being made or removed
 """
 
 from __future__ import annotations
@@ -9,17 +16,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
+import platform
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 from tallies._version import __version__
+from tallies.disk import abandoned, atomic, exchange, lock, remove, sync
 from tallies.errors import DataError, FileError
 
-MODEL, OPTIONS, CHECKPOINT = "model.tallies", "run.toml", "checkpoint"
+MODEL, OPTIONS, CHECKPOINT, OWNER = "model.tallies", "run.toml", "checkpoint", "owner"
 
 
 def unfinished(out: str | Path) -> Path:
@@ -32,70 +44,139 @@ def unfinished(out: str | Path) -> Path:
     return out.with_name(out.name + ".unfinished")
 
 
+def tidy(out: str | Path) -> None:
+    """Put right what dead processes left of their fits to `out`."""
+    out, place = Path(out).absolute(), unfinished(out)
+    with suppress(OSError):  # a folder that may only be read
+        for left in place.parent.glob(f".{escape(place.name)}.*"):
+            if not _busy(left):
+                shutil.rmtree(left, ignore_errors=True)
+        if (place / MODEL).is_file() and not (place / OWNER).exists():
+            remove(place)
+        if (place / MODEL).is_file() and not _busy(place):
+            _into_place(out)
+        if not _busy(out):
+            (out / OWNER).unlink(missing_ok=True)
+
+
+def _busy(folder: Path) -> bool:
+    """Whether a process is at work on the folder."""
+    return (folder / OWNER).exists() and not abandoned(folder / OWNER)
+
+
 def check_free(out: str | Path, force: bool) -> None:
     """Refuse, before any work is done, to write over something that is there."""
     out = Path(out)
+    tidy(out)
     if out.exists() and not (out / OPTIONS).is_file():
         raise DataError(f"{str(out)!r} exists and is not a RUN folder; it will not be replaced: choose another --out")
     if out.exists() and not force:
         raise DataError(f"{str(out)!r} exists already; choose another --out, or pass --force to replace it")
     if unfinished(out).exists() and not force:
+        check_idle(out)
         raise DataError(
-            f"{unfinished(out).name!r} is the rest of a fit to {str(out)!r} that was cut short, or is still running; go on with "
+            f"{unfinished(out).name!r} is the rest of a fit to {str(out)!r} that was cut short; go on with "
             f"`tallies resume {out}`, or begin anew with --force"
         )
 
 
-def begin_run(out: str | Path, options: Mapping[str, Any], state: Path | None = None) -> None:
-    """Make the unfinished folder, whole: options, and the checkpoints of `state` where a fit goes on."""
+def check_idle(out: str | Path) -> None:
+    """Refuse to touch a fit that another process is at."""
     place = unfinished(out)
+    if _busy(place):
+        who = (place / OWNER).read_text(encoding="utf-8")
+        raise DataError(f"{who} is fitting {str(out)!r} at this moment; wait for its end, stop it, or choose another --out")
+
+
+@contextmanager
+def writing(out: str | Path, options: Mapping[str, Any], state: Path | None = None) -> Iterator[Path]:
+    """The unfinished folder, whole and this process's own inside the block: with the options, and the checkpoints of `state`, the
+    RUN or unfinished folder from which a fit goes on."""
+    place = unfinished(out)
+    check_idle(out)
+    if state == place:  # goes on where it is
+        with _owned(place):
+            _write_options(place, options)
+            yield place
+        return
     place.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
     try:
-        part.chmod(0o755)
-        _write_options(part, options)
-        for file in checkpoints(state) if state is not None else []:
-            shutil.copy2(file, part)
-        if place.exists():
-            shutil.rmtree(place)
-        part.rename(place)
+        with _owned(part):
+            part.chmod(0o755)
+            _write_options(part, options)
+            for file in checkpoints(state) if state is not None else []:
+                shutil.copy2(file, part)
+                sync(part / file.name)
+            sync(part)
+            if place.exists():
+                exchange(part, place)
+            else:
+                _rename(part, place)
+            yield place
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
+@contextmanager
+def _owned(folder: Path) -> Iterator[None]:
+    """Inside the block the folder is this process's: its file `owner` says so, and is locked."""
+    with open(folder / OWNER, "a+", encoding="utf-8") as owner:
+        if not lock(owner.fileno()):
+            raise DataError(f"{str(folder)!r} has just been taken by another process; try again when that has ended")
+        owner.truncate(0)
+        owner.write(f"process {os.getpid()} on {platform.node()}")
+        owner.flush()
+        yield
+
+
+def _rename(part: Path, place: Path) -> None:
+    try:
+        part.rename(place)
+    except OSError as error:
+        if not place.exists():
+            raise
+        raise DataError(f"another process has just begun a fit to {str(place)!r}; wait for it, or choose another --out") from error
+    sync(place.parent)
+
+
 def finish_run(out: str | Path, model: Any, options: Mapping[str, Any], keep_state: bool) -> None:
     """Put the model into the unfinished folder and make it the RUN; an older RUN of that name goes. `keep_state`: to resume."""
-    out, place = Path(out), unfinished(out)
-    model.save(place / MODEL)
+    place = unfinished(out)
     _write_options(place, options)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{out.name}.") as aside:
-        old = Path(aside) / "old"
-        if out.exists():
-            out.rename(old)
-        try:
-            place.rename(out)
-        except OSError:
-            if old.exists():
-                old.rename(out)  # what was there comes back; the new model is in the unfinished folder
-            raise
+    model.save(place / MODEL)  # from here on the fit is whole, and `tidy` would end what follows
     if not keep_state:
-        for file in checkpoints(out):
+        (place / CHECKPOINT).unlink(missing_ok=True)
+    _into_place(Path(out))
+
+
+def _into_place(out: Path) -> None:
+    """A whole unfinished folder becomes the RUN."""
+    place = unfinished(out)
+    if not checkpoints(place):
+        for file in place.glob(f"{CHECKPOINT}.*"):  # of stages that ended
             file.unlink()
+    if out.exists():
+        exchange(place, out)
+    else:
+        _rename(place, out)
+    (out / OWNER).unlink(missing_ok=True)
 
 
 def drop_unfinished(out: str | Path) -> None:
     """Forget a fit that failed."""
-    shutil.rmtree(unfinished(out), ignore_errors=True)
+    remove(unfinished(out))
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The checkpoint of a run; further chains of a sampler have one each."""
-    return sorted(folder.glob(CHECKPOINT + "*"))
+    """The files from which a fit can go on: its checkpoint, and one for every stage that ended; none where it has no checkpoint."""
+    return sorted(folder.glob(f"{CHECKPOINT}*")) if (folder / CHECKPOINT).is_file() else []
 
 
 def read_options(run: str | Path) -> dict[str, Any]:
     """The options that made a RUN folder."""
     run = Path(run)
+    tidy(run)
     if not (run / OPTIONS).is_file():
         if (unfinished(run) / OPTIONS).is_file():
             raise FileError(f"the fit of {str(run)!r} was cut short before it had a model; go on with: tallies resume {run}")
@@ -124,7 +205,8 @@ def read_run(run: str | Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _write_options(folder: Path, options: Mapping[str, Any]) -> None:
-    (folder / OPTIONS).write_text(to_toml({"version": __version__, **options}), encoding="utf-8")
+    with atomic(folder / OPTIONS) as part:
+        part.write_text(to_toml({"version": __version__, **options}), encoding="utf-8")
 
 
 def to_toml(options: Mapping[str, Any]) -> str:

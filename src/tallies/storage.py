@@ -9,11 +9,8 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
-import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies._version import __version__
+from tallies.disk import atomic
 from tallies.errors import FileError
 
 FORMAT = 2  # raised when files change shape; 1: before fits were plans of stages
-
-
-@contextmanager
-def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path` and move it there only if the block succeeds: a reader never sees half a file."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    part = Path(name)
-    try:
-        yield part
-        with open(part, "rb") as file:
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)  # mkstemp makes private files; a saved model has the user's usual permissions
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def plain(value: Any, number: Callable[[float], float] = float) -> Any:

@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,11 @@ class Progress:
         self.bar = tqdm(desc=name, unit="sweep", delay=0 if show else 0.5, file=sys.stderr)
 
     def __call__(self, stage: Stage, state: State) -> None:
-        if self.bar is None:
-            return
+        if self.bar is not None:
+            with suppress(OSError):  # a terminal that is gone stops no fit
+                self._draw(stage, state)
+
+    def _draw(self, stage: Stage, state: State) -> None:
         if stage.name != self.stage:
             self.stage, self.bar.total = stage.name, stage.most
             new = stage.name not in self.shown  # stages side by side take turns, and need not be drawn at each
@@ -45,7 +48,8 @@ class Progress:
 
     def close(self) -> None:
         if self.bar is not None:
-            self.bar.close()
+            with suppress(OSError):
+                self.bar.close()
 
 
 PAUSE = 2.0  # seconds between two checkpoints at least: quick sweeps would otherwise wait for the disk all the time
@@ -125,15 +129,12 @@ def read_checkpoint(path: str | Path, owner: str, about: dict[str, Any], records
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Inside the block, Ctrl-C asks to stop after the running sweep instead of breaking it; a second one breaks it.
+    """Inside the block, Ctrl-C asks to stop after the running sweep instead of breaking it; a second one breaks it. So do the signals
+    by which a scheduler ends a job (SIGTERM) and a terminal that closes (SIGHUP).
 
     Yields a function that tells whether to stop. Outside the main thread, or where the program has a handler of its own,
     nothing changes.
     """
-    current = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
-    if current is not signal.default_int_handler:
-        yield lambda: False
-        return
     asked = False
 
     def ask(number: int, frame: Any) -> None:
@@ -141,10 +142,19 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        print("\nStopping after this sweep (Ctrl-C again: at once).", file=sys.stderr)
+        with suppress(OSError):  # the terminal may be gone
+            print("\nStopping after this sweep (Ctrl-C again: at once).", file=sys.stderr)
 
-    signal.signal(signal.SIGINT, ask)
+    usual = (signal.default_int_handler, signal.SIG_DFL)
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    ours = [number for number in numbers if before[number] in usual]
+    if threading.current_thread() is not threading.main_thread():
+        ours = []
     try:
+        for number in ours:
+            signal.signal(number, ask)
         yield lambda: asked
     finally:
-        signal.signal(signal.SIGINT, current)
+        for number in ours:
+            signal.signal(number, before[number])

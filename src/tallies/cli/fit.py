@@ -46,8 +46,8 @@ def fit(line: Line, config: Path | None, pairs: list[str] | None, force: bool, *
     runs.check_free(out, force)
     model = build(name, options)
     options = as_written(name, model, options)
-    runs.begin_run(out, options)
-    return _carry_out(line, out, model, options)
+    with runs.writing(out, options) as place:
+        return _carry_out(line, out, place, model, options)
 
 
 for _word, _class in WORDS.items():
@@ -56,6 +56,8 @@ for _word, _class in WORDS.items():
 
 def resume(line: Line, run: Path, **own: Any) -> Answer:
     """Go on with a fit that was interrupted, or that needs more sweeps: the result is that of a fit never interrupted."""
+    runs.tidy(run)
+    runs.check_idle(run)
     broken, more = runs.unfinished(run), {key: value for key, value in line.told.items() if key != "run"}
     if (broken / runs.OPTIONS).is_file():
         folder, options = broken, runs.read_options(broken) | more
@@ -74,16 +76,15 @@ def resume(line: Line, run: Path, **own: Any) -> Answer:
             )
     model = build(model_name(options["model"], str(folder / runs.OPTIONS)), options)
     options.pop("version", None)
-    runs.begin_run(run, options, folder)
-    return _carry_out(line, run, model, options, safe=folder == run)
+    with runs.writing(run, options, folder) as place:
+        return _carry_out(line, run, place, model, options, safe=folder == run)
 
 
-def _carry_out(line: Line, out: Path, model: Any, options: dict[str, Any], safe: bool = False) -> Answer:
+def _carry_out(line: Line, out: Path, place: Path, model: Any, options: dict[str, Any], safe: bool = False) -> Answer:
     """Fit, from the checkpoints of the unfinished folder where there are any, write the RUN, and say what came of it.
 
     `safe` says that the RUN itself holds the state from which this fit began.
     """
-    place = runs.unfinished(out)
     state = place / runs.CHECKPOINT
     moved: list[int] = []  # an entry a sweep
     run = {"checkpoint": state, "resume": state if state.exists() else None, "callback": lambda *_: moved.append(1)}

@@ -6,7 +6,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -183,4 +183,5 @@ def where(scheduler: str | None = None, threads: int | None = None) -> AbstractC
 def say(text: str, quiet: bool = False) -> None:
     """Words for a person, on stderr."""
     if not quiet:
-        print(text, file=sys.stderr, flush=True)
+        with suppress(OSError):  # nobody is there to read it
+            print(text, file=sys.stderr, flush=True)

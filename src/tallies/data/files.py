@@ -78,7 +78,7 @@ def _check_header(path: Path, separator: str) -> None:
 
 def write_frame(frame: pd.DataFrame, path: str | Path) -> None:
     """Write a table in the format of its suffix, atomically."""
-    from tallies.storage import atomic
+    from tallies.disk import atomic
 
     kind = kind_of(path)
     with atomic(path) as part:

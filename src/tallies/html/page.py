@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from tallies._version import __version__
-from tallies.storage import atomic, plain
+from tallies.disk import atomic
+from tallies.storage import plain
 
 DIGITS = 6  # significant digits of numbers in the page: more than any reader or pixel can tell
 

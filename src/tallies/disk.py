@@ -1,0 +1,109 @@
+"""Files and folders that appear whole or not at all, whatever kills the process or cuts the power."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from glob import escape
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: there nothing is locked
+    fcntl = None  # type: ignore[assignment]
+
+
+def sync(path: str | Path) -> None:
+    """Wait until a file, or what a folder lists, is on the disk."""
+    with suppress(PermissionError):  # Windows opens no folders
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def lock(handle: int) -> bool:
+    """Whether this process has the open file for itself from now on, until it closes it or dies."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def abandoned(path: Path) -> bool:
+    """Whether a file that its writer locks is there, and has no writer any more."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return lock(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path` and move it there only if the block succeeds: a reader never sees half a file."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{escape(path.name)}.*.part"):  # of processes that were killed
+        if abandoned(left):
+            left.unlink(missing_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    part = Path(name)
+    try:
+        lock(handle)
+        yield part
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(0o666 & ~mask)  # mkstemp makes private files; a saved model has the user's usual permissions
+        sync(part)
+        part.replace(path)
+        sync(path.parent)
+    finally:
+        os.close(handle)
+        part.unlink(missing_ok=True)
+
+
+def exchange(new: Path, old: Path) -> None:
+    """Put the folder `new` in the place of `old` and remove what was there, by one rename where the system has one that swaps."""
+    if _swap(new, old):
+        sync(old.parent)
+        remove(new)
+    else:
+        remove(old)
+        new.rename(old)
+        sync(old.parent)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, which is gone from its place at once: a kill never leaves half of it there."""
+    if folder.exists():
+        aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        folder.rename(aside / "old")
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _swap(a: Path, b: Path) -> bool:
+    """Exchange two folders in one step; False where system or file system cannot."""
+    here, flag = -100, 2  # AT_FDCWD; RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS are both 2
+    names = os.fsencode(a), os.fsencode(b)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if sys.platform == "darwin":
+            return libc.renamex_np(*names, flag) == 0
+        return libc.renameat2(here, names[0], here, names[1], flag) == 0
+    except (OSError, AttributeError, TypeError):
+        return False
