@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -225,19 +226,13 @@ def tic_tac_toe() -> tuple[pd.DataFrame, pd.Series]:
     import pandas as pd
 
     ends: dict[tuple[str, ...], str] = {}
-
-    def play(board: tuple[str, ...], player: str) -> None:
-        winner = next((board[a] for a, b, c in TIC_TAC_TOE_LINES if board[a] == board[b] == board[c] != "b"), None)
-        if winner or "b" not in board:
-            ends[board] = "x wins" if winner == "x" else "x does not"
-            return
-        for cell in range(9):
-            if board[cell] == "b":
-                play((*board[:cell], player, *board[cell + 1 :]), "o" if player == "x" else "x")
-
-    play(("b",) * 9, "x")
+    for board in product("box", repeat=9):
+        x, o = (any(all(board[cell] == player for cell in line) for line in TIC_TAC_TOE_LINES) for player in "xo")
+        ahead = board.count("x") - board.count("o")  # 1 after a move of x, 0 after one of o
+        if (ahead == 1 and not o and (x or "b" not in board)) or (ahead == 0 and o and not x):
+            ends[board] = "x wins" if x else "x does not"
     cells = [f"{row}_{column}" for row in ("top", "middle", "bottom") for column in ("left", "centre", "right")]
-    return pd.DataFrame(sorted(ends), columns=cells), pd.Series([ends[board] for board in sorted(ends)], name="outcome")
+    return pd.DataFrame(list(ends), columns=cells), pd.Series(list(ends.values()), name="outcome")
 
 
 def _bundled(name: str) -> Dataset:
