@@ -36,7 +36,9 @@ def draw(chart: Chart, ax: Any = None, item: int | None = None) -> Any:
         chart = chart["none"] if item is None else chart["views"][item]
     chart = _ranked(chart) if "slide" in chart else chart
     paint, size = _KINDS[chart["kind"]]
-    ax = _axes(*size(chart)) if ax is None else ax
+    if ax is None:
+        pyplot = need("matplotlib.pyplot", "plots", "A plot", "matplotlib")
+        ax = pyplot.subplots(figsize=size(chart), layout="constrained")[1]
     paint(chart, ax)
     ax.set_title(chart["title"])
     for name, axis in ((name, chart[name]) for name in "xy" if name in chart):
@@ -51,11 +53,6 @@ def draw(chart: Chart, ax: Any = None, item: int | None = None) -> Any:
     if ax.get_legend_handles_labels()[1]:
         ax.legend(frameon=False, fontsize=8)
     return ax
-
-
-def _axes(width: float, height: float) -> Any:
-    pyplot = need("matplotlib.pyplot", "plots", "A plot", "matplotlib")
-    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def _colour(k: int) -> str:
