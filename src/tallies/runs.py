@@ -6,7 +6,6 @@ RUN when the model is in it. What a power cut leaves is an unfinished folder, fr
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import shutil
@@ -140,9 +139,8 @@ def to_toml(options: Mapping[str, Any]) -> str:
 
 
 def _toml(value: Any) -> str:
-    if hasattr(value, "_asdict") or dataclasses.is_dataclass(value):
-        fields = value._asdict() if hasattr(value, "_asdict") else vars(value)
-        value = {key: item for key, item in fields.items() if item is not None}
+    if hasattr(value, "_asdict"):
+        value = {key: item for key, item in value._asdict().items() if item is not None}
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_toml(str(k))} = {_toml(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):

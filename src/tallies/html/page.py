@@ -23,6 +23,7 @@ from tallies._version import __version__
 from tallies.storage import atomic, plain
 
 DIGITS = 6  # significant digits of numbers in the page: more than any reader or pixel can tell
+LONG = 300  # characters of a text in a card or a line of facts
 
 Run = tuple[str, str, str]  # a piece of text, the class of its mark ("" for none), what the mark says
 Tag = tuple[str, str, int, str]  # a word that selects: its text, the selector, the item, the class of its mark
@@ -236,6 +237,11 @@ def show(value: Any) -> str:
     if isinstance(value, float):  # from 10,000 on, whole numbers say enough; at a hyphen a line could end
         return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:,.4g}".replace("e-", "e\N{MINUS SIGN}")
     return str(value)
+
+
+def cut(text: str) -> str:
+    """A text from data, in a place that is not for long ones."""
+    return text if len(text) <= LONG else text[: LONG - 1] + "…"
 
 
 def embed(data: Any) -> str:
