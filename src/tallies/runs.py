@@ -6,7 +6,6 @@ RUN when the model is in it. What a power cut leaves is an unfinished folder, fr
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import shutil
@@ -50,37 +49,38 @@ def begin_run(out: str | Path, options: Mapping[str, Any], state: Path | None = 
     """Make the unfinished folder, whole: options, and the checkpoints of `state` where a fit goes on."""
     place = unfinished(out)
     place.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
-    try:
-        part.chmod(0o755)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as aside:
+        part = Path(aside) / "new"
+        part.mkdir()
         _write_options(part, options)
         for file in checkpoints(state) if state is not None else []:
             shutil.copy2(file, part)
-        if place.exists():
-            shutil.rmtree(place)
-        part.rename(place)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        _put(part, place)
 
 
 def finish_run(out: str | Path, model: Any, options: Mapping[str, Any], keep_state: bool) -> None:
     """Put the model into the unfinished folder and make it the RUN; an older RUN of that name goes. `keep_state`: to resume."""
-    out, place = Path(out), unfinished(out)
+    place = unfinished(out)
     model.save(place / MODEL)
     _write_options(place, options)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{out.name}.") as aside:
+    _put(place, Path(out).absolute())
+    if not keep_state:
+        for file in checkpoints(Path(out)):
+            file.unlink()
+
+
+def _put(folder: Path, place: Path) -> None:
+    """Move a folder to its place. What was there goes; where the move fails, it comes back."""
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as aside:
         old = Path(aside) / "old"
-        if out.exists():
-            out.rename(old)
+        if place.exists():
+            place.rename(old)
         try:
-            place.rename(out)
+            folder.rename(place)
         except OSError:
             if old.exists():
-                old.rename(out)  # what was there comes back; the new model is in the unfinished folder
+                old.rename(place)
             raise
-    if not keep_state:
-        for file in checkpoints(out):
-            file.unlink()
 
 
 def drop_unfinished(out: str | Path) -> None:
@@ -139,9 +139,8 @@ def to_toml(options: Mapping[str, Any]) -> str:
 
 
 def _toml(value: Any) -> str:
-    if hasattr(value, "_asdict") or dataclasses.is_dataclass(value):
-        fields = value._asdict() if hasattr(value, "_asdict") else vars(value)
-        value = {key: item for key, item in fields.items() if item is not None}
+    if hasattr(value, "_asdict"):
+        value = {key: item for key, item in value._asdict().items() if item is not None}
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_toml(str(k))} = {_toml(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
