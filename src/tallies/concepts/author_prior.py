@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.concepts.kernels.mentions import Prior
 from tallies.concepts.penalties import sparsity_counts
-from tallies.maths import Array
+from tallies.maths import Array, log0
 
 
 class Rows(NamedTuple):
@@ -72,33 +73,25 @@ def rows_of(
     return Rows(share, np.array(ptr), np.array(row, dtype=np.int64), np.array(weight))
 
 
-def effective_share(rows: Rows, psi: Psi) -> Array:
-    """share_d with the constant parts of the rows: P(g | d) = effective share * base_g + sparse."""
-    return rows.share + matrix(rows, psi) @ psi.constant
-
-
 def matrix(rows: Rows, psi: Psi) -> sp.csr_array:
     """(D, R) W of eq. 1."""
     return sp.csr_array((rows.weight, rows.row, rows.ptr), shape=(len(rows.share), len(psi.constant)))
 
 
-def dense_column(rows: Rows, psi: Psi, g: int) -> Array:
-    """(D,) P(g | d) of one concept."""
-    own = matrix(rows, psi) @ psi.own[:, [g]].toarray()[:, 0]
-    return effective_share(rows, psi) * psi.base[g] + own
+def mixture(rows: Rows, psi: Psi, guess: bool = False) -> Prior:
+    """P(g | d) of eq. 1, the constant parts of the rows joined to the share of `base`; with `guess` (outside of EM, which learns
+    from them) documents of unknown authors alone have everybody's prior."""
+    W, base = matrix(rows, psi), np.stack([psi.base, psi.everybody])
+    own, unknown = sp.csr_array(W @ psi.own), (np.diff(rows.ptr) == 0) & guess
+    share = np.where(unknown, 1.0, rows.share + W @ psi.constant)
+    sparse = own.indptr.astype(np.int64), own.indices.astype(np.int64), own.data
+    return Prior(share, unknown.astype(np.int64), base, log0(base), *sparse)
 
 
-def cells(rows: Rows, psi: Psi, d: np.ndarray, g: np.ndarray) -> Array:
-    """P(g | d) of pairs of documents and concepts."""
-    own = sp.csr_array(matrix(rows, psi) @ psi.own)[d, g]
-    return effective_share(rows, psi)[d] * psi.base[g] + (own.toarray() if sp.issparse(own) else own)
-
-
-def table(rows: Rows, psi: Psi) -> Array:
-    """(D, G) P(g | d) of few documents; of unknown authors it is everybody's."""
-    own = (matrix(rows, psi) @ psi.own).toarray()
-    dense = effective_share(rows, psi)[:, None] * psi.base + own
-    return np.where((np.diff(rows.ptr) == 0)[:, None], psi.everybody, dense)
+def cells(prior: Prior, d: Any, g: Any) -> Array:
+    """P(g | d) of some documents and concepts, given as an index of NumPy."""
+    own = sp.csr_array((prior.value, prior.concept, prior.ptr), shape=(len(prior.share), prior.base.shape[1]))[d, g]
+    return prior.share[d] * prior.base[prior.level[d], g] + (own.toarray() if sp.issparse(own) else own)
 
 
 def credit(

@@ -38,15 +38,10 @@ class Sentences(NamedTuple):
         data = np.ones(len(self.keys)) if self.counts is None else self.counts
         return sp.csr_array((data, self.keys, self.ptr), shape=(len(self.document), width))
 
-    def take(self, some: np.ndarray) -> Sentences:
-        """The sentences of a mask (without held-out words)."""
-        n = np.diff(self.ptr)
-        return self._entries(np.repeat(some, n), pointer(n[some]), self.document[some])
-
-    def cut(self, a: int, b: int, first_document: int = 0) -> Sentences:
-        """The sentences from a up to b."""
+    def cut(self, a: int, b: int) -> Sentences:
+        """The sentences from a up to b, their documents numbered from 0 on."""
         mine = slice(self.ptr[a], self.ptr[b])
-        return self._entries(mine, self.ptr[a : b + 1] - self.ptr[a], self.document[a:b] - first_document)
+        return self._entries(mine, self.ptr[a : b + 1] - self.ptr[a], self.document[a:b] - self.document[a])
 
     def _entries(self, mine: Any, ptr: np.ndarray, document: np.ndarray) -> Sentences:
         return Sentences(ptr, self.keys[mine], None if self.counts is None else self.counts[mine], document)
@@ -72,6 +67,11 @@ class Shard(NamedTuple):
 
     def join(self, words: Any) -> Shard:
         return self._replace(words=words)
+
+
+def piece(x: Sentences, rows: Rows, a: int, b: int) -> tuple[Sentences, Rows]:
+    """The sentences from a up to b, and who stands behind their documents."""
+    return x.cut(a, b), rows.cut(x.document[a], x.document[b - 1] + 1)
 
 
 class Concepts(NamedTuple):
@@ -136,13 +136,7 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
         raise DataError("the sentences share no word with the concepts; is the ontology of another field or language?")
     papers = _papers(settings, [str(d) for d in ids], document, authors)
     shards = [
-        Shard(
-            x.cut(a, b, document[a]),
-            papers.rows.cut(document[a], document[b - 1] + 1),
-            label_ptr[a : b + 1] - label_ptr[a],
-            flat[label_ptr[a] : label_ptr[b]],
-            a,
-        )
+        Shard(*piece(x, papers.rows, a, b), label_ptr[a : b + 1] - label_ptr[a], flat[label_ptr[a] : label_ptr[b]], a)
         for a, b in _cuts(document, shard_rows)
     ]
     n_rows = len(papers.authors) + (len(authors) if settings.document_backoff is not None else 0)

@@ -138,10 +138,11 @@ class EM(Model):
     def sweep(self, shard: Shard, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
         s, x, psi = self.settings, shard.sentences, params.psi
         words = words_in_force(shard.words, params.words)
-        found = self._scores(shard, latents, params, words)
+        side = author_prior.mixture(shard.rows, psi)
+        found = self._scores(shard, side, latents, params, words)
         r, value = scores.responsibilities(found, s)
         if self.labelled:
-            R, ratio, objective = scores.with_labels(shard, psi, found, r, value)
+            R, ratio, objective = scores.with_labels(shard, side, found, r, value)
         else:
             (R, ratio), objective = scores.with_ratio(found, r, self.n_concepts), float(value.sum())
         n_base, n_rows = author_prior.credit(shard.rows, psi, x.document, R, ratio, s.credit == "whole")
@@ -161,17 +162,17 @@ class EM(Model):
         )
         mentions = None
         if isinstance(s.words, Mention) and s.words.context:
-            mentions = scores.mentions(shard, psi, shard.words, found)
+            mentions = scores.mentions(shard, side, shard.words, found)
         return tally, Latents(found.concept, r.astype(np.float32), mentions)
 
-    def _scores(self, shard: Shard, latents: Latents, params: Params, words: Lexicon | Words) -> Scores:
+    def _scores(self, shard: Shard, side: kernels.Prior, latents: Latents, params: Params, words: Lexicon | Words) -> Scores:
         """The E-step, with the words of this sweep."""
         keep, old, evidence = latents.best.shape[1], None, True
         if isinstance(words, Words):
             learned = isinstance(params.words, Learned) and len(words.counts) > 0 and len(params.seen) > 0
             old = latents if learned and self.settings.words.leave_one_out else None
             evidence = self.settings.assign == "soft"  # hard: no sum over concepts is asked for
-        return scores.scores(shard.sentences, shard.rows, params.psi, words, keep, old, evidence)
+        return scores.scores(shard.sentences, side, words, keep, old, evidence)
 
     def _used(self, shard: Shard, params: Params, found: Scores) -> Array | None:
         """Once: the odds of strings stay as they are while EM learns the prior."""

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.concepts import author_prior
-from tallies.concepts.author_prior import Psi, Rows
 from tallies.concepts.context import SURE, Context, Mentions
 from tallies.concepts.door import Sentences, Shard
 from tallies.concepts.kernels import mentions as kernels
@@ -37,7 +36,7 @@ class Scores(NamedTuple):
 
 
 def scores(
-    x: Sentences, rows: Rows, psi: Psi, words: Lexicon | Words, keep: int, old: Latents | None = None, evidence: bool = True
+    x: Sentences, side: kernels.Prior, words: Lexicon | Words, keep: int, old: Latents | None = None, evidence: bool = True
 ) -> Scores:
     """The best `keep` concepts of each sentence; with `old` latents its own words are left out of counts of a multinomial."""
     S = len(x.document)
@@ -48,9 +47,6 @@ def scores(
         np.full((S, keep), -1, dtype=np.int32),
         np.empty(S if evidence else 0),
     )
-    own = psi.own.indptr.astype(np.int64), psi.own.indices.astype(np.int64), psi.own.data
-    share = author_prior.effective_share(rows, psi)
-    side = kernels.Prior(share, psi.base, log0(psi.base), rows.ptr, rows.row, rows.weight, *own)
     if isinstance(words, Lexicon):
         k, whole = words.strings, np.float32(words.noise.whole)
         kernels.mention_scores(x.ptr, x.keys, x.document, k.n_classes, words.postings, k.need, whole, k.owner, side, *out)
@@ -89,22 +85,24 @@ def with_ratio(found: Scores, r: Array, G: int) -> tuple[sp.csr_array, sp.csr_ar
     return R, sp.csr_array((R.data * np.exp(-prior), R.indices, R.indptr), shape=R.shape)
 
 
-def with_labels(shard: Shard, psi: Psi, found: Scores, r: Array, value: Array) -> tuple[sp.csr_array, sp.csr_array, float]:
+def with_labels(
+    shard: Shard, side: kernels.Prior, found: Scores, r: Array, value: Array
+) -> tuple[sp.csr_array, sp.csr_array, float]:
     """As `with_ratio`, but sentences with given concepts have equal parts of each, whatever their words say; and the objective,
     which these enter by their prior."""
     n = np.diff(shard.label_ptr)
     given = n > 0
-    p = author_prior.cells(shard.rows, psi, np.repeat(shard.sentences.document, n), shard.labels)
+    p = author_prior.cells(side, np.repeat(shard.sentences.document, n), shard.labels)
     part = np.repeat(1.0 / np.maximum(n, 1), n)
-    R, ratio = with_ratio(found, np.where(given[:, None], 0.0, r), len(psi.base))
+    R, ratio = with_ratio(found, np.where(given[:, None], 0.0, r), side.base.shape[1])
     told = [sp.csr_array((data, shard.labels, shard.label_ptr), shape=R.shape) for data in (part, part / p)]
     return R + told[0], ratio + told[1], float(value[~given].sum() + np.sum(part * np.log(p)))
 
 
-def strengths(x: Sentences, words: Lexicon, null: Array, found: Scores) -> Array:
-    """(S, keep) probability that each candidate explains its words, given the prior of the null of each sentence."""
+def strengths(x: Sentences, side: kernels.Prior, words: Lexicon, found: Scores) -> Array:
+    """(S, keep) probability that each candidate explains its words, rather than the null."""
     k, strength = words.strings, np.zeros_like(found.value)
-    classes = np.ascontiguousarray(k.words[:, 0])
+    classes, null = np.ascontiguousarray(k.words[:, 0]), author_prior.cells(side, x.document, -1)
     kernels.compete(x.ptr, x.keys, k.n_classes, k.word_ptr, classes, found.concept, found.value, found.string, log0(null), strength)
     return strength
 
@@ -115,10 +113,10 @@ def told_by(shard: Shard, found: Scores) -> np.ndarray:
     return np.where(found.concept[of] == shard.labels[:, None], found.string[of], -1).max(axis=1, initial=-1)
 
 
-def mentions(shard: Shard, psi: Psi, words: Lexicon, found: Scores) -> Mentions:
+def mentions(shard: Shard, side: kernels.Prior, words: Lexicon, found: Scores) -> Mentions:
     """Which concepts the sentences of a shard mention, by their labels or else surely by their words."""
-    x, n, G = shard.sentences, np.diff(shard.label_ptr), len(psi.base) - 1
-    strength = strengths(x, words, author_prior.dense_column(shard.rows, psi, G)[x.document], found)
+    n, G = np.diff(shard.label_ptr), side.base.shape[1] - 1
+    strength = strengths(shard.sentences, side, words, found)
     sure = (strength > SURE) & (n == 0)[:, None]
     by_words = Mentions(np.nonzero(sure)[0], found.concept[sure], found.string[sure], strength[sure])
     real = shard.labels < G  # a label may be the null
