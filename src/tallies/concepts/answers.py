@@ -247,6 +247,11 @@ def document_concepts(fitted: Fitted) -> Array:
     return author_prior.cells(author_prior.mixture(fitted.papers.rows, fitted.psi, guess=True), *np.ix_(range(D), range(G)))
 
 
+def assignments(fitted: Fitted) -> np.ndarray:
+    """(S,) ids, None where a sentence speaks of none."""
+    return np.append(fitted.concepts.ids, [None, None])[fitted.best]
+
+
 def _fits(n: int, m: int, what: str, remedy: str) -> None:
     if n * m > TABLE:
         raise ValueError(f"the table of {n:,} x {m:,} ({what}) is too large to be laid out; {remedy}")
@@ -301,6 +306,13 @@ def concept_profile(fitted: Fitted, concept: str, n: int) -> pd.DataFrame:
 def expected(fitted: Fitted, some: Any = slice(None)) -> Array:
     """(G,) expected sentences of each concept, among some of the fit."""
     return np.asarray(fitted.responsibilities[some].sum(axis=0)).ravel()[: fitted.n_concepts]
+
+
+def parents(fitted: Fitted) -> list[list[int]]:
+    """Numbers of the parents of each concept."""
+    edges = fitted.concepts  # ordered by child
+    ends = np.cumsum(np.bincount(edges.child, minlength=len(edges.ids)))
+    return [above.tolist() for above in np.split(edges.parent, ends[:-1])]
 
 
 def lineage(concepts: Concepts) -> sp.csr_array:

@@ -93,24 +93,18 @@ class Tally(NamedTuple):
     held: float
 
 
-class Found(NamedTuple):
-    """What the end of EM says of sentences."""
-
-    best: np.ndarray  # (S, keep)
-    r: np.ndarray  # (S, keep)
-    around: Around | None  # mention: tally of the words around sure mentions
-
-
 class Ended(NamedTuple):
     """What is kept of EM."""
 
     params: Params
-    found: Found  # of all sentences
+    best: np.ndarray  # (S, keep)
+    r: np.ndarray  # (S, keep)
+    around: Around | None  # mention: tally of the words around sure mentions
 
     @classmethod
     def of(cls, end: End) -> Ended:
         best, r, around = zip(*end.rows, strict=True)
-        return cls(end.params, Found(np.concatenate(best), np.concatenate(r), add(around)))
+        return cls(end.params, np.concatenate(best), np.concatenate(r), add(around))
 
 
 @dataclass(frozen=True)
@@ -141,10 +135,7 @@ class EM(Model):
         side = author_prior.mixture(shard.rows, psi)
         found = self._scores(shard, side, latents, params, words)
         r, value = scores.responsibilities(found, s)
-        if self.labelled:
-            R, ratio, objective = scores.with_labels(shard, side, found, r, value)
-        else:
-            (R, ratio), objective = scores.with_ratio(found, r, self.n_concepts), float(value.sum())
+        R, ratio, objective = scores.expected(shard, side, found, r, value)
         n_base, n_rows = author_prior.credit(shard.rows, psi, x.document, R, ratio, s.credit == "whole")
         best, held = found.concept[:, 0], 0.0
         n_gw = sp.csr_array(R.T @ x.matrix(self.n_keys)) if isinstance(params.words, Learned) else None
@@ -213,13 +204,13 @@ class EM(Model):
             return True
         return still if s.stop == "assignments" else settled(state.objective, self.tol)
 
-    def rows(self, shard: Shard, latents: Latents, params: Params) -> Found:
+    def rows(self, shard: Shard, latents: Latents, params: Params) -> tuple[np.ndarray, np.ndarray, Around | None]:
         """The assignments of the last sweep, and the words around its sure mentions."""
         around = None
         if latents.mentions is not None:
             keys = shard.sentences.matrix(self.n_keys)
             around = context.count(shard.words.strings, keys, latents.mentions, self.n_concepts - 1)
-        return Found(latents.best, latents.r, around)
+        return latents.best, latents.r, around
 
 
 def words_in_force(fixed: Any, learned: Said | Learned | None) -> Any:

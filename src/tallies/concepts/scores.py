@@ -14,7 +14,7 @@ from tallies.concepts.kernels import mentions as kernels
 from tallies.concepts.mention import Lexicon
 from tallies.concepts.settings import Settings
 from tallies.concepts.word_counts import Words
-from tallies.maths import Array, log0
+from tallies.maths import Array, log0, pointer
 
 
 class Latents(NamedTuple):
@@ -74,29 +74,20 @@ def responsibilities(found: Scores, settings: Settings) -> tuple[Array, Array]:
 def sparse(concept: np.ndarray, r: np.ndarray, G: int) -> sp.csr_array:
     """r of the kept concepts as CSR (S, G)."""
     kept = (concept >= 0) & (r > 0)
-    ptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-    return sp.csr_array((r[kept], concept[kept], ptr), shape=(len(r), G))
+    return sp.csr_array((r[kept], concept[kept], pointer(kept.sum(axis=1))), shape=(len(r), G))
 
 
-def with_ratio(found: Scores, r: Array, G: int) -> tuple[sp.csr_array, sp.csr_array]:
-    """r and r / P(g | d), both as CSR (S, G)."""
-    R = sparse(found.concept, r, G)
-    prior = found.prior[(found.concept >= 0) & (r > 0)]
-    return R, sp.csr_array((R.data * np.exp(-prior), R.indices, R.indptr), shape=R.shape)
-
-
-def with_labels(
-    shard: Shard, side: kernels.Prior, found: Scores, r: Array, value: Array
-) -> tuple[sp.csr_array, sp.csr_array, float]:
-    """As `with_ratio`, but sentences with given concepts have equal parts of each, whatever their words say; and the objective,
-    which these enter by their prior."""
-    n = np.diff(shard.label_ptr)
-    given = n > 0
-    p = author_prior.cells(side, np.repeat(shard.sentences.document, n), shard.labels)
+def expected(shard: Shard, side: kernels.Prior, found: Scores, r: Array, value: Array) -> tuple[sp.csr_array, sp.csr_array, float]:
+    """r and r / P(g | d), both as CSR (S, G), and the objective. Sentences with given concepts have equal parts of each, whatever
+    their words say, and enter the objective by their prior."""
+    G, n = side.base.shape[1], np.diff(shard.label_ptr)
     part = np.repeat(1.0 / np.maximum(n, 1), n)
-    R, ratio = with_ratio(found, np.where(given[:, None], 0.0, r), side.base.shape[1])
-    told = [sp.csr_array((data, shard.labels, shard.label_ptr), shape=R.shape) for data in (part, part / p)]
-    return R + told[0], ratio + told[1], float(value[~given].sum() + np.sum(part * np.log(p)))
+    p = author_prior.cells(side, np.repeat(shard.sentences.document, n), shard.labels)
+    r = np.where((n > 0)[:, None], 0.0, r)
+    told = [sp.csr_array((data, shard.labels, shard.label_ptr), shape=(len(r), G)) for data in (part, part / p)]
+    ratio = r * np.exp(-np.where(found.concept < 0, 0.0, found.prior))
+    by_words = [sparse(found.concept, values, G) for values in (r, ratio)]
+    return by_words[0] + told[0], by_words[1] + told[1], float(value[n == 0].sum() + np.sum(part * np.log(p)))
 
 
 def strengths(x: Sentences, side: kernels.Prior, words: Lexicon, found: Scores) -> Array:
