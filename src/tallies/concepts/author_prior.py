@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from tallies.concepts.kernels.mentions import Prior
 from tallies.concepts.penalties import sparsity_counts
-from tallies.maths import Array, log0
+from tallies.maths import Array, log0, pointer, ragged
 
 
 class Rows(NamedTuple):
@@ -52,25 +52,17 @@ def rows_of(
     `weight_author` (A,) is the part of an author that is the author's own, None for all of it; with `strength` documents have rows
     of their own, numbered from `first`.
     """
-    share, ptr, row, weight = np.zeros(len(authors)), [0], [], []
-    for d, several in enumerate(authors):
-        rest = 1.0
-        if strength is not None:
-            mine = sizes[d] / (sizes[d] + strength)
-            row.append(first + d)
-            weight.append(mine)
-            rest -= mine
-        for a in several:
-            part = rest / len(several)
-            own = 0.0 if a < 0 else 1.0 if weight_author is None else weight_author[a]
-            share[d] += part * (1.0 - own)
-            if own > 0:
-                row.append(a)
-                weight.append(part * own)
-        if not several:
-            share[d] += rest
-        ptr.append(len(row))
-    return Rows(share, np.array(ptr), np.array(row, dtype=np.int64), np.array(weight))
+    ptr, author = ragged(authors, np.int64)
+    n, every = np.diff(ptr), np.arange(len(authors))
+    mine = np.zeros(len(n)) if strength is None else sizes / (sizes + strength)
+    own = np.append(np.ones(first) if weight_author is None else weight_author, 0.0)[author]  # -1 is the last: nothing
+    d, part = np.repeat(every, n), np.repeat((1.0 - mine) / np.maximum(n, 1), n)
+    share = np.where(n > 0, np.bincount(d, weights=part * (1.0 - own), minlength=len(n)), 1.0 - mine)
+    # the document itself first, then its authors
+    used = np.concatenate([np.full(len(n), strength is not None), own > 0])
+    home, row, weight = (np.concatenate(both)[used] for both in ((every, d), (first + every, author), (mine, part * own)))
+    order = np.argsort(home, kind="stable")
+    return Rows(share, pointer(np.bincount(home, minlength=len(n))), row[order], weight[order])
 
 
 def matrix(rows: Rows, psi: Psi) -> sp.csr_array:
@@ -108,10 +100,8 @@ def credit(
     scaled = gather @ ratio
     base = psi.base * (rows.share @ scaled)
     M = sp.csr_array(W.T @ scaled)
-    flat = sp.csr_array(
-        (M.data * np.repeat(psi.constant, np.diff(M.indptr)) * psi.base[M.indices], M.indices, M.indptr), shape=M.shape
-    )
-    return base, sp.csr_array(M.multiply(psi.own)) + flat
+    flat = M.multiply(psi.constant[:, None]).multiply(psi.base)
+    return base, sp.csr_array(M.multiply(psi.own)) + sp.csr_array(flat)
 
 
 def lend(psi: Psi, child: np.ndarray, parent: np.ndarray, share: float) -> Psi:

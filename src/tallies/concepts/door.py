@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -244,10 +245,8 @@ def _cuts(document: np.ndarray, shard_rows: int | None) -> list[tuple[int, int]]
     """Shards of whole documents, by the number of sentences alone."""
     S = len(document)
     size = shard_rows or max(MIN_SENTENCES, -(-S // MAX_SHARDS))
-    starts = np.flatnonzero(np.diff(document, prepend=-1))
-    out, a = [], 0
-    for b in [*starts[1:], S]:
-        if b - a >= size or b == S:
-            out.append((a, int(b)))
-            a = int(b)
-    return out
+    ends = np.append(np.flatnonzero(np.diff(document)) + 1, S)  # of documents
+    cuts = [0]
+    while cuts[-1] < S:
+        cuts.append(int(ends[np.searchsorted(ends[:-1], cuts[-1] + size)]))
+    return list(pairwise(cuts))

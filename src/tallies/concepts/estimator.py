@@ -91,15 +91,13 @@ class AuthorConcept(Estimator):
         found: Counts = (
             yield Stage("words of the corpus", Background(data.n_keys), sources, lambda end: end.params, start=nothing)
         ).value
-        model = EM(settings, len(data.strength), data.n_keys, data.labelled, self.tol)
+        model = EM(settings, len(data.strength), data.n_keys, self.tol)
         words: Lexicon | Words
-        learned: Said | Learned | None = None
-        if isinstance(options, Mention) and isinstance(data.words, Strings):
+        learned: Said | Learned | None
+        if isinstance(data.words, Strings):
             words = mention.lexicon(data.words, (found.counts + 0.5) / (found.sentences + 1.0), options)
             learned = Said.of(words) if data.labelled else None
         else:
-            assert isinstance(options, Multinomial)
-            assert isinstance(data.words, Definitions)
             first = word_counts.begin(data.words, found.counts, options)
             words, learned = first.words, None if options.anchor is None else first
         shared = None if isinstance(learned, Learned) else Held(words)

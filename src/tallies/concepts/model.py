@@ -28,10 +28,9 @@ from tallies.concepts.author_prior import Psi
 from tallies.concepts.context import Around, Said
 from tallies.concepts.door import Shard
 from tallies.concepts.kernels import mentions as kernels
-from tallies.concepts.mention import Lexicon
-from tallies.concepts.scores import Latents, Scores
+from tallies.concepts.scores import Latents
 from tallies.concepts.settings import Mention, Multinomial, Settings
-from tallies.concepts.word_counts import Learned, Words
+from tallies.concepts.word_counts import Learned
 from tallies.engine import End, Model, State, add, settled
 from tallies.maths import Array
 
@@ -114,7 +113,6 @@ class EM(Model):
     settings: Settings
     n_concepts: int  # G, the null included
     n_keys: int
-    labelled: bool
     tol: float | None = None
 
     def begin(self, strength: Array, n_rows: int, words: Any) -> Params:
@@ -133,11 +131,17 @@ class EM(Model):
         s, x, psi = self.settings, shard.sentences, params.psi
         words = words_in_force(shard.words, params.words)
         side = author_prior.mixture(shard.rows, psi)
-        found = self._scores(shard, side, latents, params, words)
+        # the words of a sentence are left out of counts that they are in
+        in_counts = isinstance(params.words, Learned) and len(words.counts) > 0 and len(params.seen) > 0
+        old = latents if in_counts and s.words.leave_one_out else None
+        found = scores.scores(x, side, words, latents.best.shape[1], old, evidence=s.assign == "soft")
         r, value = scores.responsibilities(found, s)
         R, ratio, objective = scores.expected(shard, side, found, r, value)
         n_base, n_rows = author_prior.credit(shard.rows, psi, x.document, R, ratio, s.credit == "whole")
-        best, held = found.concept[:, 0], 0.0
+        best, held, used = found.concept[:, 0], 0.0, None
+        if isinstance(params.words, Said) and not len(params.seen):  # once: odds of strings stay while EM learns the prior
+            by = scores.told_by(shard, found)
+            used = np.bincount(by[by >= 0], minlength=len(params.words.owner)).astype(float)
         n_gw = sp.csr_array(R.T @ x.matrix(self.n_keys)) if isinstance(params.words, Learned) else None
         if x.held is not None:
             held = kernels.held_out_words(x.held.ptr, x.held.keys, x.held.counts, found.concept, r, words)
@@ -146,7 +150,7 @@ class EM(Model):
             n_base=n_base,
             n_rows=n_rows,
             n_gw=n_gw,
-            used=self._used(shard, params, found),
+            used=used,
             changed=int(np.sum(best != latents.best[:, 0])),
             fingerprint=np.array([kernels.fingerprint(shard.first, best)], dtype=np.uint64),
             held=held,
@@ -155,22 +159,6 @@ class EM(Model):
         if isinstance(s.words, Mention) and s.words.context:
             mentions = scores.mentions(shard, side, shard.words, found)
         return tally, Latents(found.concept, r.astype(np.float32), mentions)
-
-    def _scores(self, shard: Shard, side: kernels.Prior, latents: Latents, params: Params, words: Lexicon | Words) -> Scores:
-        """The E-step, with the words of this sweep."""
-        keep, old, evidence = latents.best.shape[1], None, True
-        if isinstance(words, Words):
-            learned = isinstance(params.words, Learned) and len(words.counts) > 0 and len(params.seen) > 0
-            old = latents if learned and self.settings.words.leave_one_out else None
-            evidence = self.settings.assign == "soft"  # hard: no sum over concepts is asked for
-        return scores.scores(shard.sentences, side, words, keep, old, evidence)
-
-    def _used(self, shard: Shard, params: Params, found: Scores) -> Array | None:
-        """Once: the odds of strings stay as they are while EM learns the prior."""
-        if not (self.labelled and isinstance(shard.words, Lexicon)) or len(params.seen):
-            return None
-        by = scores.told_by(shard, found)
-        return np.bincount(by[by >= 0], minlength=len(shard.words.strings.owner)).astype(float)
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
         s, words = self.settings, params.words

@@ -38,15 +38,11 @@ class Scores(NamedTuple):
 def scores(
     x: Sentences, side: kernels.Prior, words: Lexicon | Words, keep: int, old: Latents | None = None, evidence: bool = True
 ) -> Scores:
-    """The best `keep` concepts of each sentence; with `old` latents its own words are left out of counts of a multinomial."""
+    """The best `keep` concepts of each sentence; with `old` latents its own words are left out of counts of a multinomial, which
+    may also go without the evidence."""
     S = len(x.document)
-    out = Scores(
-        np.empty((S, keep), dtype=np.int32),
-        np.empty((S, keep)),
-        np.empty((S, keep)),
-        np.full((S, keep), -1, dtype=np.int32),
-        np.empty(S if evidence else 0),
-    )
+    concept, value, evidence = np.empty((S, keep), dtype=np.int32), np.empty((S, keep)), evidence or isinstance(words, Lexicon)
+    out = Scores(concept, value, np.empty_like(value), np.full_like(concept, -1), np.empty(S if evidence else 0))
     if isinstance(words, Lexicon):
         k, whole = words.strings, np.float32(words.noise.whole)
         kernels.mention_scores(x.ptr, x.keys, x.document, k.n_classes, words.postings, k.need, whole, k.owner, side, *out)
