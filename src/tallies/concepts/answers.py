@@ -95,7 +95,7 @@ def read(fitted: Fitted, sentences: Any, authors: Any) -> tuple[Sentences, Rows]
     if fitted.settings.author_backoff is None:
         # without a common prior an unknown author is left out, and only documents of unknown authors alone fall back to base
         each = [[a for a in several if a >= 0] for several in each]
-    rows = author_prior.rows_of(each, np.ones(len(each)), fitted.papers.author_weight, None, len(place))
+    rows = author_prior.rows_of(each, np.ones(len(each)), fitted.papers.author_weight, None)
     words: Any = fitted.words.strings if isinstance(fitted.words, Lexicon) else fitted.vocabulary
     return encode(texts, runs.astype(np.int64), words), rows
 
@@ -118,7 +118,7 @@ def given(block: tuple[Sentences, Rows], words: Lexicon | Words, G: int) -> Arra
     if isinstance(words, Words):
         return word_counts.log_likelihoods(words, x.matrix(len(words.smooth)))[:, :G]
     flat = Psi(np.ones(G + 1), np.empty(0), sp.csr_array((0, G + 1)), np.ones(G + 1))
-    nobody = author_prior.mixture(author_prior.rows_of([[]], np.ones(1), None, None, 0), flat)
+    nobody = author_prior.mixture(author_prior.rows_of([[]], np.ones(1), np.empty(0), None), flat)
     found = scores(x._replace(document=np.zeros_like(x.document)), nobody, words, G + 1)
     out = np.full((len(x.document), G + 1), -np.inf)
     s, c = np.nonzero(found.concept >= 0)
@@ -228,9 +228,8 @@ def concept_words(fitted: Fitted) -> sp.csr_array:
 
 def author_law(fitted: Fitted, a: Any) -> Array:
     """(., G) P(g | a) of some authors, backed off on all authors."""
-    psi, weight = fitted.psi, fitted.papers.author_weight
-    w = np.ones((len(psi.constant[a]), 1)) if weight is None else weight[a][:, None]
-    return (w * author_prior.laid_out(psi, a) + (1.0 - w) * psi.base)[:, : fitted.n_concepts]
+    w = fitted.papers.author_weight[a][:, None]
+    return (w * author_prior.laid_out(fitted.psi, a) + (1.0 - w) * fitted.psi.base)[:, : fitted.n_concepts]
 
 
 def author_concepts(fitted: Fitted) -> Array:

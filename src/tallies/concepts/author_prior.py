@@ -44,18 +44,16 @@ class Psi(NamedTuple):
     everybody: Array  # (G,)  share of all sentences: what an unknown author writes about (base is only what rows leave over)
 
 
-def rows_of(
-    authors: Sequence[Sequence[int]], sizes: np.ndarray, weight_author: Array | None, strength: float | None, first: int
-) -> Rows:
+def rows_of(authors: Sequence[Sequence[int]], sizes: np.ndarray, weight_author: Array, strength: float | None) -> Rows:
     """Weights of documents with the given author numbers (-1: unknown) and numbers of sentences.
 
-    `weight_author` (A,) is the part of an author that is the author's own, None for all of it; with `strength` documents have rows
-    of their own, numbered from `first`.
+    `weight_author` (A,) is the part of an author that is the author's own; with `strength` documents have rows of their own after
+    those of the authors.
     """
     ptr, author = ragged(authors, np.int64)
-    n, every = np.diff(ptr), np.arange(len(authors))
+    n, every, first = np.diff(ptr), np.arange(len(authors)), len(weight_author)
     mine = np.zeros(len(n)) if strength is None else sizes / (sizes + strength)
-    own = np.append(np.ones(first) if weight_author is None else weight_author, 0.0)[author]  # -1 is the last: nothing
+    own = np.append(weight_author, 0.0)[author]  # -1 is the last: nothing
     d, part = np.repeat(every, n), np.repeat((1.0 - mine) / np.maximum(n, 1), n)
     share = np.where(n > 0, np.bincount(d, weights=part * (1.0 - own), minlength=len(n)), 1.0 - mine)
     # the document itself first, then its authors

@@ -91,7 +91,7 @@ class Papers(NamedTuple):
     documents: np.ndarray  # (D,)  ids
     sentence_document: np.ndarray  # (S,)
     authors: np.ndarray  # (A,)  names, sorted
-    author_weight: Array | None  # (A,)  part of an author that is the author's own; None: all of it
+    author_weight: Array  # (A,)  part of an author that is the author's own
     rows: Rows  # of the D documents
 
 
@@ -209,13 +209,13 @@ def _papers(settings: Settings, ids: list[str], document: np.ndarray, authors: l
     place = {a: i for i, a in enumerate(names)}
     coded = [[place[a] for a in several] for several in authors]
     sizes = np.bincount(document, minlength=len(ids))
-    weight = None
+    weight = np.ones(len(names))
     if settings.author_backoff is not None:
         n = np.zeros(len(names))
         for several, size in zip(coded, sizes, strict=True):
             n[several] += size / max(len(several), 1) if settings.credit == "split" else size
         weight = n / np.maximum(n + settings.author_backoff, 1e-300)  # an author may have no sentence
-    rows = author_prior.rows_of(coded, sizes, weight, settings.document_backoff, len(names))
+    rows = author_prior.rows_of(coded, sizes, weight, settings.document_backoff)
     return Papers(np.array(ids, dtype=object), document, np.array(names, dtype=object), weight, rows)
 
 

@@ -88,9 +88,8 @@ class AuthorConcept(Estimator):
             shards = [s._replace(sentences=s.sentences.hold_out(options.held_out, rng)) for s in shards]
         sources = [Held(shard) for shard in shards]
         nothing = Counts(0, np.zeros(data.n_keys))
-        found: Counts = (
-            yield Stage("words of the corpus", Background(data.n_keys), sources, lambda end: end.params, start=nothing)
-        ).value
+        counting = Stage("words of the corpus", Background(data.n_keys), sources, lambda end: end.params, start=nothing)
+        found: Counts = (yield counting).value
         model = EM(settings, len(data.strength), data.n_keys, self.tol)
         words: Lexicon | Words
         learned: Said | Learned | None

@@ -204,9 +204,8 @@ def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: i
     tokens = [(place[root], several) for row, several in zip(rows, labels, strict=True) if len(several) for _, root in row]
     if not tokens:
         return []
-    said, sizes = np.array([w for w, _ in tokens]), [len(several) for _, several in tokens]
-    token, word = np.repeat(np.arange(len(tokens)), sizes), np.repeat(said, sizes)
-    concept = np.concatenate([np.asarray(several, dtype=np.int64) for _, several in tokens])
+    said, (ptr, concept) = np.array([w for w, _ in tokens]), ragged([several for _, several in tokens], np.int64)
+    token, word = np.repeat(np.arange(len(tokens)), np.diff(ptr)), np.repeat(said, np.diff(ptr))
     _, cell, inverse = np.unique(concept * len(place) + word, return_index=True, return_inverse=True)
     t = np.full(len(cell), 1.0 / len(place))
     for _ in range(sweeps):

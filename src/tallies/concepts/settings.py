@@ -81,6 +81,7 @@ SEED = Settings(
     stop="assignments", keep=1,
 )  # fmt: skip
 PRESETS = {None: Settings(), "seed": SEED}
+OPEN = {"author_backoff": "auto"}  # what leaves an option open, where that is not None
 CHOICES = {"assign": ("soft", "hard"), "credit": ("split", "whole"), "stop": ("likelihood", "assignments")}
 CHOICES["overlap_kind"] = ("orthogonal", "distance")
 RULES: Any = (  # names, what holds of their values unless they are None, and how that is said
@@ -99,8 +100,7 @@ def settings_of(given: Any) -> Settings:
         raise ValueError(f'preset must be None or "seed", got {given.preset!r}')
     usual = PRESETS[given.preset]
     chosen = {name: getattr(given, name) for name in Settings._fields}
-    opened = {name: value is None for name, value in chosen.items()} | {"author_backoff": chosen["author_backoff"] == "auto"}
-    found = usual._replace(**{name: value for name, value in chosen.items() if not opened[name]})
+    found = usual._replace(**{name: value for name, value in chosen.items() if value != OPEN.get(name)})
     for short, kind in (("mention", Mention), ("multinomial", Multinomial)):
         if isinstance(found.words, str) and found.words == short:
             found = found._replace(words=usual.words if isinstance(usual.words, kind) else kind())

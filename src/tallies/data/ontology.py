@@ -300,8 +300,8 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True) -
             problems.append(f"line {t.line}: {t.id} names parents that are not here: {some}; the links were dropped")
             t.parents = [p for p in t.parents if p in living]
     columns = ("id", "name", "definition", "synonyms", "parents", "scopes")
-    lists: Any = ([getattr(term, name) for term in living.values()] for name in columns)
-    found = Ontology(*lists, alternatives=alternatives, obsolete=[t.id for t in gone], problems=problems)
+    lists: list[Any] = [[getattr(term, name) for term in living.values()] for name in columns]
+    found = Ontology(*lists, *[alternatives, [t.id for t in gone], problems])
     _, circle = connected_components(found.links, connection="strong")
     size = np.bincount(circle)[circle]
     on = [c for c, n in zip(living, size, strict=True) if n > 1 or c in living[c].parents]
