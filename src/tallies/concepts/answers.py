@@ -141,7 +141,7 @@ def rank_block(
     """The best concepts of a block of sentences."""
     (x, rows), G = block, len(psi.base) - null
     side = author_prior.mixture(rows, psi, guess=True)
-    found = scores(x, side, words, min(max(keep, CANDIDATES), G) + null)
+    found = scores(x, side, words, max(keep, CANDIDATES) + null)  # of an ontology of fewer concepts the rest is empty
     if isinstance(words, Lexicon) and table is not None and rules.context:
         found = add_context(x, words, table, rules.context, found)
     concept, p = found.concept, np.exp(found.value - found.evidence[:, None])
@@ -152,10 +152,9 @@ def rank_block(
     order = np.where((concept == G) | (concept < 0), np.inf, order)
     best = np.argsort(order, axis=1, kind="stable")[:, :keep]
     gone = np.isinf(np.take_along_axis(order, best, axis=1))
-    lack = ((0, 0), (0, keep - best.shape[1]))  # an ontology of fewer concepts than asked for
 
     def take(values: np.ndarray, empty: float) -> np.ndarray:
-        return np.pad(np.where(gone, empty, np.take_along_axis(values, best, axis=1)), lack, constant_values=empty)
+        return np.where(gone, empty, np.take_along_axis(values, best, axis=1))
 
     return Posterior(take(concept, -1), take(np.where(concept == G, 0.0, p), 0.0), take(found.string, -1), none)
 

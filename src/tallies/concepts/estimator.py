@@ -88,7 +88,7 @@ class AuthorConcept(Estimator):
             shards = [s._replace(sentences=s.sentences.hold_out(options.held_out, rng)) for s in shards]
         sources = [Held(shard) for shard in shards]
         nothing = Counts(0, np.zeros(data.n_keys))
-        counting = Stage("words of the corpus", Background(data.n_keys), sources, lambda end: end.params, start=nothing)
+        counting = Stage("words of the corpus", Background(data.n_keys), sources, lambda end: end.params, 1, nothing)
         found: Counts = (yield counting).value
         model = EM(settings, len(data.strength), data.n_keys, self.tol)
         words: Lexicon | Words

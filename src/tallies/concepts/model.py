@@ -65,9 +65,6 @@ class Background(Model):
         n = tally.counts[tally.counts > 0]
         return float(n @ np.log(n / n.sum()))
 
-    def done(self, state: State) -> bool:
-        return True
-
 
 # EM
 

@@ -120,11 +120,9 @@ def check(s: Settings) -> None:
         for name in names.split():
             if values.get(name) is not None and not holds(values[name]):
                 raise ValueError(f"{name} must {what}, got {values[name]!r}")
-    if isinstance(s.words, Mention):
-        if not s.null:
-            raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')
-        return
-    if s.words.whole_table and (s.words.anchor is None or s.null or s.words.held_out):
+    if isinstance(s.words, Mention) and not s.null:
+        raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')
+    if isinstance(s.words, Multinomial) and s.words.whole_table and (s.words.anchor is None or s.null or s.words.held_out):
         raise ValueError(
             "word_sparsity and overlap shape words that are learned: set anchor=1.0 (or more) and held_out=0 in Multinomial(...), "
             "and null=False"

@@ -80,14 +80,10 @@ def multinomial_scores(word_ptr, words, counts, document, law, side, old_index, 
     """
     G = side.base.shape[1]
     log_prior, scores, concepts = np.empty(G), np.empty(G), np.arange(G)
-    now = -1
     for s in range(len(document)):
-        if document[s] != now:
-            now = document[s]
-            set_prior(now, side, log_prior)
-        length = 0.0
-        for j in range(word_ptr[s], word_ptr[s + 1]):
-            length += counts[j]
+        if s == 0 or document[s] != document[s - 1]:
+            set_prior(document[s], side, log_prior)
+        length = counts[word_ptr[s] : word_ptr[s + 1]].sum()
         for g in range(G):
             scores[g] = log_prior[g] + length * law.slope[g]
         for j in range(word_ptr[s], word_ptr[s + 1]):
@@ -124,26 +120,21 @@ def mention_scores(key_ptr, keys, document, n_classes, post, need, whole, owner,
     best, bearer = np.full(G, -np.inf, dtype=np.float32), np.full(G, -1, dtype=np.int32)
     touched, found = np.empty(K, dtype=np.int32), np.empty(G, dtype=np.int32)
     log_prior, scores = np.empty(G), np.empty(G)
-    now = -1
     for s in range(len(document)):
-        if document[s] != now:
-            now = document[s]
-            set_prior(now, side, log_prior)
+        if s == 0 or document[s] != document[s - 1]:
+            set_prior(document[s], side, log_prior)
         n_touched = 0
         for j in range(key_ptr[s], key_ptr[s + 1]):
             key = keys[j]
-            if key < n_classes:
-                for i in range(post.ptr[key], post.ptr[key + 1]):
-                    m = post.string[i]
+            for i in range(post.ptr[key], post.ptr[key + 1]):
+                m = post.string[i]
+                if key < n_classes:  # keys rise, so every string that others can touch has been touched
                     if met[m] == 0:
                         touched[n_touched] = m
                         n_touched += 1
                         acc[m] = post.start[m]
                     met[m] += 1
-                    acc[m] += post.gain[i]
-            else:  # keys rise, so every string that these can touch has been touched
-                for i in range(post.ptr[key], post.ptr[key + 1]):
-                    acc[post.string[i]] += post.gain[i]
+                acc[m] += post.gain[i]
         found[0], best[G - 1], n_found = G - 1, 0.0, 1  # the null
         for t in range(n_touched):
             m = touched[t]
