@@ -18,11 +18,11 @@ from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence,
 from tallies.counts.fitted import Fitted, Learned, Likelihood, Training, orient, smallest
 from tallies.counts.full import Covariance
 from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLatents, SamplingParams
-from tallies.counts.kernels.plain import blocks
 from tallies.counts.rank import Rank
-from tallies.counts.records import SEARCHES, Place, Sums
+from tallies.counts.records import Place, Sums, blocks
 from tallies.engine import End, Kept, Plan, Runner, Stage
 from tallies.estimator import Run
+from tallies.lbfgs import Direction, Pairs, Search
 
 SINGLE = 10_000  # counts from which a fit begins in single precision: those whose loops are compiled
 FINAL_DRAWS = 1000  # of the log likelihood after a fit by importance sampling
@@ -65,6 +65,7 @@ class Weighed(NamedTuple):
 
 
 SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, Candidates, Evidence, RowEvidence)
+SEARCHES = (Direction, Pairs, Search, Sums, *full.RECORDS, *rank.RECORDS)
 RECORDS = (Searched, Place, Weighed, *SEARCHES, *SAMPLERS)  # what a checkpoint, or a hyperparameter, may hold
 
 
@@ -124,7 +125,7 @@ def _search(settings: Settings, data: Prepared) -> tuple[Covariance | Rank, Any]
     rows, before = data.rows.take(data.rows.v > 0), data.before
     X, p = rows.X, rows.Y.shape[1]
     rootX = np.sqrt(rows.v)[:, None] * X
-    sums = Sums(float(rows.v.sum()), rootX.T @ rootX, None, rootX if len(X) < p else None)
+    sums = Sums(float(rows.v.sum()), rootX.T @ rootX, rootX if len(X) < p else None)
     if settings.rank is not None:
         model = Rank(settings.rank, settings.n_starts, tol=LOOSE * settings.tol)
         return model, None if before is None or before.W is None else rank.begin(sums, before.W)
