@@ -72,9 +72,10 @@ def option(default: Any, help: str = "", *, flag: str = "", parse: Callable[[str
     return dataclasses.field(default=default, metadata={"help": help, "flag": flag, "parse": parse})
 
 
-def part(path: str, doc: str) -> Any:
-    """A public attribute that is a part of the fitted record, such as "model.B": a property with that docstring."""
-    return property(lambda model: attrgetter(path)(model.fitted_), doc=doc)
+def part(what: str | Callable[[Any], Any], doc: str) -> Any:
+    """A public attribute: a part of the fitted record, such as "model.B", or a function of it; a property with that docstring."""
+    get = attrgetter(what) if isinstance(what, str) else what
+    return property(lambda model: get(model.fitted_), doc=doc)
 
 
 def seed_of(random_state: Any) -> int:

@@ -25,6 +25,7 @@ from tallies.counts.fitted import Fitted, Learned, columns
 from tallies.counts.plan import project
 from tallies.counts.tables import HIDDEN, Counts, as_counts, as_offsets
 from tallies.errors import DataError
+from tallies.maths import patterns, regression
 
 POOR = 0.1  # effective share of the draws below which an estimate is not to be trusted
 FLAT = 1e-4  # latent variance below which a column varies no more than Poisson counts do
@@ -33,8 +34,9 @@ FLAT = 1e-4  # latent variance below which a column varies no more than Poisson 
 # what was learned, in other forms
 
 
-def algorithm(model: Learned) -> str:
+def algorithm(fitted: Fitted) -> str:
     """Which of the solvers was used, in words."""
+    model = fitted.model
     if model.method == "importance":
         return f"importance sampling, {f'rank {model.rank}' if model.rank else 'full rank'}"
     return f"variational PLN-PCA of rank {model.rank}" if model.rank else f"variational PLN with {model.kind} covariance"
@@ -46,9 +48,9 @@ def correlation(Sigma: np.ndarray) -> np.ndarray:
     return Sigma / np.outer(size, size)
 
 
-def n_parameters(model: Learned) -> int:
+def n_parameters(fitted: Fitted) -> int:
     """Free numbers of the model."""
-    d, p = model.B.shape
+    model, (d, p) = fitted.model, fitted.model.B.shape
     if model.rank is not None:
         return d * p + p * model.rank - model.rank * (model.rank - 1) // 2  # C up to a rotation
     return d * p + {"full": p * (p + 1) // 2, "diagonal": p, "spherical": 1, "given": 0}[model.kind]
@@ -57,6 +59,27 @@ def n_parameters(model: Learned) -> int:
 def entropy(fitted: Fitted) -> float:
     """Entropy of the variational distribution of all latents."""
     return float(0.5 * fitted.data.v @ (np.log(2 * np.pi * fitted.latent_variance) + 1).sum(axis=1))
+
+
+def aic(fitted: Fitted) -> float:
+    """-2 loglik + 2 k."""
+    return -2 * fitted.likelihood.value + 2 * n_parameters(fitted)
+
+
+def bic(fitted: Fitted) -> float:
+    """-2 loglik + k log n."""
+    return -2 * fitted.likelihood.value + n_parameters(fitted) * np.log(fitted.data.v.sum())
+
+
+def icl(fitted: Fitted) -> float:
+    """BIC plus twice the entropy."""
+    return bic(fitted) + 2 * entropy(fitted)
+
+
+def shares(fitted: Fitted) -> np.ndarray:
+    """Share of the latent variance of each component."""
+    size = (fitted.model.components**2).sum(axis=0)
+    return size / size.sum()
 
 
 def explained(fitted: Fitted) -> float:
@@ -222,17 +245,9 @@ def hide(fitted: Fitted, counts: Any, given: Iterable[Any]) -> tuple[np.ndarray,
 def _hidden_variance(Sigma: np.ndarray, missing: np.ndarray, S2: np.ndarray) -> np.ndarray:
     """Variances where hidden cells have that of Z given the others, not the mean field's, which takes these as known."""
     S2 = S2.copy()
-    patterns, place = np.unique(missing, axis=0, return_inverse=True)
-    for k, hidden in enumerate(patterns):
-        if not hidden.any():
-            continue
-        at = np.flatnonzero(place.ravel() == k)
-        if hidden.all():
-            S2[at] = Sigma.diagonal()
-            continue
-        gain = linalg.solve(Sigma[np.ix_(~hidden, ~hidden)], Sigma[np.ix_(~hidden, hidden)], assume_a="pos")
-        rest = Sigma.diagonal()[hidden] - np.einsum("oh,oh->h", gain, Sigma[np.ix_(~hidden, hidden)])
-        S2[np.ix_(at, hidden)] = rest + S2[np.ix_(at, ~hidden)] @ gain**2
+    for hidden, at in patterns(np.where(missing, np.nan, 0.0)):
+        slope, rest = regression(Sigma, hidden, np.sqrt(Sigma.diagonal()))
+        S2[np.ix_(at, hidden)] = rest.diagonal() + S2[np.ix_(at, ~hidden)] @ (slope**2).T
     return S2
 
 
@@ -257,7 +272,7 @@ def _training_offsets(fitted: Fitted, rows: np.ndarray) -> np.ndarray:
     return O
 
 
-def into_anndata(fitted: Fitted, data: Any, key: str, criteria: dict[str, float]) -> Any:
+def into_anndata(fitted: Fitted, data: Any, key: str) -> Any:
     """Write the fit into an AnnData."""
     shape = len(fitted.latent_mean), fitted.inputs.n
     if data.shape != shape:
@@ -266,6 +281,7 @@ def into_anndata(fitted: Fitted, data: Any, key: str, criteria: dict[str, float]
     data.obsm[f"{key}_variance"] = fitted.latent_variance
     data.varm[f"{key}_components"] = fitted.model.components
     data.varm[f"{key}_coefficients"] = fitted.model.B.T
-    about = {"algorithm": algorithm(fitted.model), "converged": bool(fitted.run.converged)}
+    about = {"algorithm": algorithm(fitted), "converged": bool(fitted.run.converged)}
+    criteria = {"loglik": fitted.likelihood.value, "bic": bic(fitted), "icl": icl(fitted)}
     data.uns[key] = {**about, **criteria, "covariates": [str(c) for c in fitted.design.names]}
     return data

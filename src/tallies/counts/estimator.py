@@ -327,8 +327,7 @@ class PLN(Attributes):
 
     def to_anndata(self, data: Any, key: str = "pln") -> Any:
         """Write the fit into an AnnData: obsm["X_<key>"], varm["<key>_components"], varm["<key>_coefficients"], uns["<key>"]."""
-        criteria = {"loglik": self.loglik_, "bic": self.bic_, "icl": self.icl_}
-        return answers.into_anndata(self.fitted_, data, key, criteria)
+        return answers.into_anndata(self.fitted_, data, key)
 
 
 def _covariance(Sigma: np.ndarray, p: int) -> bool:
