@@ -214,18 +214,18 @@ def expected(fitted: Fitted, X: np.ndarray, offsets: Any) -> np.ndarray:
 
 def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shard_rows: int | None) -> np.ndarray:
     """Expected counts of samples given their counts; of a hidden cell, given the others of its row."""
-    model, O = fitted.model, rows.O
+    model, O, missing = fitted.model, rows.O, rows.O <= HIDDEN
     M, S2, _ = project(model, rows, shard_rows)
-    if rows.missing is not None:
+    if missing.any():
         rule = fitted.data.rule if offsets is None else offsets
         if isinstance(rule, str):
-            O = np.where(rows.missing, rows.O.max(axis=1, keepdims=True), rows.O)
+            O = np.where(missing, rows.O.max(axis=1, keepdims=True), rows.O)
         else:
             O = as_offsets(rule, table._replace(missing=None))
     if model.C is not None:
         return np.exp(O + rows.X @ model.B + M @ model.C.T + 0.5 * S2 @ (model.C**2).T)
-    if rows.missing is not None:
-        S2 = _hidden_variance(model.covariance, rows.missing, S2)
+    if missing.any():
+        S2 = _hidden_variance(model.covariance, missing, S2)
     return np.exp(O + M + 0.5 * S2)
 
 
@@ -237,7 +237,7 @@ def hide(fitted: Fitted, counts: Any, given: Iterable[Any]) -> tuple[np.ndarray,
     if wrong or not known:
         raise DataError(f"given must name columns of the fit or their places, got {wrong or known}; columns: {names[:5]} ...")
     hidden = np.setdiff1d(np.arange(len(names)), known)
-    Y = np.where(table.missing, np.nan, table.Y) if table.missing is not None else table.Y.copy()
+    Y = table.values.copy()
     Y[:, hidden] = np.nan
     return Y, hidden, table.rows
 
@@ -246,6 +246,8 @@ def _hidden_variance(Sigma: np.ndarray, missing: np.ndarray, S2: np.ndarray) -> 
     """Variances where hidden cells have that of Z given the others, not the mean field's, which takes these as known."""
     S2 = S2.copy()
     for hidden, at in patterns(np.where(missing, np.nan, 0.0)):
+        if not hidden.any():
+            continue
         slope, rest = regression(Sigma, hidden, np.sqrt(Sigma.diagonal()))
         S2[np.ix_(at, hidden)] = rest.diagonal() + S2[np.ix_(at, ~hidden)] @ (slope**2).T
     return S2

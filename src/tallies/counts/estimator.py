@@ -26,9 +26,9 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import validate_data
 
-from tallies.counts import answers, fitted, formula, plan
+from tallies.counts import answers, fitted, plan
 from tallies.counts.attributes import Attributes
-from tallies.counts.door import Prepared, Rows, check_labels, check_rows, cut, new_design, new_rows, warm
+from tallies.counts.door import Prepared, Rows, check_labels, check_rows, cut, new_design, new_rows, read_formula, warm
 from tallies.counts.evidence import Evidence
 from tallies.counts.importance import Importance
 from tallies.counts.tables import Counts, as_counts, as_design, as_offsets, plain
@@ -101,7 +101,7 @@ class PLN(Attributes):
         self, text: str, counts: Any, data: Any, *, offsets: Any = None, sample_weight: Any = None, **run: Unpack[RunOptions]
     ) -> Self:
         """Fit with covariates from a formula (formulaic's, as in R) over the columns of `data`, such as "~ 1 + tree"."""
-        covariates, read = formula.read(text, data)
+        covariates, read = read_formula(text, data)
         return self._fit(self._prepare(counts, None, covariates, offsets, sample_weight, read), **run)
 
     @classmethod
@@ -174,7 +174,7 @@ class PLN(Attributes):
         n, p = table.Y.shape
         added = self.intercept and read is None
         X, names = as_design(covariates, n, table.rows, added)
-        rows = Rows(table.Y, table.missing, as_offsets(offsets, table), X, check_weights(sample_weight, n))
+        rows = Rows(table.Y, as_offsets(offsets, table), X, check_weights(sample_weight, n))
         check_rows(rows, names, table.columns, settings.rank)
         if settings.Sigma is not None and not _covariance(settings.Sigma, p):
             shape = settings.Sigma.shape

@@ -189,8 +189,8 @@ def _learned(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.
 def _fitted(
     run: Run, data: Prepared, learned: Learned, latent: tuple[Any, Any], likelihood: Likelihood, w: np.ndarray | None
 ) -> Fitted:
-    Y, missing, O, _, v = data.rows
-    even = missing is None and bool((O[:, :1] == O).all())
+    Y, O, _, v = data.rows
+    even = bool((O[:, :1] == O).all())
     training = Training(smallest(Y), O[:, :1].copy() if even else O, v, data.rule)
     return Fitted(run, data.inputs, learned, *latent, likelihood, data.design, training, w)
 
