@@ -30,13 +30,6 @@ class Rows(NamedTuple):
         return self if some.all() else Rows(*(part[some] for part in self))
 
 
-class Before(NamedTuple):
-    """What a fit with warm_start goes on from."""
-
-    W: np.ndarray | None  # [B', C], of a rank or for importance sampling   (p, d + q)
-    w: np.ndarray | None  # of `full`                               (p,)
-
-
 class Prepared(NamedTuple):
     """What the door let in."""
 
@@ -45,7 +38,8 @@ class Prepared(NamedTuple):
     inputs: Inputs
     design: Design
     rule: str | None  # by which the offsets were made
-    before: Before | None
+    W: np.ndarray | None  # with warm_start, [B', C] of the fit before: of a rank or for importance sampling   (p, d + q)
+    w: np.ndarray | None  # and w of `full`                         (p,)
 
 
 def check_labels(y: Any) -> None:
@@ -76,14 +70,14 @@ def check_rows(rows: Rows, names: np.ndarray, columns: np.ndarray | None, rank: 
         raise DataError(f"rank must be at most min(n, p) = {min(n, p)}, got {rank}; lower it, or use rank=None")
 
 
-def warm(last: Fitted, rows: Rows, rank: int | None, sampled: bool) -> tuple[Before | None, np.ndarray | None]:
-    """Where a fit of these rows goes on from the last one, and the means of its rows that have a weight; None where it cannot."""
+def warm(last: Fitted, rows: Rows, rank: int | None, sampled: bool) -> tuple[np.ndarray | None, ...]:
+    """Where a fit of these rows goes on from the last one: W, w, and the means of its rows that have a weight; None where it
+    cannot."""
     model, M = last.model, last.latent_mean
     if len(M) != len(rows.X) or model.rank != rank or model.B.shape != (rows.X.shape[1], rows.Y.shape[1]):
-        return None, None
-    before = Before(model.W if rank is not None or sampled else None, last.w)
+        return None, None, None
     M = M if model.rotation is None else M @ model.rotation.T
-    return before, None if sampled else M[rows.v > 0]
+    return model.W if rank is not None or sampled else None, last.w, None if sampled else M[rows.v > 0]
 
 
 def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) -> list[Held]:

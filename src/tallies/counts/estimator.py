@@ -179,12 +179,12 @@ class PLN(Attributes):
         if settings.Sigma is not None and not _covariance(settings.Sigma, p):
             shape = settings.Sigma.shape
             raise DataError(f"a given covariance must be symmetric and positive definite with shape ({p}, {p}), got shape {shape}")
-        before = M = None
+        W = w = M = None
         if self.warm_start and self.__sklearn_is_fitted__():
-            before, M = warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
+            W, w, M = warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
         rule = offsets if isinstance(offsets, str) else None
         design = fitted.Design(X, names, added, read)
-        return Prepared(rows, cut(rows.take(rows.v > 0), self.shard_rows, M), Inputs.of(counts, p), design, rule, before)
+        return Prepared(rows, cut(rows.take(rows.v > 0), self.shard_rows, M), Inputs.of(counts, p), design, rule, W, w)
 
     def _plan(self, data: Prepared, seed: int) -> Plan:
         return plan.fit(self._settings(), data, seed, self.shard_rows)

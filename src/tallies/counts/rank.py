@@ -339,25 +339,22 @@ class Rank(Model):
         return (params.starts.best, params.starts.F) if best else (params.W, params.search.F)
 
 
-def begin(sums: Sums, W: np.ndarray) -> RankParams:
-    """Params to begin with at a known W: the only start."""
-    return _restart(sums, W, Starts(first=W, best=W, source=PLACED, final=True))
-
-
-def _restart(params: RankParams | Sums, W: np.ndarray, starts: Starts) -> RankParams:
-    """Let the next sweep begin a start at W: of the search before only what concerns the starts is kept."""
-    old = params if isinstance(params, RankParams) else None
+def begin(sums: Sums, W: np.ndarray, starts: Starts | None = None) -> RankParams:
+    """Params to begin with at W; by default it is known, and the only start."""
     return RankParams(
         phase=BEGIN,
-        sums=params if isinstance(params, Sums) else params.sums,
+        sums=sums,
         W=W,
         W_trial=W,
         search=lbfgs.begin(MEMORY)._replace(slot=0),
         pairs=lbfgs.no_pairs(W, np.zeros((*W.shape, W.shape[1])), MEMORY),
-        starts=starts,
-        spare=Spare() if old is None else Spare(u=old.spare.u),
-        accepted=old is not None and old.accepted,
+        starts=Starts(first=W, best=W, source=PLACED, final=True) if starts is None else starts,
     )
+
+
+def _restart(params: RankParams, W: np.ndarray, starts: Starts) -> RankParams:
+    """Let the next sweep begin a start at W: of the search before only what concerns the starts is kept."""
+    return begin(params.sums, W, starts)._replace(spare=Spare(u=params.spare.u), accepted=params.accepted)
 
 
 def _turn(params: RankParams, turn: Turn, step: float) -> RankParams:
