@@ -1,6 +1,6 @@
-"""The loops of `kernels.pln` and `kernels.pln_steps` in NumPy, where the data are too small to be worth a compiler's wait.
+"""The loops of `double` and `steps` in NumPy, where the data are too small to be worth a compiler's wait.
 
-Symbols as in `models.pln`: M means, S2 variances, A = exp(O + M + S2/2), v row weights, w_j the scalars that stand for S2.
+Symbols as in `full`: M means, S2 variances, A = exp(O + M + S2/2), v row weights, w_j the scalars that stand for S2.
 """
 
 from __future__ import annotations
