@@ -161,6 +161,12 @@ class Candidates(NamedTuple):
     chosen: int = -1  # the likeliest
 
 
+class RowEvidence(NamedTuple):
+    """The rows of a shard under every candidate."""
+
+    under: tuple[Evidence, ...]
+
+
 class EvidenceTally(NamedTuple):
     """Log likelihood of a shard under every candidate."""
 
@@ -175,15 +181,13 @@ class Estimate(Model):
     proposal: str = "auto"
     place: str = ""  # "scores": the rows' scores on their axes are wanted too; "whole": all of Z
 
-    def sweep(
-        self, shard: Shard, latents: None, params: Candidates, rng: np.random.Generator
-    ) -> tuple[EvidenceTally, tuple[Evidence, ...]]:
+    def sweep(self, shard: Shard, latents: None, params: Candidates, rng: np.random.Generator) -> tuple[EvidenceTally, RowEvidence]:
         d, seed = shard.X.shape[1], rng.integers(2**63)
         found = [
             evidence(shard.Y, shard.O + shard.X @ W[:, :d].T, W[:, d:], self.n_draws, np.random.default_rng(seed), self.proposal)
             for W in params.W
         ]
-        return EvidenceTally(np.stack([one.rows for one in found]) @ shard.v), tuple(found)
+        return EvidenceTally(np.stack([one.rows for one in found]) @ shard.v), RowEvidence(tuple(found))
 
     def update(self, params: Candidates, tally: EvidenceTally, rng: np.random.Generator) -> Candidates:
         last = len(tally.loglik) - 1
@@ -195,8 +199,8 @@ class Estimate(Model):
     def done(self, state: State) -> bool:
         return True
 
-    def rows(self, shard: Shard, latents: tuple[Evidence, ...], params: Candidates) -> tuple[Evidence, Place | None]:
+    def rows(self, shard: Shard, latents: RowEvidence, params: Candidates) -> tuple[Evidence, Place | None]:
         W, d = params.W[params.chosen], shard.X.shape[1]
         C = orient(W[:, d:])[0] if self.place == "scores" else W[:, d:]
         place = positions(shard, W[:, :d].T, C, self.place == "whole") if self.place else None
-        return latents[params.chosen], place
+        return latents.under[params.chosen], place

@@ -14,7 +14,7 @@ import numpy as np
 from tallies.backends import each, place
 from tallies.counts import full, importance, rank
 from tallies.counts.door import Prepared, Rows, cut
-from tallies.counts.evidence import Candidates, Estimate, Evidence, positions
+from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence, positions
 from tallies.counts.fitted import Fitted, Learned, Likelihood, Training, orient, smallest
 from tallies.counts.full import Covariance
 from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLatents, SamplingParams
@@ -64,7 +64,7 @@ class Weighed(NamedTuple):
     place: Place | None  # where asked for
 
 
-SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, Candidates, Evidence)
+SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, Candidates, Evidence, RowEvidence)
 SEARCHES = (Direction, Pairs, Search, Sums, *full.RECORDS, *rank.RECORDS)
 RECORDS = (Searched, Place, Weighed, *SEARCHES, *SAMPLERS)  # what a checkpoint, or a hyperparameter, may hold
 
