@@ -15,12 +15,12 @@ from tallies.bayes.answers import Fitted
 from tallies.bayes.door import Layout, Table
 from tallies.bayes.families import Place
 from tallies.bayes.marginals import bits_needed, columns_of, information
-from tallies.bayes.model import ClassModel, Shard
+from tallies.bayes.model import ClassModel, Params, Shard
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Stage
 from tallies.errors import DataError
-from tallies.estimator import Estimator, Inputs, Run, RunOptions, seed_of
+from tallies.estimator import Estimator, Inputs, Run, RunOptions, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 from tallies.sources import Held, held
@@ -42,7 +42,7 @@ class Data(NamedTuple):
 
 
 class Classifier(ClassifierMixin, Estimator, ABC):
-    """A generative classifier: subclasses give the door `_read` and the model."""
+    """A generative classifier: subclasses give the door `_read` and the settings of the model."""
 
     next_steps: ClassVar[tuple[str, ...]] = ("model.predict(X)", "model.log_prob(X)", 'model.report("page.html", X, y)')
 
@@ -56,8 +56,8 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         """Validate X and cut it into blocks, by a known layout where rows are new; else with these families if given."""
 
     @abstractmethod
-    def _model(self, classes: np.ndarray, layout: Layout) -> ClassModel:
-        """The model with this estimator's settings, checked."""
+    def _settings(self, layout: Layout) -> dict[str, Any]:
+        """The settings of the model that this estimator has and the other has not, checked."""
 
     # fitting
 
@@ -120,7 +120,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
             Place(np.searchsorted(classes, part.classes), len(classes), part.layout.states_in(layout), states) for part in parts
         ]
         params = model.merge([(part.params, place) for part, place in zip(parts, places, strict=True)])
-        run = first.run._replace(history=np.array([model.log_likelihood(params)]))
+        run = first.run._replace(history=np.array([params.log_likelihood()]))
         return first._replace(run=run, classes=classes, layout=layout, params=params)
 
     def _prepare(
@@ -150,34 +150,23 @@ class Classifier(ClassifierMixin, Estimator, ABC):
             raise DataError(f"columns {empty[:5]} have no observed value; drop them")
         return fitted
 
-    def _settings(self, classes: np.ndarray) -> dict[str, Any]:
-        """Of the models of both: classes, priors and tolerance."""
+    def _model(self, classes: np.ndarray, layout: Layout) -> ClassModel:
+        settings = {"K": len(classes), "tol": self.tol, **self._settings(layout)}
         if self.priors is None:
-            return {"K": len(classes), "tol": self.tol}
+            return ClassModel(**settings)
         priors = np.asarray(self.priors, dtype=float)
         if priors.shape != classes.shape or (priors < 0).any() or not np.isclose(priors.sum(), 1.0):
             names = classes.tolist()
             raise DataError(
                 f"priors must be {len(names)} probabilities that sum to 1, for the classes {names}; got {priors.tolist()}"
             )
-        return {"K": len(classes), "tol": self.tol, "priors": tuple(priors.tolist())}
+        return ClassModel(**settings, priors=tuple(priors.tolist()))
 
     # what users ask
 
-    @property
-    def classes_(self) -> np.ndarray:
-        """(K,) the labels, sorted."""
-        return self.fitted_.classes
-
-    @property
-    def layout_(self) -> Layout:
-        """The family of each column, and the states of those that hold categories."""
-        return self.fitted_.layout
-
-    @property
-    def params_(self) -> Any:
-        """The parameters as the model has them."""
-        return self.fitted_.params
+    classes_: np.ndarray = part("classes", "(K,) the labels, sorted.")
+    layout_: Layout = part("layout", "The family of each column, and the states of those that hold categories.")
+    params_: Params = part("params", "The parameters as the model has them.")
 
     @property
     def priors_(self) -> pd.Series:

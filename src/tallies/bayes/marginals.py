@@ -36,10 +36,8 @@ def names_of(fitted: Fitted) -> list[str]:
 
 def columns_of(fitted: Fitted) -> list[Column]:
     """The columns of a GDA or naive Bayes, in the order of the table."""
-    layout, none = fitted.layout, np.zeros(len(fitted.classes))
-    out = []
-    for name, family, states, (block, at) in zip(names_of(fitted), *layout, layout.places(), strict=True):
-        law = fitted.params.laws.column(block, at)
+    none, out = np.zeros(len(fitted.classes)), []
+    for name, (_, family, states, at, law) in zip(names_of(fitted), fitted.columns(), strict=True):
         if states is not None:
             out.append(Column(name, family, none, none, [str(state) for state in states], law, at))
             continue

@@ -18,7 +18,8 @@ def gaussians(model: Any) -> tuple[Array, Array] | None:
     """Means (K, d) and covariances (K, d, d), or only variances (K, d), of the classes; None unless every column is Gaussian."""
     if set(model.layout_.families) != {"gaussian"}:
         return None
-    law, full = model.params_.laws.gaussian, getattr(model.params_, "covariance", None)
+    law = model.params_.laws.gaussian
+    full = getattr(law, "covariance", None)
     return law.mean, law.variance if full is None else np.broadcast_to(full, (len(law.mean), *full.shape[1:]))
 
 
