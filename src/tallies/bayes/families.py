@@ -122,8 +122,9 @@ class Categorical(NamedTuple):
     def of(cls, counts: Array, start: np.ndarray, smoothing: float) -> Categorical:
         states = np.diff(start)
         column = np.repeat(np.arange(len(states)), states)
-        total = np.repeat(smoothing * states[:, None], counts.shape[1], axis=1)  # (d, K)
-        np.add.at(total, column, counts)
+        # a last row of zeros, where a column without states may begin; what is found there for one is of its neighbour
+        sums = np.add.reduceat(np.vstack([counts, np.zeros(counts.shape[1])]), start[:-1], axis=0)
+        total = np.where(states[:, None] > 0, sums, 0.0) + smoothing * states[:, None]  # (d, K)
         empty = total <= 0  # a class without rows, not smoothed: all states alike
         total = np.where(empty, np.maximum(states, 1)[:, None], total)
         log_p = log0(np.where(empty[column], 1.0, counts + smoothing)) - np.log(total)[column]
@@ -167,7 +168,7 @@ class Poisson(NamedTuple):
 
     @staticmethod
     def tally(X: np.ndarray, y: np.ndarray, weight: Array, K: int) -> tuple[Array, Array, float]:
-        n, s, _ = moments.class_sums_observed(X, y, weight, K)
+        n, s, _, _ = moments.class_sums(X, y, weight, K)
         return n, s, kernels.log_factorials(X, np.where(y >= 0, weight, 0.0), LOG_FACTORIALS)
 
     @classmethod
@@ -213,11 +214,8 @@ class Multinomial(NamedTuple):
     @classmethod
     def of(cls, tally: tuple[Array, float], rows: float, smoothing: float) -> Multinomial:
         counts = tally[0]
-        total = counts.sum(axis=1) + smoothing * counts.shape[1]
-        empty = (total <= 0)[:, None]
-        total = np.where(total > 0, total, counts.shape[1])
-        log_p = log0(np.where(empty, 1.0, counts + smoothing)) - np.log(total)[:, None]
-        return cls(*tally, np.ascontiguousarray(log_p.T), float(counts.sum() / rows))
+        words = Categorical.of(counts.T, np.array([0, counts.shape[1]]), smoothing)  # one column, with a state for each word
+        return cls(*tally, np.ascontiguousarray(words.log_p), float(counts.sum() / rows))
 
     def add_scores(self, M: Sparse, out: Array, relative: bool) -> None:
         kernels.multinomial_scores(M.data, M.indices, M.indptr, self.log_p, out)

@@ -41,10 +41,10 @@ class Shard(NamedTuple):
 
 class Survey(NamedTuple):
     n: Array  # (K,)  n_k of the labelled rows
+    unlabelled: int  # rows without a label
     cells: Array | None  # (K, d)  weight of the observed cells of gaussian columns in each class
     s: Array | None  # (K, d)  their sums
     gaps: int  # gaussian cells that are missing
-    unlabelled: int  # rows without a label
     infinite: int  # gaussian cells that are infinite
 
 
@@ -124,18 +124,14 @@ class ClassModel(Model):
 
     def survey(self, shard: Shard) -> Survey:
         X, y, weight = shard.table.gaussian, shard.y, shard.weight
-        unlabelled = int(np.sum(y < 0))
+        n, unlabelled = class_weights(y, weight, self.K), int(np.sum(y < 0))
         if X is None:
-            return Survey(class_weights(y, weight, self.K), None, None, 0, unlabelled, 0)
-        n, s = moments.class_sums(X, y, weight, self.K)
-        if np.isfinite(s).all() and not unlabelled and weight.all():
-            return Survey(n, np.repeat(n[:, None], X.shape[1], axis=1), s, 0, 0, 0)
-        cells, s, infinite = moments.class_sums_observed(X, y, weight, self.K)
-        return Survey(n, cells, s, int(np.isnan(X).sum()), unlabelled, infinite)
+            return Survey(n, unlabelled, None, None, 0, 0)
+        return Survey(n, unlabelled, *moments.class_sums(X, y, weight, self.K))
 
     def init(self, survey: Survey, rng: np.random.Generator) -> Params:
-        refuse_infinite(survey.infinite)
-        n, cells, s, gaps, unlabelled, _ = survey
+        n, unlabelled, cells, s, gaps, infinite = survey
+        refuse_infinite(infinite)
         law: Gaussian | Correlated | None = None
         if cells is not None and s is not None:
             mean = centres(cells, s)
