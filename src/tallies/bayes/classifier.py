@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
@@ -15,12 +16,12 @@ from tallies.bayes.answers import Fitted
 from tallies.bayes.door import Layout, Table
 from tallies.bayes.families import Place
 from tallies.bayes.marginals import bits_needed, columns_of, information
-from tallies.bayes.model import ClassModel, Params, Shard
+from tallies.bayes.model import ClassModel, Shard
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Stage
 from tallies.errors import DataError
-from tallies.estimator import Estimator, Inputs, Run, RunOptions, part, seed_of
+from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 from tallies.sources import Held, held
@@ -41,23 +42,22 @@ class Data(NamedTuple):
     batch: bool  # part of the rows: a column without a value is no error
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Classifier(ClassifierMixin, Estimator, ABC):
-    """A generative classifier: subclasses give the door `_read` and the settings of the model."""
+    """A generative classifier: subclasses give the door `_read`, and options that the model has by the same names."""
 
     next_steps: ClassVar[tuple[str, ...]] = ("model.predict(X)", "model.log_prob(X)", 'model.report("page.html", X, y)')
 
-    priors: Any
-    semi_supervised: bool
-    max_iter: int
-    tol: float
+    priors: Sequence[float] | None = option(
+        None, "Class probabilities, comma separated, in the order of the sorted classes."
+    )  # None: as in the data
+    semi_supervised: bool = option(False, "Use rows whose target is empty, by EM.")  # a missing label is NaN, None or -1
+    max_iter: int = 500  # sweeps of EM, where anything is hidden
+    tol: float = 1e-8  # EM stops when the objective changes by less, relatively
 
     @abstractmethod
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
         """Validate X and cut it into blocks, by a known layout where rows are new; else with these families if given."""
-
-    @abstractmethod
-    def _settings(self, layout: Layout) -> dict[str, Any]:
-        """The settings of the model that this estimator has and the other has not, checked."""
 
     # fitting
 
@@ -151,7 +151,9 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         return fitted
 
     def _model(self, classes: np.ndarray, layout: Layout) -> ClassModel:
-        settings = {"K": len(classes), "tol": self.tol, **self._settings(layout)}
+        """The model with this estimator's settings."""
+        settings = {field.name: getattr(self, field.name) for field in fields(ClassModel) if hasattr(self, field.name)}
+        settings |= {"K": len(classes), "starts": tuple(layout.starts().tolist())}
         if self.priors is None:
             return ClassModel(**settings)
         priors = np.asarray(self.priors, dtype=float)
@@ -160,13 +162,13 @@ class Classifier(ClassifierMixin, Estimator, ABC):
             raise DataError(
                 f"priors must be {len(names)} probabilities that sum to 1, for the classes {names}; got {priors.tolist()}"
             )
-        return ClassModel(**settings, priors=tuple(priors.tolist()))
+        return ClassModel(**settings | {"priors": tuple(priors.tolist())})
 
     # what users ask
 
-    classes_: np.ndarray = part("classes", "(K,) the labels, sorted.")
-    layout_: Layout = part("layout", "The family of each column, and the states of those that hold categories.")
-    params_: Params = part("params", "The parameters as the model has them.")
+    classes_ = part("classes", "(K,) the labels, sorted.")
+    layout_ = part("layout", "The family of each column, and the states of those that hold categories.")
+    params_ = part("params", "The parameters as the model has them.")
 
     @property
     def priors_(self) -> pd.Series:

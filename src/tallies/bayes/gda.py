@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -34,12 +33,6 @@ class GDA(Classifier):
 
     covariance: Literal["shared", "class", "diagonal"] = option("shared", "Which covariance.")
     shrinkage: float | Literal["auto"] | None = option(None, "auto, or a number from 0 to 1.")  # "auto": Ledoit-Wolf by class
-    priors: Sequence[float] | None = option(
-        None, "Class probabilities, comma separated, in the order of the sorted classes."
-    )  # None: as in the data
-    semi_supervised: bool = option(False, "Use rows whose target is empty, by EM.")  # a missing label is NaN, None or -1
-    max_iter: int = 500  # sweeps of EM, where anything is hidden
-    tol: float = 1e-8  # EM stops when the log likelihood changes by less, relatively
 
     records = (Params, Laws, Gaussian, Correlated, Shape, Scatter, Whitening, Layout, Fitted)
 
@@ -51,9 +44,6 @@ class GDA(Classifier):
             raise ValueError(f'shrinkage must be None, "auto" or a number from 0 to 1, got {amount!r}')
         X = dense(self, X, known is None)
         return Table(gaussian=X), known or Layout(["gaussian"] * X.shape[1], [None] * X.shape[1])
-
-    def _settings(self, layout: Layout) -> dict[str, Any]:
-        return {"covariance": self.covariance, "shrinkage": self.shrinkage}
 
     means_ = part("params.laws.gaussian.mean", "(K, d) mean of each class.")
 

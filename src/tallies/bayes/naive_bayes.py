@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,22 +34,13 @@ class NaiveBayes(Classifier):
         "auto", "auto, one family, or column=family,... (the others by dtype).", parse=families_from_text
     )  # or {column: family}
     smoothing: float = option(1.0, "Pseudo-rows of every state.")  # see `families.py`
-    priors: Sequence[float] | None = option(
-        None, "Class probabilities, comma separated, in the order of the sorted classes."
-    )  # None: as in the data
-    semi_supervised: bool = option(False, "Use rows whose target is empty, by EM.")  # a missing label is NaN, None or -1
-    max_iter: int = 500  # sweeps of EM, where labels are hidden
-    tol: float = 1e-8  # EM stops when the objective changes by less, relatively
 
     records = (Params, Laws, Gaussian, Categorical, Poisson, Multinomial, Layout, Fitted)
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
-        return read_table(self, X, families or self.families, known)
-
-    def _settings(self, layout: Layout) -> dict[str, Any]:
-        if not self.smoothing >= 0:
+        if known is None and not self.smoothing >= 0:
             raise ValueError(f"smoothing must be a number from 0 on, got {self.smoothing!r}")
-        return {"smoothing": self.smoothing, "starts": tuple(layout.starts().tolist())}
+        return read_table(self, X, families or self.families, known)
 
     @property
     def families_(self) -> dict[Any, str]:
