@@ -61,14 +61,9 @@ def labels(table: Table, out: np.ndarray, params: Params, classes: np.ndarray, p
     np.take(classes, codes, out=out, mode="clip")  # codes are in range: "clip" spares the check
 
 
-def log_posterior(table: Table, out: Array, params: Params) -> None:
-    """log p(k | x)."""
-    kernels.log_posterior(params.log_joint(table, relative=True), out)
-
-
-def posterior(table: Table, out: Array, params: Params) -> None:
-    """p(k | x)."""
-    kernels.posterior(params.log_joint(table, relative=True), out)
+def posterior(table: Table, out: Array, params: Params, log: bool) -> None:
+    """p(k | x), or its log."""
+    (kernels.log_posterior if log else kernels.posterior)(params.log_joint(table, relative=True), out)
 
 
 def evidence(table: Table, out: Array, params: Params) -> None:

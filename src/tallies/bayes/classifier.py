@@ -15,7 +15,7 @@ from tallies.bayes import answers
 from tallies.bayes.answers import Fitted
 from tallies.bayes.door import Layout, Table
 from tallies.bayes.families import Place
-from tallies.bayes.marginals import bits_needed, columns_of, information
+from tallies.bayes.marginals import bits_needed, telling
 from tallies.bayes.model import ClassModel, Shard
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights, table_bytes, table_rows, take_rows
@@ -198,11 +198,11 @@ class Classifier(ClassifierMixin, Estimator, ABC):
 
     def predict_log_proba(self, X: Any) -> Array:
         """log P(y=k | x); columns as in classes_."""
-        return self._matrix(answers.log_posterior, X)
+        return self._matrix(answers.posterior, X, True)
 
     def predict_proba(self, X: Any) -> Array:
         """P(y=k | x); columns as in classes_."""
-        return self._matrix(answers.posterior, X)
+        return self._matrix(answers.posterior, X, False)
 
     def log_joint(self, X: Any) -> Array:
         """log P(x, y=k) of each row and class."""
@@ -263,8 +263,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
 
     def _learned(self) -> list[tuple[str, str]]:
         share = np.exp(self.params_.log_prior)
-        columns = columns_of(self.fitted_)
-        bits = np.array([information(column, share) for column in columns])
+        columns, bits = telling(self.fitted_)
         best = [j for j in np.argsort(-bits, kind="stable")[:5] if bits[j] > 1e-6]
         need = f"of the {bits_needed(share):.2g} bits needed to know the class"
         return [(columns[j].name, f"tells {bits[j]:.2g} {need}") for j in best]

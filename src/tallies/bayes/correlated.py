@@ -17,32 +17,15 @@ References: Hastie, Tibshirani, Friedman 2009, ch. 4.3; Ledoit and Wolf 2004 (sh
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallies.bayes.families import Place
+from tallies.bayes.families import Place, Shape
 from tallies.bayes.scatter import Scatter, expected_products, move, products, size_of
 from tallies.data.table import refuse_infinite
 from tallies.errors import DataError
 from tallies.maths import FLOOR, LOG_2PI, Array, Whitening, ledoit_wolf, linear, log_density, patterns, whiten
-
-
-class Shape(NamedTuple):
-    """Which covariance."""
-
-    each: bool  # whether every class has one of its own
-    shrinkage: float | Literal["auto"] | None  # towards tr(Sigma)/d I; "auto": Ledoit-Wolf for each class
-
-    @property
-    def auto(self) -> bool:
-        """Whether fourth moments are needed."""
-        return self.shrinkage == "auto"
-
-    @property
-    def sums_of_each(self) -> bool:
-        """Whether the scatter of each class is needed, not only that of all."""
-        return self.each or self.auto
 
 
 class Correlated(NamedTuple):

@@ -13,7 +13,7 @@ correlations are in `correlated.py`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -47,6 +47,23 @@ def centres(n: Array, s: Array) -> Array:
     return np.where(n > 0, s / np.where(n > 0, n, 1.0), s.sum(axis=0) / np.where(column > 0, column, 1.0))
 
 
+class Shape(NamedTuple):
+    """Which covariance Gaussian columns have."""
+
+    each: bool  # whether every class has one of its own
+    shrinkage: float | Literal["auto"] | None  # towards tr(Sigma)/d I; "auto": Ledoit-Wolf for each class
+
+    @property
+    def auto(self) -> bool:
+        """Whether fourth moments are needed."""
+        return self.shrinkage == "auto"
+
+    @property
+    def sums_of_each(self) -> bool:
+        """Whether the scatter of each class is needed, not only that of all."""
+        return self.each or self.auto
+
+
 class Gaussian(NamedTuple):
     """Columns that are Gaussian given the class; NaN is missing. Its tally: n, sum w (x - c) and sum w (x - c)^2, each (K, d)."""
 
@@ -56,13 +73,13 @@ class Gaussian(NamedTuple):
     variance: Array  # (K, d)
 
     @classmethod
-    def start(cls, cells: Array, mean: Array) -> Gaussian:
+    def start(cls, cells: Array, mean: Array, shape: Shape) -> Gaussian:
         """Rough means alone."""
         return cls(cells, mean, np.zeros_like(mean), np.zeros_like(mean))
 
     @classmethod
-    def of(cls, tally: tuple[Array, Array, Array], centre: Array, shrinkage: Any) -> Gaussian:
-        """`shrinkage` is of the variances of a class towards their mean; "auto" shrinks correlations only, and there are none."""
+    def of(cls, tally: Any, centre: Array, weights: Array, shape: Shape, complete: bool) -> Gaussian:
+        """Shrinkage is of the variances of a class towards their mean; "auto" shrinks correlations only, and there are none."""
         n, s, squares = tally
         shift = np.divide(s, n, out=np.zeros_like(n), where=n > 0)
         mean, ss = centre + shift, np.maximum(squares - n * shift**2, 0.0)
@@ -75,8 +92,8 @@ class Gaussian(NamedTuple):
         # floor will do, and all classes are then alike
         floor = FLOOR * (overall.max() if overall.size and overall.max() > 1e-200 else 1.0)
         variance = variance + floor
-        if isinstance(shrinkage, int | float):
-            variance = (1 - shrinkage) * variance + shrinkage * variance.mean(axis=1, keepdims=True)
+        if isinstance(shape.shrinkage, int | float):
+            variance = (1 - shape.shrinkage) * variance + shape.shrinkage * variance.mean(axis=1, keepdims=True)
         return cls(n, np.where(seen, mean, middle), ss, variance)
 
     def tally(self, X: np.ndarray, y: np.ndarray, weight: Array, complete: bool) -> tuple[Array, Array, Array]:

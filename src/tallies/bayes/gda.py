@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from tallies.bayes.answers import Fitted
 from tallies.bayes.classifier import Classifier
-from tallies.bayes.correlated import Correlated, Shape
+from tallies.bayes.correlated import Correlated
 from tallies.bayes.door import Layout, Table
-from tallies.bayes.families import Gaussian
+from tallies.bayes.families import Gaussian, Shape
 from tallies.bayes.model import Laws, Params
 from tallies.bayes.scatter import Scatter
 from tallies.data.table import dense

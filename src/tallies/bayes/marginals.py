@@ -47,6 +47,12 @@ def columns_of(fitted: Fitted) -> list[Column]:
     return out
 
 
+def telling(fitted: Fitted) -> tuple[list[Column], Array]:
+    """The columns, and the bits that each alone tells about the class."""
+    columns, prior = columns_of(fitted), np.exp(fitted.params.log_prior)
+    return columns, np.array([information(column, prior) for column in columns])
+
+
 def bits_needed(prior: Array) -> float:
     """Bits that it takes to know the class for certain.
 

@@ -23,9 +23,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from tallies.bayes.correlated import Correlated, Shape
+from tallies.bayes.correlated import Correlated
 from tallies.bayes.door import Table
-from tallies.bayes.families import Categorical, Gaussian, Multinomial, Place, Poisson, centres
+from tallies.bayes.families import Categorical, Gaussian, Multinomial, Place, Poisson, Shape, centres
 from tallies.bayes.kernels import moments
 from tallies.bayes.kernels import rows as kernels
 from tallies.data.table import refuse_infinite, table_rows
@@ -122,6 +122,10 @@ class ClassModel(Model):
     def _shape(self) -> Shape:
         return Shape(self.covariance == "class", self.shrinkage)
 
+    @property
+    def _gaussian(self) -> type[Gaussian] | type[Correlated]:
+        return Gaussian if self.covariance == "diagonal" else Correlated
+
     def survey(self, shard: Shard) -> Survey:
         X, y, weight = shard.table.gaussian, shard.y, shard.weight
         n, unlabelled = class_weights(y, weight, self.K), int(np.sum(y < 0))
@@ -132,10 +136,7 @@ class ClassModel(Model):
     def init(self, survey: Survey, rng: np.random.Generator) -> Params:
         n, unlabelled, cells, s, gaps, infinite = survey
         refuse_infinite(infinite)
-        law: Gaussian | Correlated | None = None
-        if cells is not None and s is not None:
-            mean = centres(cells, s)
-            law = Gaussian.start(cells, mean) if self.covariance == "diagonal" else Correlated.start(cells, mean, self._shape)
+        law = None if cells is None or s is None else self._gaussian.start(cells, centres(cells, s), self._shape)
         complete = not unlabelled and not (gaps and isinstance(law, Correlated))
         return Params(n, np.full(self.K, -np.log(self.K)), Laws(law), complete, ready=False)
 
@@ -165,18 +166,13 @@ class ClassModel(Model):
         """Params from a total of sums about a centre."""
         n, (X, C, counts, M) = tally.n, tally.sums
         laws = Laws(
-            None if X is None or centre is None else self._gaussian(X, centre, n, complete),
+            None if X is None or centre is None else self._gaussian.of(X, centre, n, self._shape, complete),
             None if C is None else Categorical.of(C, np.array(self.starts), self.smoothing),
             None if counts is None else Poisson.of(counts, self.smoothing),
             None if M is None else Multinomial.of(M, n.sum(), self.smoothing),
         )
         log_prior = log0(n / n.sum() if self.priors is None else np.array(self.priors))  # eq. 3
         return Params(n, log_prior, laws, complete, ready=True)
-
-    def _gaussian(self, sums: Any, centre: Array, n: Array, complete: bool) -> Gaussian | Correlated:
-        if self.covariance == "diagonal":
-            return Gaussian.of(sums, centre, self.shrinkage)
-        return Correlated.of(sums, centre, n, self._shape, complete)
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
         """log likelihood, and where EM runs the log prior that smoothing stands for: EM climbs their sum."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from tallies.bayes import plane_views as plane
 from tallies.bayes.law_views import picture
-from tallies.bayes.marginals import Column, bits_needed, columns_of, information
+from tallies.bayes.marginals import Column, bits_needed, telling
 from tallies.bayes.odd_views import complete_rows, odd_values, own_rows
 from tallies.data.table import table_rows
 from tallies.errors import DataError
@@ -35,8 +35,7 @@ SHAPES = {
 def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     """The report of a GDA or naive Bayes; with rows X and classes y it also says how good the model is on them."""
     classes, prior = [str(c) for c in model.classes_], np.exp(model.params_.log_prior)
-    columns = columns_of(model.fitted_)
-    bits = np.array([information(column, prior) for column in columns])
+    columns, bits = telling(model.fitted_)
     judged = table = None
     if X is not None:
         table = model._table(X)
@@ -47,9 +46,9 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     out = Page(title, _lead(model, about, columns, bits, known))
     out.note = about.note
     _warn(out, model, about, judged)
-    telling = np.argsort(-bits, kind="stable")
+    order = np.argsort(-bits, kind="stable")
     shown = np.sort(np.argsort(-prior, kind="stable")[:SERIES])
-    listed = telling[: min(FEATURES, max(20, PICTURES // len(shown)))]
+    listed = order[: min(FEATURES, max(20, PICTURES // len(shown)))]
     out.pick("class", "Class", classes)
     out.pick("feature", "Column", [columns[j].name for j in listed], "most telling")
     label = _labels(X)
@@ -63,7 +62,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     out.face = view or (ranking if known is None else known.confusion())
     learned = out.section("learned", "What it learned").text(_most_telling(columns, bits, listed, prior))
     pictures = [picture(columns[j], classes, shown, _values(columns[j], len(shown), table, known)) for j in listed]
-    learned.charts(ranking, charts.follow("feature", pictures), _words(columns, classes, telling, prior))
+    learned.charts(ranking, charts.follow("feature", pictures), _words(columns, classes, order, prior))
     if len(listed) < len(columns):
         learned.text(f"The {len(listed)} most telling of {len(columns):,} columns can be looked at.", soft=True)
     rows = zip(classes, model.params_.n.tolist(), [f"{p:.1%}" for p in prior], strict=True)
@@ -146,9 +145,9 @@ def _values(column: Column, classes: int, table: Any, known: Judged | None) -> t
     return table.column("gaussian", column.place).astype(float), known.y
 
 
-def _words(columns: list[Column], classes: list[str], telling: np.ndarray, prior: np.ndarray) -> charts.Chart | None:
+def _words(columns: list[Column], classes: list[str], order: np.ndarray, prior: np.ndarray) -> charts.Chart | None:
     """Of a block of counts: the words that speak most for each class, by log odds against the others."""
-    block = [j for j in telling if columns[j].family == "multinomial"]
+    block = [j for j in order if columns[j].family == "multinomial"]
     if not block or len(classes) > 100:
         return None
     p = np.array([columns[j].centre for j in block])  # (V, K)
