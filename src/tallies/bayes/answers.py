@@ -15,7 +15,7 @@ from tallies.bayes.model import Params
 from tallies.data.table import table_bytes, table_rows, take_rows
 from tallies.estimator import Inputs, Run
 from tallies.maths import Array
-from tallies.sources import Held, cuts
+from tallies.sources import held
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,16 +48,14 @@ class Fitted(NamedTuple):
 
 def labels(table: Table, out: np.ndarray, params: Params, classes: np.ndarray, plane: tuple[Array, Array] | None) -> None:
     """The most probable class."""
-    codes = np.empty(len(out), dtype=np.intp)
     if plane is None or table.gaussian is None:
-        kernels.best(params.log_joint(table, relative=True), codes)
+        codes = params.log_joint(table, relative=True).argmax(axis=1)
     else:
+        codes = np.empty(len(out), dtype=np.intp)
         kernels.linear_best(table.gaussian, *plane, codes)
         odd = np.flatnonzero(codes < 0)  # rows with gaps
         if len(odd):
-            some = np.empty(len(odd), dtype=np.intp)
-            kernels.best(params.log_joint(Table(gaussian=table.gaussian[odd]), relative=True), some)
-            codes[odd] = some
+            codes[odd] = params.log_joint(Table(gaussian=table.gaussian[odd]), relative=True).argmax(axis=1)
     np.take(classes, codes, out=out, mode="clip")  # codes are in range: "clip" spares the check
 
 
@@ -81,8 +79,8 @@ def over_table(task: Callable[..., None], table: Table, width: int | None, dtype
     n = table_rows(table)
     if on_cluster():
         # cut between blocks, so that products of matrices are of the same rows, and have the same bits, as in threads
-        parts = [slice(c.start * BLOCK, min(c.stop * BLOCK, n)) for c in cuts(-(-n // BLOCK), table_bytes(table))]
-        return np.concatenate(each(_part, [Held(take_rows(table, part)) for part in parts], task, width, dtype, *given))
+        cut = held(lambda c: take_rows(table, slice(c.start * BLOCK, min(c.stop * BLOCK, n))), -(-n // BLOCK), table_bytes(table))
+        return np.concatenate(each(_part, cut, task, width, dtype, *given))
     out = np.empty(n if width is None else (n, width), dtype)
     over_rows(lambda rows: task(take_rows(table, rows), out[rows], *given), n, BLOCK)
     return out
