@@ -26,16 +26,28 @@ def class_squares(X, y, weight, centre):
     """Observed weight n, sums s and sums of squares ss, each (K, d), of the cells about the centre of their class."""
     K, d = centre.shape
     n, s, ss = np.zeros((K, d)), np.zeros((K, d)), np.zeros((K, d))
+    whole = np.zeros(K)  # weight of the rows without a gap: added to their n at the end, out of the inner loop
     for i in range(X.shape[0]):
         k, w = y[i], weight[i]
-        if k >= 0 and w > 0:
+        if k < 0 or w <= 0:
+            continue
+        gap = False
+        for j in range(d):
+            gap |= X[i, j] != X[i, j]
+        if gap:
             for j in range(d):
                 z = X[i, j] - centre[k, j]
                 if z == z:
                     n[k, j] += w
                     s[k, j] += w * z
                     ss[k, j] += w * z * z
-    return n, s, ss
+        else:
+            whole[k] += w
+            for j in range(d):
+                z = X[i, j] - centre[k, j]
+                s[k, j] += w * z
+                ss[k, j] += w * z * z
+    return n + whole.reshape(K, 1), s, ss
 
 
 @njit(nogil=True, cache=True)
