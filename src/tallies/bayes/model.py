@@ -215,4 +215,4 @@ def observed_log_likelihood(shard: Shard, J: Array) -> float:
 
 def class_weights(y: np.ndarray, weight: Array, K: int) -> Array:
     """(K,) total weight of the rows of each class: n_k of eq. 3."""
-    return np.bincount(y + 1, weights=weight, minlength=K + 1)[1:]  # those without a class come first
+    return np.bincount(y + 1, weights=weight, minlength=K + 1)[1:].astype(float)  # those without a class come first
