@@ -116,7 +116,8 @@ class Estimator(BaseEstimator):
 
     def _fit(self, data: Any, **run: Unpack[RunOptions]) -> Self:
         """Carry out the plan and set `fitted_` whole: nothing of an earlier fit is left; one that fails changes nothing."""
-        name, checkpoint, resume, callback = type(self).__name__, run.get("checkpoint"), run.get("resume"), run.get("callback")
+        name, checkpoint, resume = type(self).__name__, run.get("checkpoint"), run.get("resume")
+        callback = run.get("callback") or (lambda stage, state: False)
         wrong = sorted(set(run) - set(RunOptions.__annotations__))
         if wrong:
             raise TypeError(f"{name}.fit has no argument {wrong[0]!r}; {nearest(wrong[0], RunOptions.__annotations__)}")
@@ -129,22 +130,17 @@ class Estimator(BaseEstimator):
         about["seed"] = seed
         runner = Runner(place, seed=seed, record=record)
         saver = None if checkpoint is None else watch.Checkpoint(checkpoint, name, about, runner.record)
-        bar = watch.Progress(run.get("progress"), name)
-        with one_blas_thread(), watch.interruptible() as interrupted:
+        with one_blas_thread(), watch.interruptible() as interrupted, watch.progress(run.get("progress"), name) as draw:
 
             def look(stage: Stage, state: State) -> str:
-                bar(stage, state)
-                stop = "callback" if callback is not None and callback(stage, state) else ""
-                stop = stop or ("interrupted" if interrupted() else "")
+                draw(stage, state)
+                stop = "callback" if callback(stage, state) else "interrupted" if interrupted() else ""
                 if saver is not None:
-                    saver.write() if stop else saver()
+                    saver(last=bool(stop))
                 return stop
 
             runner.watch = look
-            try:
-                fitted = runner.run(self._plan(data, seed))
-            finally:
-                bar.close()
+            fitted = runner.run(self._plan(data, seed))
         if saver is not None and not runner.cut:  # where the fit was cut, that is what to go on from
             saver.write()
         if any(kept.cut for kept in runner.ended):  # also where a search was cut and what followed it settled
