@@ -7,15 +7,15 @@ plan (`_plan`: the stages of a fit), and answers, which are functions of the fit
 from __future__ import annotations
 
 import dataclasses
+import json
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypedDict, Unpack
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _get_feature_names, check_is_fitted
@@ -72,9 +72,10 @@ def option(default: Any, help: str = "", *, flag: str = "", parse: Callable[[str
     return dataclasses.field(default=default, metadata={"help": help, "flag": flag, "parse": parse})
 
 
-def part(path: str, doc: str) -> Any:
-    """A public attribute that is a part of the fitted record, such as "model.B": a property with that docstring."""
-    return property(lambda model: attrgetter(path)(model.fitted_), doc=doc)
+def part(what: str | Callable[[Any], Any], doc: str) -> Any:
+    """A public attribute: a part of the fitted record, such as "model.B", or a function of it; a property with that docstring."""
+    get = attrgetter(what) if isinstance(what, str) else what
+    return property(lambda model: get(model.fitted_), doc=doc)
 
 
 def seed_of(random_state: Any) -> int:
@@ -277,8 +278,7 @@ class Estimator(BaseEstimator):
 
         return card(self)
 
-    def _repr_html_inner(self) -> str:
-        return self._html_repr()
+    _repr_html_inner = _html_repr
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         plain = {"text/plain": repr(self)}
@@ -313,27 +313,9 @@ def fingerprint(data: Any) -> int:
     >>> fingerprint((np.arange(3), ["a"])) == fingerprint((np.arange(3), ["a"])) != fingerprint((np.arange(3), ["b"]))
     True
     """
-
-    def leaves(value: Any) -> Iterator[bytes]:
-        if isinstance(value, tuple | list):
-            yield b"("
-            for item in value:
-                yield from leaves(item)
-            yield b")"
-        elif sp.issparse(value):
-            m = sp.csr_array(value)
-            yield from leaves((m.shape, m.data, m.indices, m.indptr))
-        elif isinstance(value, np.ndarray) and value.dtype != object:
-            yield f"{value.dtype}{value.shape}".encode()
-            yield np.ascontiguousarray(value).tobytes()
-        elif isinstance(value, np.ndarray):
-            yield from leaves(value.tolist())
-        elif isinstance(value, dict):
-            yield from leaves(list(value.items()))
-        else:
-            yield repr(value).encode()
-
-    check = 0
-    for leaf in leaves(data):
-        check = zlib.crc32(leaf, check)
+    packed, arrays = storage.pack(data, repr)
+    check = zlib.crc32(json.dumps(packed).encode())
+    for array in arrays:
+        check = zlib.crc32(f"{array.dtype}{array.shape}".encode(), check)
+        check = zlib.crc32(np.ascontiguousarray(array).tobytes(), check)
     return check
