@@ -11,6 +11,7 @@ import json
 import warnings
 import zlib
 from collections.abc import Callable
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypedDict, Unpack
@@ -172,15 +173,10 @@ class Estimator(BaseEstimator):
 
     # what a fit gives
 
-    @property
+    @cached_property
     def fitted_(self) -> Any:
         """All that a fit gave, in one record."""
-        check_is_fitted(self)
-        return self.__dict__["fitted_"]
-
-    @fitted_.setter
-    def fitted_(self, record: Any) -> None:
-        self.__dict__["fitted_"] = record
+        check_is_fitted(self)  # raises: a fit sets the attribute, and then nothing is computed here
 
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in self.__dict__
