@@ -93,9 +93,9 @@ def read(path: str | Path, kind: str, types: Callable[[str], Iterable[type]]) ->
             body = archive.read("tree.json")
             head = json.loads(body)
             if head["format"] != FORMAT:
-                newer = "a newer format; update: pip install -U tallies"
-                told = newer if head["format"] > FORMAT else "an older format; refit with this version"
-                raise FileError(f"{path} was written by Tallies {head['tallies']} in {told}")
+                older = ", whose files have another shape; refit with this version"
+                told = " in a newer format; update: pip install -U tallies" if head["format"] > FORMAT else older
+                raise FileError(f"{path} was written by Tallies {head['tallies']}{told}")
             if head["kind"] != kind:
                 raise FileError(f"expected a {kind} file, got a {head['kind']} file: {path}")
             allowed = {t.__name__: t for t in types(head["owner"])}
