@@ -10,7 +10,7 @@ import io
 import json
 import math
 import os
-import tempfile
+import uuid
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,16 +31,11 @@ def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` and move it there only if the block succeeds: a reader never sees half a file."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    part = Path(name)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")  # made by the block, with the user's usual permissions
     try:
         yield part
         with open(part, "rb") as file:
             os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)  # mkstemp makes private files; a saved model has the user's usual permissions
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
