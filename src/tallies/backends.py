@@ -51,9 +51,9 @@ class Dask:
         self.client = client
         common = [] if shared is None else [client.submit(_load, client.scatter(shared, broadcast=True, hash=False), pure=False)]
         # round robin over the workers, so that every one has its part of each sweep
-        workers = cycle(sorted(client.scheduler_info(n_workers=-1)["workers"]))
-        sent = [(client.scatter(source, hash=False, workers=[w]), w) for source, w in zip(sources, workers, strict=False)]
-        self.shards = [client.submit(_load, source, *common, workers=[w], pure=False) for source, w in sent]
+        workers: Any = cycle([[w] for w in sorted(client.nthreads())] or [None])  # None: there is none yet, and Dask waits for one
+        sent = [(client.scatter(source, hash=False, workers=w), w) for source, w in zip(sources, workers, strict=False)]
+        self.shards = [client.submit(_load, source, *common, workers=w, pure=False) for source, w in sent]
 
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
         from distributed.protocol.pickle import dumps  # also of classes that a notebook defines
