@@ -37,14 +37,10 @@ class Lanes:
     def __init__(self, context: Any, builder: Any, signature: Any) -> None:
         self.context, self.builder, self.types, self.returns = context, builder, signature.args, signature.return_type
 
-    def struct(self, number: int, array: Any) -> Any:
-        """Data and strides of the array argument of that number."""
-        return cgutils.create_struct_proxy(self.types[number])(self.context, self.builder, array)
-
-    def address(self, number: int, array: Any, at: Any = None) -> Any:
-        """Where array[at] is, for the argument of that number."""
-        data = self.struct(number, array).data
-        return data if at is None else self.builder.gep(data, [at])
+    def address(self, number: int, array: Any, *at: Any) -> Any:
+        """Where array[at] is, for the argument of that number; without a place, where it begins."""
+        found = cgutils.create_struct_proxy(self.types[number])(self.context, self.builder, array)
+        return cgutils.get_item_pointer(self.context, self.builder, self.types[number], found, at) if at else found.data
 
     def element(self, number: int) -> Any:
         """LLVM type of the elements of an array argument."""
@@ -207,10 +203,8 @@ def atomic_load(lanes, array, at):
 @emits(lambda matrix, i, j: types.void(matrix, types.intp, types.intp))
 def prefetch(lanes, matrix, i, j):
     """Ask for the cache line of matrix[i, j] without waiting for it; the place must be inside the matrix."""
-    builder, found = lanes.builder, lanes.struct(0, matrix)
-    rows, columns = cgutils.unpack_tuple(builder, found.strides)
-    offset = builder.add(builder.mul(i, rows), builder.mul(j, columns))
-    address = builder.gep(builder.bitcast(found.data, ir.IntType(8).as_pointer()), [offset])
+    builder = lanes.builder
+    address = builder.bitcast(lanes.address(0, matrix, i, j), ir.IntType(8).as_pointer())
     takes = ir.FunctionType(ir.VoidType(), [address.type, I32, I32, I32])
     function = cgutils.get_or_insert_function(builder.module, takes, "llvm.prefetch.p0")
     builder.call(function, [address, I32(0), I32(3), I32(1)])  # to read, to keep in every cache, data
