@@ -52,23 +52,6 @@ def word_term(layout, counts, beta, table):
 
 
 @njit(**JIT)
-def document_histogram(layout, counts, small, large):
-    """small[k, n]: in how many documents topic k has n tokens; larger n go to `large` as n << shift | k. Returns their number."""
-    topics, topics_at, n_topics, shift = counts.topics, layout.topics_at, counts.n_topics, layout.shift
-    mask = (1 << shift) - 1
-    n_large = 0
-    for d in range(len(n_topics)):
-        for j in range(topics_at[d], topics_at[d] + n_topics[d]):
-            n = topics[j] >> shift
-            if n < small.shape[1]:
-                small[topics[j] & mask, n] += 1
-            else:
-                large[n_large] = topics[j]
-                n_large += 1
-    return n_large
-
-
-@njit(**JIT)
 def mixtures(indptr, indices, counts, phi, alpha, n_steps, tol, theta):
     """CVB0 with the topics frozen: theta[d] becomes the expected topic counts of document d, alpha included.
 
@@ -79,28 +62,21 @@ def mixtures(indptr, indices, counts, phi, alpha, n_steps, tol, theta):
     new = np.empty(K)
     for d in range(len(indptr) - 1):
         first, last = indptr[d], indptr[d + 1]
-        theta[d] = alpha
-        for j in range(first, last):
-            total = 0.0
-            for k in range(K):
-                new[k] = alpha[k] * phi[indices[j], k]
-                total += new[k]
-            for k in range(K):
-                q[j - first, k] = new[k] / total
-                theta[d, k] += counts[j] * q[j - first, k]
-        for _ in range(n_steps):
+        theta[d], q[: last - first] = alpha, 0.0
+        for step in range(n_steps + 1):
+            n_d = theta[d] if step else alpha  # at the start no word knows of the others
             moved = 0.0
             for j in range(first, last):
                 total = 0.0
                 for k in range(K):
-                    new[k] = (theta[d, k] - q[j - first, k]) * phi[indices[j], k]
+                    new[k] = (n_d[k] - q[j - first, k]) * phi[indices[j], k]
                     total += new[k]
                 for k in range(K):
                     change = new[k] / total - q[j - first, k]
                     q[j - first, k] += change
                     theta[d, k] += counts[j] * change
                     moved += abs(change)
-            if moved <= tol * (last - first):
+            if step and moved <= tol * (last - first):
                 break
 
 
