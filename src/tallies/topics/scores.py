@@ -6,7 +6,6 @@ Several chains are pooled on their predictive probabilities, never on phi, whose
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from scipy.special import logsumexp
 
 from tallies.backends import each, on_cluster, over_rows
 from tallies.evaluation.score import Score
+from tallies.maths import ragged
 from tallies.sources import MAX_SHARDS, held
 from tallies.topics.kernels import lists as kernels
 
@@ -148,8 +148,7 @@ def windows(texts: Iterable[Sequence[str]], place: dict[str, int], width: int | 
     for text in texts:
         size = width or max(len(text), 1)
         rows += (sorted({place[w] for w in text[a : a + size] if w in place}) for a in range(max(len(text) - size + 1, 1)))
-    indptr = np.cumsum([0, *map(len, rows)])
-    indices = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+    indptr, indices = ragged(rows, np.int64)
     return sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(rows), len(place)))
 
 
