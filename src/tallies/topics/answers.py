@@ -182,20 +182,16 @@ def _mixtures(parts: tuple[sp.csr_array, Array], chains: tuple[Topics, ...], ord
     X, seeds = parts
     total = np.zeros((X.shape[0], orders.shape[1]))
     for c, chain in enumerate(chains):
-        theta = scores.gibbs_mixtures(X, chain, seeds[:, c])[0] if method == "gibbs" else scores.mixtures(X, chain)
+        theta = scores.gibbs_mixtures((X, seeds[:, c]), chain)[0] if method == "gibbs" else scores.mixtures(X, chain)
         total += theta[:, orders[c]]
     return total / len(chains)
 
 
 def assignments(new: New, seed: int) -> list[tuple[Array, Array]]:
     """For each document the column of every token and a topic drawn for it, given the topics of the first chain."""
-    parts = by_documents(_draw, (new.counts, _seeds(seed, new.counts.shape[0])), new.chains[0])
-    drawn = [z for part in parts for z in part]
+    parts = by_documents(scores.gibbs_mixtures, (new.counts, _seeds(seed, new.counts.shape[0])), new.chains[0])
+    drawn = [z for _, topics in parts for z in topics]
     return [(new.columns[scores.tokens_of(new.counts, d)], z) for d, z in enumerate(drawn)]
-
-
-def _draw(parts: tuple[sp.csr_array, Array], chain: Topics) -> list[Array]:
-    return scores.gibbs_mixtures(parts[0], chain, parts[1])[1]
 
 
 def _seeds(seed: int, shape: Any) -> Array:

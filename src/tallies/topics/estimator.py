@@ -50,6 +50,7 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     beta_: float = part("first.beta", "Prior of the words of a topic.")
     vocabulary_: Array = part(lambda fitted: answers.words_of(fitted.inputs), "(V,) names of the words, or their column numbers.")
     matches_: Array = part(answers.matches)
+    _n_features_out: int = part(lambda fitted: len(fitted.first.alpha), "Number of topics: what scikit-learn names the columns by.")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -239,10 +240,6 @@ class LDA(Attributes):
 
     def _measure(self) -> str:
         return "log p(words, topics)"
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.alpha_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -163,9 +163,8 @@ class Gibbs(engine.Model):
 
     def _growth(self, t: int, n_documents: int) -> tuple[float, int]:
         """Share of the documents that iteration t sweeps over, and how often: three iterations for each doubling."""
-        doublings = 0
-        if self.start == "growing":
-            doublings = int(np.clip(np.log2(max(n_documents / FEWEST, 1.0)), 0, GROWTH))
+        most = GROWTH if self.start == "growing" else 0
+        doublings = int(np.clip(np.log2(max(n_documents / FEWEST, 1.0)), 0, most))
         left = max(doublings - (t - 1) // 3, 0)
         return 0.5**left, 2**left
 

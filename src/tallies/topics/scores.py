@@ -61,10 +61,10 @@ def tokens_of(X: sp.csr_array, d: int) -> np.ndarray:
     return np.repeat(X.indices[row], X.data[row]).astype(np.int64)
 
 
-def gibbs_mixtures(X: sp.csr_array, topics: Topics, seeds: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+def gibbs_mixtures(parts: tuple[sp.csr_array, np.ndarray], topics: Topics) -> tuple[np.ndarray, list[np.ndarray]]:
     """theta by averaging Gibbs samples with phi frozen, and the last topic of every token; each document has its own seed."""
-    D = X.shape[0]
-    theta, z = np.zeros((D, len(topics.alpha))), [np.empty(0, np.int64)] * D
+    X, seeds = parts
+    theta, z = np.zeros((len(seeds), len(topics.alpha))), [np.empty(0, np.int64)] * len(seeds)
 
     def task(rows: slice) -> None:
         for d in range(rows.start, rows.stop):
@@ -72,7 +72,7 @@ def gibbs_mixtures(X: sp.csr_array, topics: Topics, seeds: np.ndarray) -> tuple[
             z[d] = np.empty(len(words), np.int64)
             kernels.gibbs_mixture(words, *topics, BURN_IN, SAMPLES, seeds[d], z[d], theta[d])
 
-    over_rows(task, D, BLOCK)
+    over_rows(task, len(seeds), BLOCK)
     return theta / theta.sum(axis=1, keepdims=True), z
 
 
