@@ -62,21 +62,28 @@ def mixtures(indptr, indices, counts, phi, alpha, n_steps, tol, theta):
     new = np.empty(K)
     for d in range(len(indptr) - 1):
         first, last = indptr[d], indptr[d + 1]
-        theta[d], q[: last - first] = alpha, 0.0
-        for step in range(n_steps + 1):
-            n_d = theta[d] if step else alpha  # at the start no word knows of the others
+        theta[d] = alpha
+        for j in range(first, last):
+            total = 0.0
+            for k in range(K):
+                new[k] = alpha[k] * phi[indices[j], k]
+                total += new[k]
+            for k in range(K):
+                q[j - first, k] = new[k] / total
+                theta[d, k] += counts[j] * q[j - first, k]
+        for _ in range(n_steps):
             moved = 0.0
             for j in range(first, last):
                 total = 0.0
                 for k in range(K):
-                    new[k] = (n_d[k] - q[j - first, k]) * phi[indices[j], k]
+                    new[k] = (theta[d, k] - q[j - first, k]) * phi[indices[j], k]
                     total += new[k]
                 for k in range(K):
                     change = new[k] / total - q[j - first, k]
                     q[j - first, k] += change
                     theta[d, k] += counts[j] * change
                     moved += abs(change)
-            if step and moved <= tol * (last - first):
+            if moved <= tol * (last - first):
                 break
 
 
