@@ -73,10 +73,11 @@ def option(default: Any, help: str = "", *, flag: str = "", parse: Callable[[str
     return dataclasses.field(default=default, metadata={"help": help, "flag": flag, "parse": parse})
 
 
-def part(what: str | Callable[[Any], Any], doc: str) -> Any:
-    """A public attribute: a part of the fitted record, such as "model.B", or a function of it; a property with that docstring."""
-    get = attrgetter(what) if isinstance(what, str) else what
-    return property(lambda model: get(model.fitted_), doc=doc)
+def part(of: str | Callable[[Any], Any], doc: str = "") -> Any:
+    """A public attribute: a part of the fitted record, such as "model.B", or a function of it; its docstring is that of the
+    function where none is given."""
+    find = attrgetter(of) if isinstance(of, str) else of
+    return property(lambda model: find(model.fitted_), doc=doc or find.__doc__)
 
 
 def seed_of(random_state: Any) -> int:
