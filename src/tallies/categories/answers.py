@@ -10,7 +10,7 @@ import numpy as np
 from tallies.backends import each, on_cluster, one_blas_thread, over_rows, place
 from tallies.categories.dual import dual_scores
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.model import gathered, log_chosen
+from tallies.categories.model import log_chosen, product
 from tallies.categories.terms import Terms, features
 from tallies.engine import Plan, Runner
 from tallies.estimator import seed_of
@@ -38,7 +38,7 @@ class DualScorer(NamedTuple):
 def scores(codes: np.ndarray, scorer: Scorer | DualScorer) -> Array:
     """(l, M)  h of each row."""
     if isinstance(scorer, Scorer):
-        return gathered(features(scorer.terms, codes), scorer.W) + scorer.bias
+        return product(features(scorer.terms, codes), scorer.W) + scorer.bias
     return dual_scores(codes, *scorer)
 
 

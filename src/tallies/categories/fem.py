@@ -335,7 +335,7 @@ def _folded(rows: Rows, folds: Array, layout: Layout, solver: str, shard_rows: i
     train = np.tile(rows.Y, k) - held
     model = arrange(rows.codes, layout, (M,) * k, "auto" if solver == "fem" else solver)
     seen = Rows(rows.codes, train, np.add.reduceat(train, range(0, k * M, M), axis=1))
-    sources = cut(model, seen, shard_rows, seen._replace(Y=held))
+    sources = cut(model, seen, shard_rows, seen._replace(codes=None, Y=held))
     return Ground(model, sources, float(held.sum()), folds=k)
 
 

@@ -331,7 +331,7 @@ def _held_out(model: Conditional, rows: Rows, lag: int, seed: int, shard_rows: i
     weight = np.broadcast_to(unseen.weight, unseen.Y.shape).sum()
     by_pair = model.layout.degrees == (1,) and model.solver != "fem"  # the seed's matrix knows one ridge
     if model.solver != "lbfgs":
-        model = replace(model, solver="lbfgs", metric="diagonal")
+        model = replace(model, metric="diagonal")
     ground = Ground(model, cut(model, seen, shard_rows, unseen), float(weight), by_pair=by_pair)
     return ground, float(seen.weight.sum(axis=0).max())
 

@@ -18,7 +18,7 @@ import numpy as np
 from tallies.categories import choose
 from tallies.categories.base import final
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.model import Conditional, Rows, Shard, cut, gathered, softmax, starts_of
+from tallies.categories.model import Conditional, Rows, Shard, cut, product, softmax, starts_of
 from tallies.categories.solvers import TRUST
 from tallies.categories.terms import Layout
 from tallies.engine import Kept, Model, Stage, State
@@ -81,7 +81,7 @@ class Screening(Model):
         return self.tasks()[at % len(self.tasks())]  # beyond the last it is done: the first again
 
     def settle(self, shard: Shard, params: Scores, rng: np.random.Generator) -> Residuals:
-        P = softmax(gathered(shard.ids, params.W), np.array([0, self.classes]))
+        P = softmax(product(shard.ids, params.W), np.array([0, self.classes]))
         weight, c = shard.weight[:, 0], self.classes if self.classes > 2 else 1
         R, spread = shard.Y - weight[:, None] * P, weight @ (P * (1 - P))
         return Residuals(R[:, :c].astype(np.float32), weight.astype(np.float32), spread[:c], float(weight.sum()))
@@ -132,7 +132,7 @@ def pair_scores(
         )
     # at W = 0 the objective is -sum w log M; LEFT nats of it are what this tol leaves to gain
     tol = LEFT / (TRUST * float(rows.Y.sum()) * np.log(M))
-    model = Conditional(Layout.of(sizes, [1]), (M,), "lbfgs", "diagonal", max(ridge, 1e-3), tol)
+    model = Conditional(Layout.of(sizes, [1]), (M,), "diagonal", max(ridge, 1e-3), tol)
     sources, screening = cut(model, rows, shard_rows), Screening(sizes, M)
     main = yield final(model, sources, SWEEPS, name="main effects")
     start = Scores(main.value, 0, np.zeros((len(sizes), len(sizes))))
