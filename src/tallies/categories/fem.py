@@ -18,7 +18,7 @@ References: Hoang, Song, Periwal, Jo 2019 (free energy minimisation); Boehning a
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
@@ -27,10 +27,10 @@ from sklearn.base import ClassifierMixin
 from tallies.categories import base
 from tallies.categories import screen as screening
 from tallies.categories.answers import DualScorer, by_rows, carry_out, redrawn, scores
-from tallies.categories.base import Categorical, Choice, final, finite, table_of
+from tallies.categories.base import Categorical, Choice, finite, table_of
 from tallies.categories.choose import RIDGE, Ground, Path, arrange, degree_path, fold_numbers, ridge_path
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
-from tallies.categories.dual import dual_effect, dual_weights, dual_zero_sum
+from tallies.categories.dual import dual_effect, listed
 from tallies.categories.model import Rows, cut, softmax
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.categories.words import effects_table, feature_names, find_states
@@ -38,7 +38,7 @@ from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError
-from tallies.estimator import Inputs, Run, RunOptions, option, seed_of
+from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 
@@ -160,8 +160,8 @@ class FEM(ClassifierMixin, Categorical):
             ridge = paths[K].ridge if given is None else given
             if any(path.cut for path in paths.values()):  # one sweep is left: from the weights of the best
                 W, solver = paths[K].W, solver if solver == "fem" else paths[K].solver
-        model = replace(arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver), ridge=ridge, tol=self.tol)
-        kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, W)
+        model = arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver)
+        kept = yield from self._final(model, rows, ridge, W)
         return Fitted(
             run=Run.of(kept, seed),
             inputs=data.inputs,
@@ -176,20 +176,9 @@ class FEM(ClassifierMixin, Categorical):
 
     # use
 
-    @property
-    def classes_(self) -> np.ndarray:
-        """The classes, sorted."""
-        return self.fitted_.classes
-
-    @property
-    def rows_(self) -> Any:
-        """The codes of the distinct rows of the fit where it is in the kernel form, else None."""
-        return self.fitted_.rows
-
-    @property
-    def pairs_(self) -> Any:
-        """The pairs that screening kept, strongest first; None without screening."""
-        return self.fitted_.choice.pairs
+    classes_ = part("classes", "The classes, sorted.")
+    rows_ = part("rows", "The codes of the distinct rows of the fit where it is in the kernel form, else None.")
+    pairs_ = part("choice.pairs", "The pairs that screening kept, strongest first; None without screening.")
 
     def _scores(self, X: Any) -> Array:
         """h of eq. 1, up to a number for each row."""
@@ -261,9 +250,9 @@ class FEM(ClassifierMixin, Categorical):
         """
         import pandas as pd
 
-        fitted, layout = self.fitted_, self._layout()
-        terms, W = (terms_of(layout), fitted.W) if fitted.rows is None else dual_weights(fitted.rows, fitted.W, layout)
-        table = pd.DataFrame(W, index=feature_names(terms, fitted.categories), columns=self._outputs())
+        layout, terms = self._layout(), terms_of(self._layout())
+        W = listed(self.fitted_.W, layout, self.rows_)
+        table = pd.DataFrame(W, index=feature_names(terms, self.categories_), columns=self._outputs())
         degree = np.repeat(terms.degree(), np.diff(terms.offset))
         return {k: table[degree == k] for k in self.degree_}
 
@@ -306,13 +295,8 @@ class FEM(ClassifierMixin, Categorical):
         Y = np.hstack([np.bincount(cell, weight * often, u * M).reshape(u, M) for often in times])
         rows = Rows(np.ascontiguousarray(codes[first]), Y, np.add.reduceat(Y, range(0, n_boot * M, M), axis=1))
         solver = "auto" if self.solver_ == "fem" else self.solver_
-        model = replace(arrange(rows.codes, layout, (M,) * n_boot, solver), ridge=self.ridge_, tol=self.tol)
-
-        def plan() -> Plan:
-            kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, name="all draws")
-            return kept.value
-
-        W, train = carry_out(plan()), rows.codes if model.solver == "kernel" else None
+        model = arrange(rows.codes, layout, (M,) * n_boot, solver)
+        W, train = carry_out(self._final(model, rows, self.ridge_)).value, rows.codes if model.solver == "kernel" else None
         draws = [_gauged(layout, np.ascontiguousarray(W[:, a : a + M]), train) for a in range(0, n_boot * M, M)]
         b, V = (np.std([draw[i] for draw in draws], axis=0, ddof=1) for i in (0, 2))
         return effects_table(b, draws[0][1], V, self.categories_, self._outputs())
@@ -341,8 +325,7 @@ def _folded(rows: Rows, folds: Array, layout: Layout, solver: str, shard_rows: i
 
 def _gauged(layout: Layout, W: Array, rows: Any) -> tuple[Array, Terms, Array]:
     """b, terms and V of eq. 5; `rows` in the kernel form."""
-    if rows is not None:
-        return dual_zero_sum(rows, W, np.array(layout.sizes), layout.degrees)
+    W = listed(W, layout, rows)
     return zero_sum(terms_of(layout), W, np.array([0, W.shape[1]]))
 
 
