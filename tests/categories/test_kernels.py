@@ -108,13 +108,10 @@ def test_counting(case):
     np.testing.assert_allclose(np.tril(R), np.tril((Z.T * w[: len(full)]) @ Z))
 
 
-def test_matches_and_kernel_rows(case):
+def test_kernel_rows_and_neighbours(case):
     rng, codes, _, _ = case
     other = codes[:11]
     equal = ((codes[:, None] == other) & (codes[:, None] >= 0)).sum(axis=2)
-    out = np.empty((40, 11), dtype=np.int32)
-    kernels.matches(codes, other, out)
-    np.testing.assert_array_equal(out, equal)
     table, a, H = rng.random((40, 4)), rng.normal(size=(11, 2)), np.empty((40, 2))
     kernels.kernel_rows(codes, other, table, a, H)
     np.testing.assert_allclose(H, np.take_along_axis(table, equal, axis=1) @ a)

@@ -142,8 +142,9 @@ class Conditional(Model):
     def survey(self, shard: Shard) -> Survey:
         if self.solver == "kernel":
             n, degrees = shard.ids.shape[1], self.layout.degrees
-            matched = np.empty((len(shard.ids), len(shard.ids)), dtype=np.int32)
-            kernels.matches(shard.ids, shard.ids, matched)
+            states = features(terms_of(self.layout._replace(degrees=(1,))), shard.ids)
+            X = one_hot(states, sum(self.layout.sizes), np.float32)
+            matched = (X @ X.T).astype(np.int32)  # in how many variables each row agrees with each; counts are exact
             # rows that agree in a number of variables share so many choose k features of degree k
             table = np.array([float(sum(comb(agree, k) for k in degrees)) for agree in range(n + 1)])
             return Survey(shard.Y, shard.weight, table[matched], shard.weight.sum(axis=0))
@@ -182,8 +183,7 @@ class Conditional(Model):
             part = slice(a, a + size)
             X = shard.ids[part]
             if self.multiply:
-                X = np.empty((len(X), len(self.basis.R)))
-                kernels.one_hot(shard.ids[part], X)
+                X = one_hot(X, len(self.basis.R))
                 X[:, 0] = 1.0
             yield part, X
 
@@ -191,9 +191,8 @@ class Conditional(Model):
         """(l, M)  weighted counts of each output's states, where rows have the states themselves."""
         if Y.dtype.kind == "f":
             return Y
-        counts = np.empty((len(Y), sum(self.outputs)))
-        kernels.one_hot(np.where(Y >= 0, Y + self.starts[:-1], -1), counts)
-        return counts * weight.max(axis=1, keepdims=True)
+        states = np.where(Y >= 0, Y + self.starts[:-1], -1)
+        return one_hot(states, sum(self.outputs)) * weight.max(axis=1, keepdims=True)
 
     def first(self, survey: Survey, W: Array | None = None, pair_ridges: Array | None = None) -> Params:
         """The start of a fit at W, such as the end of another; None: at 0, where every state is as likely as any other."""
@@ -305,6 +304,13 @@ class Conditional(Model):
 def starts_of(outputs: tuple[int, ...]) -> np.ndarray:
     """(n_out + 1,)  first column of each output."""
     return pointer(outputs)
+
+
+def one_hot(ids: np.ndarray, width: int, dtype: Any = np.float64) -> np.ndarray:
+    """(l, width)  1 at the places that each row has, else 0."""
+    out = np.empty((len(ids), width), dtype)
+    kernels.one_hot(ids, out)
+    return out
 
 
 def product(X: np.ndarray, W: Array) -> Array:

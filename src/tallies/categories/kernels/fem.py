@@ -182,17 +182,6 @@ def gram(ids, weight, G):
 
 
 @njit(nogil=True, cache=True)
-def matches(A, B, out):
-    """In how many variables each row of A agrees with each row of B; codes below 0 agree with nothing."""
-    for i in range(A.shape[0]):
-        for r in range(B.shape[0]):
-            equal = 0
-            for j in range(A.shape[1]):
-                equal += (A[i, j] == B[r, j]) & (A[i, j] >= 0)
-            out[i, r] = equal
-
-
-@njit(nogil=True, cache=True)
 def kernel_rows(A, B, table, alpha, out):
     """out_i = sum_r K(a_i, b_r) alpha_r, where K is a function of the matches, `table` (one row of it for each row of A)."""
     for i in range(A.shape[0]):
