@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from tallies.categories.door import Categories, column_caveats
 from tallies.categories.model import Conditional, Cut, Params, Rows, cut
 from tallies.categories.terms import Layout, Terms, terms_of
 from tallies.categories.words import effects_table, strongest
-from tallies.engine import End, Plan, Stage
+from tallies.engine import Plan, Stage
 from tallies.errors import DataError
 from tallies.estimator import Estimator, part
 from tallies.maths import Array
@@ -41,11 +42,8 @@ RECORDS = (
 
 def final(model: Conditional, sources: list[Cut], most: int, W: Any = None, pair_ridges: Any = None, name: str = "") -> Stage:
     """The fit to all rows, which keeps its weights (p, M); kernel: (u, M). At W where a search was cut short, else from nothing."""
-
-    def keep(end: End) -> Array:
-        return end.params.search.point.x
-
-    return Stage(name, model, sources, keep, most, start=lambda survey: model.first(survey, W, pair_ridges))
+    weights = attrgetter("params.search.point.x")
+    return Stage(name, model, sources, weights, most, start=lambda survey: model.first(survey, W, pair_ridges))
 
 
 def finite(W: Array) -> Array:

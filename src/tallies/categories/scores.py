@@ -32,8 +32,6 @@ def coupling_scores(J: Array, starts: np.ndarray, frequencies: list[Array], kind
         S = S if directed else S + S.T
     else:
         raise ValueError(f'kind must be "frobenius" or "direct_information", got {kind!r}')
-    if not directed:
-        np.fill_diagonal(S, 0.0)
     if apc and n > 2:  # one pair alone is its own background
         parts = n if directed else n - 1  # the diagonal is no pair at lag 0
         rows, columns = S.sum(axis=1, keepdims=True) / parts, S.sum(axis=0, keepdims=True) / parts
