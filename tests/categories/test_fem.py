@@ -37,7 +37,8 @@ def only_stage(model, codes, y):
 def distinct(model, codes, y):
     """Distinct rows and folds, as the plan makes them."""
     table = model._prepare(codes, y)
-    return table.distinct(fold_numbers(table.labels, model.cv, 0))
+    rows, held = table.distinct(fold_numbers(table.labels, model.cv, 0))
+    return rows, np.array(np.split(held, model.cv, axis=1))
 
 
 def one_hot(codes, degree=1):

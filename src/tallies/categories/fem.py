@@ -57,6 +57,14 @@ class Table(NamedTuple):
     classes: np.ndarray  # (M,)
     inputs: Inputs
 
+    def distinct(self, number: np.ndarray | None) -> tuple[Rows, Array]:
+        """The distinct rows with the weight of each class in them, and (u, k M) the part of it that each of k folds holds out."""
+        used, M = self.weight > 0, len(self.classes)
+        folds = [] if number is None else [self.weight * (number == k) for k in range(number[used].max() + 1)]
+        both = _distinct(self.codes[used], self.labels[used], M, [weight[used] for weight in (self.weight, *folds)])
+        Y, held = (np.ascontiguousarray(part) for part in np.split(both.Y, [M], axis=1))
+        return _rows(both.codes, Y, M), held
+
 
 class Fitted(NamedTuple):
     run: Run
@@ -125,17 +133,14 @@ class FEM(ClassifierMixin, Categorical):
         given = None if self.ridge == "auto" else float(self.ridge)
         search = given is None or self.degree == "auto"
         number = fold_numbers(data.labels, self.cv, seed % 2**32) if search else None
-        folds = [] if number is None else [data.weight * (number == k) for k in range(number.max() + 1)]
-        used = data.weight > 0
-        rows = _distinct(data.codes[used], data.labels[used], M, [weight[used] for weight in (data.weight, *folds)])
-        held, rows = np.ascontiguousarray(rows.Y[:, M:]), _rows(rows.codes, np.ascontiguousarray(rows.Y[:, :M]), M)
+        rows, held = data.distinct(number)
         paths: dict[int, Path] = {}
         ridge, pairs, W, told_to_stop = RIDGE if given is None else given, None, None, False
 
         def ground(degrees: tuple[int, ...]) -> Ground:
             return _folded(rows, held, Layout.of(sizes, degrees, pairs), self.solver, self.shard_rows)
 
-        if self.degree == "auto" and folds and self.screen is None:
+        if self.degree == "auto" and number is not None and self.screen is None:
             best, paths = yield from degree_path(ground, min(n, self.max_degree), given)
             degrees = tuple(range(1, best + 1))
         else:
@@ -144,7 +149,7 @@ class FEM(ClassifierMixin, Categorical):
             kept = yield from screening.pair_scores(rows, tuple(sizes.tolist()), ridge, self.shard_rows)
             pairs, told_to_stop = strongest_pairs(kept.value.scores, self.screen), kept.cut
         K = max(degrees)
-        if not paths and given is None and folds and not told_to_stop:
+        if not paths and given is None and number is not None and not told_to_stop:
             paths = {K: (yield from ridge_path(ground(degrees)))}
         solver: str = self.solver
         if K in paths:
