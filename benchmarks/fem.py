@@ -210,7 +210,8 @@ def single(args):
 def screen(args):
     from tallies.backends import place
     from tallies.categories.model import Rows
-    from tallies.categories.screen import pair_scores, strongest_pairs
+    from tallies.categories.scores import strongest_pairs
+    from tallies.categories.screen import pair_scores
     from tallies.engine import Runner
 
     rng = np.random.default_rng(0)

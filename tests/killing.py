@@ -27,10 +27,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from families import FAMILIES, write_files  # noqa: E402
-
-from tallies import registry, watch  # noqa: E402
-from tallies.cli import main  # noqa: E402
+from families import FAMILIES, write_files
+from tallies import registry, watch
+from tallies.cli import main
 
 for _name in registry.ENTRIES:  # once, before the forks
     registry.estimator(_name), registry.part(_name, "command"), registry.part(_name, "page")
@@ -80,8 +79,7 @@ def cases(model: str) -> dict[str, list[str]]:
 
 def carry_out(words: list[str]) -> None:
     """One command, as the shell would."""
-    watch.PAUSE = 0.0
-    watch.Checkpoint.__init__.__defaults__ = (1, 60.0)  # a checkpoint every sweep
+    watch.PAUSE, watch.EVERY = 0.0, 1  # a checkpoint every sweep
     if words == ["save"]:
         import tallies
 
@@ -248,7 +246,9 @@ class Campaign:
             name = {"report": "RUN/report.html", "predict": "out.csv", "save": "saved.tallies"}[point.case]
             text = (folder / name).read_bytes()
             whole = {"report": b"</html>", "predict": b"\n", "save": b""}[point.case]
-            return "" if text == b"old" or (text.rstrip(b"\n") + b"\n").find(whole) >= 0 and len(text) > 3 else f"{name} is broken"
+            return (
+                "" if text == b"old" or ((text.rstrip(b"\n") + b"\n").find(whole) >= 0 and len(text) > 3) else f"{name} is broken"
+            )
         known = [self.reference(point.model, 2), self.reference(point.model, 4)]
         if model.exists():
             if model.read_bytes() not in known:
@@ -276,7 +276,11 @@ class Campaign:
             want = self.reference(point.model, 4)
             if (folder / "RUN/model.tallies").read_bytes() != want:
                 return f"other bytes than a fit never killed, after `{' '.join(words)}`"
-        left = [p for p in folder.rglob("*") if p.name.startswith(".") and p.name != ".log" or "unfinished" in p.name or p.name == "owner"]
+        left = [
+            p
+            for p in folder.rglob("*")
+            if (p.name.startswith(".") and p.name != ".log") or "unfinished" in p.name or p.name == "owner"
+        ]
         return f"left over: {', '.join(str(p.relative_to(folder)) for p in left)}" if left else ""
 
 

@@ -13,7 +13,7 @@ import tallies
 from tallies import registry
 
 ROOT = Path(tallies.__file__).parent
-ROOMS = {family.room for family in registry.FAMILIES}
+ROOMS = set(registry.FAMILIES)
 
 # what a file of the floor may import of the floor; a folder counts as one
 FLOOR = {

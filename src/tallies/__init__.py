@@ -33,9 +33,7 @@ _HOMES = {
     "Ontology": "tallies.data.ontology",
     "backend": "tallies.backends",
     "load": "tallies.estimator",
-    "Score": "tallies.evaluation.score",
-    "evaluate": "tallies.evaluation.score",
-    "compare": "tallies.evaluation.score",
+    **dict.fromkeys(("Score", "evaluate", "compare"), "tallies.evaluation.score"),
 }
 
 __all__ = sorted([*_HOMES, "__version__"])

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
 from functools import cache
+from itertools import cycle
+from operator import itemgetter
 from pickle import loads
 from typing import Any
 
@@ -29,14 +31,13 @@ class Threads:
     def __init__(self, sources: Sequence[Source], workers: int = 1, shared: Source | None = None):
         common = () if shared is None else (shared.load(),)
         self.shards = [source.load(*common) for source in sources]
-        self.pool = _pool(workers) if workers > 1 and len(sources) > 1 else None
+        self.workers = workers
 
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
         def call(i: int) -> tuple[Any, Any]:
             return task(i, self.shards[i], latents[i], *broadcast)
 
-        with one_blas_thread():
-            pairs = list((self.pool.map if self.pool else map)(call, range(len(self.shards))))
+        pairs = _all_of(call, len(self.shards), self.workers)
         return [result for result, _ in pairs], [after for _, after in pairs]
 
     def collect(self, latents: list[Any]) -> list[Any]:
@@ -50,8 +51,9 @@ class Dask:
         self.client = client
         common = [] if shared is None else [client.submit(_load, client.scatter(shared, broadcast=True, hash=False), pure=False)]
         # round robin over the workers, so that every one has its part of each sweep
-        sent = [(client.scatter(source, hash=False, workers=[w]), w) for source, w in zip(sources, _cycle(client), strict=False)]
-        self.shards = [client.submit(_load, source, *common, workers=[w], pure=False) for source, w in sent]
+        workers: Any = cycle([[w] for w in sorted(client.nthreads())] or [None])  # None: there is none yet, and Dask waits for one
+        sent = [(client.scatter(source, hash=False, workers=w), w) for source, w in zip(sources, workers, strict=False)]
+        self.shards = [client.submit(_load, source, *common, workers=w, pure=False) for source, w in sent]
 
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
         from distributed.protocol.pickle import dumps  # also of classes that a notebook defines
@@ -62,8 +64,8 @@ class Dask:
             packed = self.client.scatter(packed, broadcast=True, hash=False)
         n = len(self.shards)
         pairs = self.client.map(_carry_out, [task] * n, range(n), self.shards, latents, [packed] * n, pure=False)
-        after = self.client.map(_second, pairs, pure=False)
-        return self.client.gather(self.client.map(_first, pairs, pure=False)), after
+        results, after = (self.client.map(itemgetter(i), pairs, pure=False) for i in (0, 1))
+        return self.client.gather(results), after
 
     def collect(self, latents: list[Any]) -> list[Any]:
         return self.client.gather(latents)
@@ -71,12 +73,6 @@ class Dask:
 
 def _load(source: Source, *shared: Any) -> Any:
     return _aligned(source.load(*shared))
-
-
-def _cycle(client: Any) -> Iterator[str]:
-    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
-    while True:
-        yield from workers
 
 
 def _carry_out(task: Callable[..., tuple[Any, Any]], i: int, shard: Any, latents: Any, packed: bytes) -> tuple[Any, Any]:
@@ -98,17 +94,15 @@ def _aligned(value: Any) -> Any:
     return value
 
 
-def _first(pair: tuple[Any, Any]) -> Any:
-    return pair[0]
-
-
-def _second(pair: tuple[Any, Any]) -> Any:
-    return pair[1]
-
-
 @cache
 def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="tallies")
+
+
+def _all_of(call: Callable[[int], Any], n: int, workers: int) -> list[Any]:
+    """call(i) for i below n, on so many threads; results in order."""
+    with one_blas_thread():
+        return list((_pool(workers).map if min(n, workers) > 1 else map)(call, range(n)))
 
 
 if hasattr(os, "register_at_fork"):
@@ -154,11 +148,12 @@ def backend(where: str | Any = "threads", workers: int | None = None) -> Iterato
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}; leave it out to use all cores")
-    if isinstance(where, str) and where != "threads" and "://" not in where:
+    address = where if isinstance(where, str) and where != "threads" else None
+    if address is not None and "://" not in address:
         raise ValueError(
             f'backend must be "threads", a scheduler address such as "tcp://host:8786", or a Dask client; got {where!r}'
         )
-    opened = _connect(where) if isinstance(where, str) and where != "threads" else None
+    opened = None if address is None else need("distributed", "dask", "A Dask cluster").Client(address)
     token = _chosen.set((where if opened is None else opened, workers))
     try:
         yield
@@ -166,10 +161,6 @@ def backend(where: str | Any = "threads", workers: int | None = None) -> Iterato
         _chosen.reset(token)
         if opened is not None:
             opened.close()
-
-
-def _connect(address: str) -> Any:
-    return need("distributed", "dask", "A Dask cluster").Client(address)
 
 
 def place(sources: Sequence[Source], shared: Source | None = None) -> Threads | Dask:
@@ -196,15 +187,10 @@ def over_rows(task: Callable[[slice], None], n: int, block: int) -> None:
     """Call `task` on consecutive slices of n rows, on the threads of this process; it writes its result where it belongs."""
     slices = [slice(a, min(a + block, n)) for a in range(0, n, block)]
     workers = thread_count()
-    with one_blas_thread():
-        if workers > 1 and len(slices) > 1:
 
-            def part(first: int) -> None:
-                # one task a thread with every workers-th slice: the queue costs more than a slice of a narrow table
-                for rows in slices[first::workers]:
-                    task(rows)
+    def part(first: int) -> None:
+        # one task a thread with every workers-th slice: the queue costs more than a slice of a narrow table
+        for rows in slices[first::workers]:
+            task(rows)
 
-            list(_pool(workers).map(part, range(workers)))
-        else:
-            for rows in slices:
-                task(rows)
+    _all_of(part, min(workers, len(slices)), workers)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -75,44 +76,40 @@ def birds(n: int = 1200, gaps: float = 0.08, random_state: int = 0) -> Dataset:
     from scipy.special import softmax
     from scipy.stats import norm, poisson
 
-    rng = np.random.default_rng(random_state)
-    kinds = np.array(["finch", "heron", "owl", "swift"])
-    share = np.array([0.40, 0.15, 0.20, 0.25])
-    wing, wing_sd = np.array([8.0, 44.0, 26.0, 17.0]), np.array([1.5, 7.0, 6.0, 4.5])  # cm
-    mass, mass_sd = np.array([3.1, 7.3, 5.9, 3.8]), np.array([0.5, 0.5, 0.7, 0.5])  # log gram
-    eggs = np.array([4.6, 3.8, 3.0, 2.2])
-    colours = np.array(["black", "brown", "grey", "yellow"])
-    colour = np.array([[0.05, 0.45, 0.10, 0.40], [0.05, 0.10, 0.80, 0.05], [0.05, 0.75, 0.19, 0.01], [0.60, 0.35, 0.04, 0.01]])
-    nests = np.array(["building", "cavity", "tree"])
-    nest = np.array([[0.10, 0.15, 0.75], [0.01, 0.01, 0.98], [0.20, 0.55, 0.25], [0.80, 0.15, 0.05]])
-    migrates = np.array([0.30, 0.60, 0.05, 0.97])
+    given = {
+        "classes": ["finch", "heron", "owl", "swift"],
+        "share": [0.40, 0.15, 0.20, 0.25],
+        "wing": [8.0, 44.0, 26.0, 17.0],  # cm
+        "log mass": [3.1, 7.3, 5.9, 3.8],  # log gram
+        "eggs": [4.6, 3.8, 3.0, 2.2],
+        "colour": [[0.05, 0.45, 0.10, 0.40], [0.05, 0.10, 0.80, 0.05], [0.05, 0.75, 0.19, 0.01], [0.60, 0.35, 0.04, 0.01]],
+        "nest": [[0.10, 0.15, 0.75], [0.01, 0.01, 0.98], [0.20, 0.55, 0.25], [0.80, 0.15, 0.05]],
+        "migrates": [0.30, 0.60, 0.05, 0.97],
+    }
+    truth = {name: np.array(values) for name, values in given.items()}
+    spread = {"wing": np.array([1.5, 7.0, 6.0, 4.5]), "log mass": np.array([0.5, 0.5, 0.7, 0.5])}
+    states = {"colour": np.array(["black", "brown", "grey", "yellow"]), "nest": np.array(["building", "cavity", "tree"])}
 
-    k = rng.choice(4, n, p=share)
-    drawn = [(p.cumsum(axis=1)[k] < rng.random(n)[:, None]).sum(axis=1) for p in (colour, nest)]
-    numbers = [rng.normal(wing[k], wing_sd[k]), rng.normal(mass[k], mass_sd[k]), rng.poisson(eggs[k])]
-    moves = rng.random(n) < migrates[k]
+    rng = np.random.default_rng(random_state)
+    k = rng.choice(4, n, p=truth["share"])
+    codes = {name: (truth[name].cumsum(axis=1)[k] < rng.random(n)[:, None]).sum(axis=1) for name in states}
+    numbers = {name: rng.normal(truth[name][k], sd[k]) for name, sd in spread.items()}
+    eggs, moves = rng.poisson(truth["eggs"][k]), rng.random(n) < truth["migrates"][k]
     hidden = rng.random((n, 6)) < gaps
     hidden[:, 5] = False  # a column of booleans stays one, and shows that kind
-    table = np.column_stack([*numbers, *drawn, moves]).astype(float)
     log_p = [
-        norm.logpdf(table[:, [0]], wing, wing_sd),
-        norm.logpdf(table[:, [1]], mass, mass_sd),
-        poisson.logpmf(table[:, [2]], eggs),
-        np.log(colour.T[drawn[0]]),
-        np.log(nest.T[drawn[1]]),
-        np.log(np.where(table[:, [5]] == 1, migrates, 1 - migrates)),
+        *(norm.logpdf(numbers[name][:, None], truth[name], sd) for name, sd in spread.items()),
+        poisson.logpmf(eggs[:, None], truth["eggs"]),
+        *(np.log(truth[name].T[code]) for name, code in codes.items()),
+        np.log(np.where(moves[:, None], truth["migrates"], 1 - truth["migrates"])),
     ]
-    posterior = softmax(np.log(share) + np.where(hidden.T[:, :, None], 0.0, log_p).sum(axis=0), axis=1)
-    table[hidden] = np.nan
-    X = DataFrame(table[:, :3], columns=["wing", "log mass", "eggs"])
-    words = np.column_stack([colours[drawn[0]], nests[drawn[1]]]).astype(object)
-    words[hidden[:, 3:5]] = None
-    X[["colour", "nest"]] = words
-    X["migrates"] = moves
-    truth = {"classes": kinds, "share": share, "wing": wing, "log mass": mass, "eggs": eggs}
-    truth |= {"colour": colour, "nest": nest, "migrates": migrates}
+    truth["posterior"] = softmax(np.log(truth["share"]) + np.where(hidden.T[:, :, None], 0.0, log_p).sum(axis=0), axis=1)
+    words = {name: states[name][code].astype(object) for name, code in codes.items()}
+    X = DataFrame(numbers | {"eggs": eggs.astype(float)} | words | {"migrates": moves})
+    for j, name in enumerate(X.columns[:5]):
+        X.loc[hidden[:, j], name] = None
     about = f"{n:,} birds made up from a known truth: numbers, counts, categories and gaps in one table"
-    return Dataset(X, kinds[k], "birds", about, truth | {"posterior": posterior})
+    return Dataset(X, truth["classes"][k], "birds", about, truth)
 
 
 class Texts(NamedTuple):
@@ -225,19 +222,13 @@ def tic_tac_toe() -> tuple[pd.DataFrame, pd.Series]:
     import pandas as pd
 
     ends: dict[tuple[str, ...], str] = {}
-
-    def play(board: tuple[str, ...], player: str) -> None:
-        winner = next((board[a] for a, b, c in TIC_TAC_TOE_LINES if board[a] == board[b] == board[c] != "b"), None)
-        if winner or "b" not in board:
-            ends[board] = "x wins" if winner == "x" else "x does not"
-            return
-        for cell in range(9):
-            if board[cell] == "b":
-                play((*board[:cell], player, *board[cell + 1 :]), "o" if player == "x" else "x")
-
-    play(("b",) * 9, "x")
+    for board in product("box", repeat=9):
+        x, o = (any(all(board[cell] == player for cell in line) for line in TIC_TAC_TOE_LINES) for player in "xo")
+        ahead = board.count("x") - board.count("o")  # 1 after a move of x, 0 after one of o
+        if (ahead == 1 and not o and (x or "b" not in board)) or (ahead == 0 and o and not x):
+            ends[board] = "x wins" if x else "x does not"
     cells = [f"{row}_{column}" for row in ("top", "middle", "bottom") for column in ("left", "centre", "right")]
-    return pd.DataFrame(sorted(ends), columns=cells), pd.Series([ends[board] for board in sorted(ends)], name="outcome")
+    return pd.DataFrame(list(ends), columns=cells), pd.Series(list(ends.values()), name="outcome")
 
 
 def _bundled(name: str) -> Dataset:

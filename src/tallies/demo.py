@@ -8,6 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tallies.html import Page, build
+from tallies.registry import rooms
+
 
 class Exhibit(NamedTuple):
     """A report of the gallery."""
@@ -19,16 +22,11 @@ class Exhibit(NamedTuple):
 
 def exhibits() -> list[Exhibit]:
     """What the gallery shows."""
-    from tallies.registry import rooms
-
     return [exhibit for room in rooms("demo") for exhibit in room.EXHIBITS]
 
 
 def run(out: Path, quiet: bool = False) -> Path:
     """Fit the models, write their reports and the page that leads to them into the folder `out`; returns the page."""
-    from tallies.html import build
-    from tallies.html.page import Page
-
     start, out = time.perf_counter(), Path(out)
     shown = exhibits()
     gallery = Page("What the data say", "", "gallery")

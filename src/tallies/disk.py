@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -61,14 +62,11 @@ def atomic(path: str | Path) -> Iterator[Path]:
     for left in path.parent.glob(f".{escape(path.name)}.*.part"):  # of processes that were killed
         if abandoned(left):
             left.unlink(missing_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    part = Path(name)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
+    handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)  # the user's usual permissions
     try:
         lock(handle)
         yield part
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)  # mkstemp makes private files; a saved model has the user's usual permissions
         sync(part)
         part.replace(path)
         sync(path.parent)

@@ -143,6 +143,7 @@ class Record(NamedTuple):
 
 # a plan may yield several stages at once (chains): they run side by side, and it is sent a list
 Plan = Generator[Stage | list[Stage], Any, Any]
+Place = Callable[[Sequence[Source], Source | None], Backend]  # where the shards of sources go, given what they share
 Watch = Callable[[Stage, State], str]  # sees every state; a reason ("interrupted", "callback") ends the fit, "" goes on
 
 
@@ -223,14 +224,7 @@ def steps(
 class Runner:
     """Drives a plan to its end. With a `record` it replays what is known of the fit and goes on from there, with the same bits."""
 
-    def __init__(
-        self,
-        place: Callable[[Sequence[Source], Source | None], Backend],
-        *,
-        seed: int = 0,
-        record: Record | None = None,
-        watch: Watch = lambda stage, state: "",
-    ):
+    def __init__(self, place: Place, *, seed: int = 0, record: Record | None = None, watch: Watch = lambda stage, state: ""):
         self.place, self.seed, self.watch = place, seed, watch
         self.known = Record() if record is None else record
         self.cut = ""  # why the fit was told to stop

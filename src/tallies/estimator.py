@@ -7,15 +7,16 @@ plan (`_plan`: the stages of a fit), and answers, which are functions of the fit
 from __future__ import annotations
 
 import dataclasses
+import json
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypedDict, Unpack
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _get_feature_names, check_is_fitted
@@ -72,9 +73,11 @@ def option(default: Any, help: str = "", *, flag: str = "", parse: Callable[[str
     return dataclasses.field(default=default, metadata={"help": help, "flag": flag, "parse": parse})
 
 
-def part(path: str, doc: str) -> Any:
-    """A public attribute that is a part of the fitted record, such as "model.B": a property with that docstring."""
-    return property(lambda model: attrgetter(path)(model.fitted_), doc=doc)
+def part(of: str | Callable[[Any], Any], doc: str = "") -> Any:
+    """A public attribute: a part of the fitted record, such as "model.B", or a function of it; its docstring is that of the
+    function where none is given."""
+    find = attrgetter(of) if isinstance(of, str) else of
+    return property(lambda model: find(model.fitted_), doc=doc or find.__doc__)
 
 
 def seed_of(random_state: Any) -> int:
@@ -116,7 +119,8 @@ class Estimator(BaseEstimator):
 
     def _fit(self, data: Any, **run: Unpack[RunOptions]) -> Self:
         """Carry out the plan and set `fitted_` whole: nothing of an earlier fit is left; one that fails changes nothing."""
-        name, checkpoint, resume, callback = type(self).__name__, run.get("checkpoint"), run.get("resume"), run.get("callback")
+        name, checkpoint, resume = type(self).__name__, run.get("checkpoint"), run.get("resume")
+        callback = run.get("callback") or (lambda stage, state: False)
         wrong = sorted(set(run) - set(RunOptions.__annotations__))
         if wrong:
             raise TypeError(f"{name}.fit has no argument {wrong[0]!r}; {nearest(wrong[0], RunOptions.__annotations__)}")
@@ -129,22 +133,17 @@ class Estimator(BaseEstimator):
         about["seed"] = seed
         runner = Runner(place, seed=seed, record=record)
         saver = None if checkpoint is None else watch.Checkpoint(checkpoint, name, about, runner.record)
-        bar = watch.Progress(run.get("progress"), name)
-        with one_blas_thread(), watch.interruptible() as interrupted:
+        with one_blas_thread(), watch.interruptible() as interrupted, watch.progress(run.get("progress"), name) as draw:
 
             def look(stage: Stage, state: State) -> str:
-                bar(stage, state)
-                stop = "callback" if callback is not None and callback(stage, state) else ""
-                stop = stop or ("interrupted" if interrupted() else "")
+                draw(stage, state)
+                stop = "callback" if callback(stage, state) else "interrupted" if interrupted() else ""
                 if saver is not None:
-                    saver.write() if stop else saver()
+                    saver(last=bool(stop))
                 return stop
 
             runner.watch = look
-            try:
-                fitted = runner.run(self._plan(data, seed))
-            finally:
-                bar.close()
+            fitted = runner.run(self._plan(data, seed))
         if saver is not None and not runner.cut:  # where the fit was cut, that is what to go on from
             saver.write()
         if any(kept.cut for kept in runner.ended):  # also where a search was cut and what followed it settled
@@ -175,15 +174,10 @@ class Estimator(BaseEstimator):
 
     # what a fit gives
 
-    @property
+    @cached_property
     def fitted_(self) -> Any:
         """All that a fit gave, in one record."""
-        check_is_fitted(self)
-        return self.__dict__["fitted_"]
-
-    @fitted_.setter
-    def fitted_(self, record: Any) -> None:
-        self.__dict__["fitted_"] = record
+        check_is_fitted(self)  # raises: a fit sets the attribute, and then nothing is computed here
 
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in self.__dict__
@@ -281,8 +275,7 @@ class Estimator(BaseEstimator):
 
         return card(self)
 
-    def _repr_html_inner(self) -> str:
-        return self._html_repr()
+    _repr_html_inner = _html_repr
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         plain = {"text/plain": repr(self)}
@@ -317,27 +310,9 @@ def fingerprint(data: Any) -> int:
     >>> fingerprint((np.arange(3), ["a"])) == fingerprint((np.arange(3), ["a"])) != fingerprint((np.arange(3), ["b"]))
     True
     """
-
-    def leaves(value: Any) -> Iterator[bytes]:
-        if isinstance(value, tuple | list):
-            yield b"("
-            for item in value:
-                yield from leaves(item)
-            yield b")"
-        elif sp.issparse(value):
-            m = sp.csr_array(value)
-            yield from leaves((m.shape, m.data, m.indices, m.indptr))
-        elif isinstance(value, np.ndarray) and value.dtype != object:
-            yield f"{value.dtype}{value.shape}".encode()
-            yield np.ascontiguousarray(value).tobytes()
-        elif isinstance(value, np.ndarray):
-            yield from leaves(value.tolist())
-        elif isinstance(value, dict):
-            yield from leaves(list(value.items()))
-        else:
-            yield repr(value).encode()
-
-    check = 0
-    for leaf in leaves(data):
-        check = zlib.crc32(leaf, check)
+    packed, arrays = storage.pack(data, repr)
+    check = zlib.crc32(json.dumps(packed).encode())
+    for array in arrays:
+        check = zlib.crc32(f"{array.dtype}{array.shape}".encode(), check)
+        check = zlib.crc32(np.ascontiguousarray(array).tobytes(), check)
     return check

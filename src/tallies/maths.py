@@ -44,8 +44,6 @@ def whiten(covariances: Array, pooled: Array, size: Array | float = 0.0) -> Whit
     V = vectors[:, values > RANK_TOL]
     rank = V.shape[1]
     W, log_det, floored = np.zeros((K, d, d)), np.zeros(K), np.zeros(K, dtype=bool)
-    if rank == 0:
-        return Whitening(W, log_det, rank, floored)
     used = inverse > 0
     if rank == used.sum():
         stretch = 2 * np.log(scale[used]).sum()
@@ -53,7 +51,7 @@ def whiten(covariances: Array, pooled: Array, size: Array | float = 0.0) -> Whit
         stretch = 2 * np.log(np.maximum(np.linalg.svd(V * scale[:, None], compute_uv=False), 1e-300)).sum()
     for k in range(K):
         spread, turn = np.linalg.eigh(V.T @ (covariances[k] * np.outer(inverse, inverse)) @ V)
-        floored[k] = spread[0] < FLOOR
+        floored[k] = (spread < FLOOR).any()
         spread = np.maximum(spread, FLOOR)
         W[k, :, :rank] = inverse[:, None] * (V @ turn) / np.sqrt(spread)
         log_det[k] = np.log(spread).sum() + stretch

@@ -1,8 +1,8 @@
 """A RUN folder: `model.tallies`, the fitted model, and `run.toml`, every option that made it. It appears whole or not at all.
 
 While a fit runs, its options and checkpoints are in the folder `RUN.unfinished` beside the place of the RUN, with a file `owner`
-that its process keeps locked; the folder becomes the RUN, in one rename, when the model is in it. So at any moment the old RUN is there,
-or the new one; and what a kill or a power cut leaves says by itself what it is, and is put right by the next command (`tidy`):
+that its process keeps locked; the folder becomes the RUN, in one rename, when the model is in it. So at any moment the old RUN is
+there, or the new one; and what a kill or a power cut leaves says by itself what it is, and is put right by the next command (`tidy`):
 
     RUN.unfinished with an owner that is locked              a fit that runs
                    with an owner, without a model            a fit cut short, from which `tallies resume RUN` goes on
@@ -13,7 +13,6 @@ or the new one; and what a kill or a power cut leaves says by itself what it is,
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -221,9 +220,8 @@ def to_toml(options: Mapping[str, Any]) -> str:
 
 
 def _toml(value: Any) -> str:
-    if hasattr(value, "_asdict") or dataclasses.is_dataclass(value):
-        fields = value._asdict() if hasattr(value, "_asdict") else vars(value)
-        value = {key: item for key, item in fields.items() if item is not None}
+    if hasattr(value, "_asdict"):
+        value = {key: item for key, item in value._asdict().items() if item is not None}
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_toml(str(k))} = {_toml(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):

@@ -47,9 +47,9 @@ def write(path: str | Path, kind: str, owner: str, tree: Mapping[str, Any]) -> N
 
     `kind` is "model", "checkpoint" or "stage"; `owner` is the class that it belongs to.
     """
-    arrays: list[np.ndarray] = []
+    packed, arrays = pack(tree, _refuse)
     head = {"tallies": __version__, "format": FORMAT, "kind": kind, "owner": owner}
-    body = json.dumps({**head, "tree": _pack(tree, arrays)})
+    body = json.dumps({**head, "tree": packed})
     with atomic(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo("tree.json"), body)  # no date: the same model is the same file
         for i, array in enumerate(arrays):
@@ -68,19 +68,16 @@ def read(path: str | Path, kind: str, types: Callable[[str], Iterable[type]]) ->
         with zipfile.ZipFile(path) as archive:
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
                 raise ValueError("it has compressed entries")
-            head = json.loads(archive.read("tree.json"))
-            if head["format"] > FORMAT:
-                raise FileError(
-                    f"{path} was written by Tallies {head['tallies']} in a newer format; update: pip install -U tallies"
-                )
-            if head["format"] < FORMAT:
-                raise FileError(
-                    f"{path} was written by Tallies {head['tallies']}, whose files have another shape; refit with this version"
-                )
+            body = archive.read("tree.json")
+            head = json.loads(body)
+            if head["format"] != FORMAT:
+                older = ", whose files have another shape; refit with this version"
+                told = " in a newer format; update: pip install -U tallies" if head["format"] > FORMAT else older
+                raise FileError(f"{path} was written by Tallies {head['tallies']}{told}")
             if head["kind"] != kind:
                 raise FileError(f"expected a {kind} file, got a {head['kind']} file: {path}")
             allowed = {t.__name__: t for t in types(head["owner"])}
-            tree = _unpack(head["tree"], lambda i: _array(archive, i), allowed)
+            tree = json.loads(body, object_hook=_unpacker(archive, allowed))["tree"]
     except FileError:
         raise
     except Exception as error:  # whatever a broken or hostile file provokes in the readers ends as one clear sentence
@@ -90,73 +87,81 @@ def read(path: str | Path, kind: str, types: Callable[[str], Iterable[type]]) ->
     return tree
 
 
-def _array(archive: zipfile.ZipFile, i: int) -> np.ndarray:
-    # read whole first: the zip reader then checks the sum of every byte before numpy sees one
-    return np.lib.format.read_array(io.BytesIO(archive.read(f"{int(i)}.npy")), allow_pickle=False)
-
-
-def _pack(value: Any, arrays: list[np.ndarray]) -> Any:
-    """JSON for `value`; arrays go to `arrays` and are named by their number. Tagged values are one-key dicts with a '$'."""
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, np.bool_ | np.integer | np.floating | np.str_):
-        return {"$scalar": [value.dtype.name if not isinstance(value, np.str_) else "str", _pack(value.item(), arrays)]}
-    if isinstance(value, int):
-        return value
-    if isinstance(value, float):
-        return value if np.isfinite(value) else {"$float": str(value)}
-    if isinstance(value, np.ndarray):
-        if value.dtype == object:  # labels and names: strings, numbers, None
-            return {"$objects": [_pack(item, arrays) for item in value.tolist()]}
-        arrays.append(value)
-        return {"$array": len(arrays) - 1}
-    if sp.issparse(value):
-        m = sp.csr_array(value)
-        return {"$csr": [list(m.shape), *(_pack(part, arrays) for part in (m.data, m.indices, m.indptr))]}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        fields = dict(zip(value._fields, value, strict=True))
-        return {"$named": [type(value).__name__, {k: _pack(v, arrays) for k, v in fields.items()}]}
-    if isinstance(value, tuple):
-        return {"$tuple": [_pack(item, arrays) for item in value]}
-    if isinstance(value, list):
-        return [_pack(item, arrays) for item in value]
-    if isinstance(value, dict):  # as pairs: keys may be numbers, and may begin with '$'
-        return {"$dict": [[_pack(k, arrays), _pack(v, arrays)] for k, v in value.items()]}
+def _refuse(value: Any) -> Any:
     raise TypeError(f"cannot save a {type(value).__name__} without pickle; give numbers, strings, arrays, lists, dicts or None")
 
 
-def _unpack(value: Any, array: Any, types: Mapping[str, type]) -> Any:
-    if isinstance(value, list):
-        return [_unpack(item, array, types) for item in value]
-    if not isinstance(value, dict):
-        return value
-    ((tag, body),) = value.items()
-    if tag == "$dict":
-        return {_unpack(k, array, types): _unpack(v, array, types) for k, v in body}
-    if tag == "$array":
-        return array(body)
-    if tag == "$objects":
-        items = [_unpack(item, array, types) for item in body]
-        out = np.empty(len(items), dtype=object)
-        out[:] = items
-        return out
-    if tag == "$scalar":
-        name, item = body
-        item = _unpack(item, array, types)
-        return np.str_(item) if name == "str" else np.dtype(name).type(item)
-    if tag == "$float":
-        return float(body)
-    if tag == "$tuple":
-        return tuple(_unpack(item, array, types) for item in body)
-    if tag == "$csr":
+def pack(tree: Any, other: Callable[[Any], Any]) -> tuple[Any, list[np.ndarray]]:
+    """JSON for a tree, and its arrays, which are named there by their number; `other` says what stands for anything else.
+
+    Tagged values are one-key dicts with a '$'.
+    """
+    arrays: list[np.ndarray] = []
+
+    def packed(value: Any) -> Any:
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, np.generic):  # before float, which np.float64 is, too
+            return {"$scalar": [value.dtype.name, packed(value.item())]}
+        if isinstance(value, float):
+            return value if np.isfinite(value) else {"$float": str(value)}
+        if isinstance(value, np.ndarray):
+            if value.dtype == object:  # labels and names: strings, numbers, None
+                return {"$objects": packed(value.tolist())}
+            arrays.append(value)
+            return {"$array": len(arrays) - 1}
+        if sp.issparse(value):
+            m = sp.csr_array(value)
+            return {"$csr": packed([list(m.shape), m.data, m.indices, m.indptr])}
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return {"$named": [type(value).__name__, {k: packed(v) for k, v in zip(value._fields, value, strict=True)}]}
+        if isinstance(value, tuple):
+            return {"$tuple": packed(list(value))}
+        if isinstance(value, list):
+            return [packed(item) for item in value]
+        if isinstance(value, dict):  # as pairs: keys may be numbers, and may begin with '$'
+            return {"$dict": [[packed(k), packed(v)] for k, v in value.items()]}
+        return other(value)
+
+    return packed(tree), arrays
+
+
+def _unpacker(archive: zipfile.ZipFile, types: Mapping[str, type]) -> Callable[[dict[str, Any]], Any]:
+    """What makes of each object of the JSON, the innermost first, the value that `pack` was given."""
+
+    def array(i: int) -> np.ndarray:
+        # read whole first: the zip reader then checks the sum of every byte before numpy sees one
+        return np.lib.format.read_array(io.BytesIO(archive.read(f"{int(i)}.npy")), allow_pickle=False)
+
+    def csr(body: list[Any]) -> sp.csr_array:
         shape, *parts = body
-        data, indices, indptr = (_unpack(part, array, types) for part in parts)
-        matrix = sp.csr_array((data, indices, indptr), shape=tuple(shape))
+        matrix = sp.csr_array(tuple(parts), shape=tuple(shape))
         matrix.check_format(full_check=True)  # indices out of range would read foreign memory in a kernel
         return matrix
-    if tag == "$named":
+
+    def named(body: list[Any]) -> Any:
         name, fields = body
         if name not in types:
             raise ValueError(f"unknown record {name!r}")
-        return types[name](**{k: _unpack(v, array, types) for k, v in fields.items()})
-    raise ValueError(f"unknown tag {tag!r}")
+        return types[name](**fields)
+
+    values: dict[str, Callable[[Any], Any]] = {
+        "$dict": dict,
+        "$tuple": tuple,
+        "$float": float,
+        "$scalar": lambda body: np.dtype(body[0]).type(body[1]),
+        "$objects": lambda items: np.fromiter(items, dtype=object, count=len(items)),
+        "$array": array,
+        "$csr": csr,
+        "$named": named,
+    }
+
+    def unpacked(found: dict[str, Any]) -> Any:
+        if not any(key.startswith("$") for key in found):  # the fields of a record, or the whole
+            return found
+        ((tag, body),) = found.items()
+        if tag not in values:
+            raise ValueError(f"unknown tag {tag!r}")
+        return values[tag](body)
+
+    return unpacked

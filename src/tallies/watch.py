@@ -17,69 +17,57 @@ from tallies.engine import Kept, Record, Stage, State
 from tallies.errors import FileError
 
 
-class Progress:
+@contextmanager
+def progress(show: bool | None, name: str) -> Iterator[Callable[[Stage, State], None]]:
     """A tqdm bar on stderr with the name of the stage: shown in terminals and notebooks, silent elsewhere unless `show=True`."""
+    if show is False or (show is None and not (sys.stderr.isatty() or "ipykernel" in sys.modules)):
+        yield lambda stage, state: None
+        return
+    from tqdm.auto import tqdm
 
-    def __init__(self, show: bool | None, name: str):
-        self.bar: Any = None
-        self.name, self.stage = name, ""
-        self.shown: set[str] = set()
-        if show is False or (show is None and not (sys.stderr.isatty() or "ipykernel" in sys.modules)):
-            return
-        from tqdm.auto import tqdm
+    shown: set[str] = set()
+    # short fits need no bar: it appears after half a second, at once when asked for
+    bar = tqdm(desc=name, unit="sweep", delay=0 if show else 0.5, file=sys.stderr)
 
-        # short fits need no bar: it appears after half a second, at once when asked for
-        self.bar = tqdm(desc=name, unit="sweep", delay=0 if show else 0.5, file=sys.stderr)
+    def draw(stage: Stage, state: State) -> None:
+        new = stage.name not in shown  # stages side by side take turns, and need not be drawn at each
+        shown.add(stage.name)
+        with suppress(OSError):  # a terminal that is gone stops no fit
+            bar.total = stage.most
+            bar.set_description_str(f"{name}, {stage.name}" if stage.name else name, refresh=new)
+            bar.set_postfix_str(f"objective {state.objective[-1]:.8g}", refresh=False)
+            bar.n = len(state.objective) - 1
+            bar.update(1)
 
-    def __call__(self, stage: Stage, state: State) -> None:
-        if self.bar is not None:
-            with suppress(OSError):  # a terminal that is gone stops no fit
-                self._draw(stage, state)
-
-    def _draw(self, stage: Stage, state: State) -> None:
-        if stage.name != self.stage:
-            self.stage, self.bar.total = stage.name, stage.most
-            new = stage.name not in self.shown  # stages side by side take turns, and need not be drawn at each
-            self.shown.add(stage.name)
-            self.bar.set_description_str(f"{self.name}, {stage.name}" if stage.name else self.name, refresh=new)
-        self.bar.set_postfix_str(f"objective {state.objective[-1]:.8g}", refresh=False)
-        self.bar.n = len(state.objective) - 1
-        self.bar.update(1)
-
-    def close(self) -> None:
-        if self.bar is not None:
-            with suppress(OSError):
-                self.bar.close()
+    try:
+        yield draw
+    finally:
+        with suppress(OSError):
+            bar.close()
 
 
-PAUSE = 2.0  # seconds between two checkpoints at least: quick sweeps would otherwise wait for the disk all the time
+EVERY, SECONDS = 25, 60.0  # a checkpoint comes after so many sweeps or seconds, whichever is first ...
+PAUSE = 2.0  # ... but with so many seconds between two at least: quick sweeps would otherwise wait for the disk all the time
 
 
 class Checkpoint:
-    """Writes how far a fit has come, atomically, every `every` sweeps or `seconds` seconds, whichever comes first.
+    """Writes how far a fit has come, atomically, every now and then.
 
     `path` holds the states of the stages that run; each stage that ended is a file of its own beside it, written once.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        owner: str,
-        about: dict[str, Any],
-        record: Callable[[], Record],
-        every: int = 25,
-        seconds: float = 60.0,
-    ):
-        self.path, self.owner, self.record, self.every, self.seconds = Path(path), owner, record, every, seconds
+    def __init__(self, path: str | Path, owner: str, about: dict[str, Any], record: Callable[[], Record]):
+        self.path, self.owner, self.record = Path(path), owner, record
         if self.path.is_dir():
             raise IsADirectoryError(f"checkpoint must be a file to write, but {str(self.path)!r} is a folder; add a file name")
         self.about = {"fit": uuid.uuid4().hex, **about}  # so that files of an earlier fit are never taken for ones of this
         self.ended, self.sweeps, self.clock = 0, 0, time.monotonic()
 
-    def __call__(self) -> None:
+    def __call__(self, last: bool) -> None:
+        """After a sweep: write where it is time to, and after the last one."""
         self.sweeps += 1
         passed = time.monotonic() - self.clock
-        if passed > self.seconds or (self.sweeps >= self.every and passed >= PAUSE):
+        if last or passed > SECONDS or (self.sweeps >= EVERY and passed >= PAUSE):
             self.write()
 
     def write(self) -> None:
@@ -129,8 +117,8 @@ def read_checkpoint(path: str | Path, owner: str, about: dict[str, Any], records
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Inside the block, Ctrl-C asks to stop after the running sweep instead of breaking it; a second one breaks it. So do the signals
-    by which a scheduler ends a job (SIGTERM) and a terminal that closes (SIGHUP).
+    """Inside the block, Ctrl-C asks to stop after the running sweep instead of breaking it; a second one breaks it. So do the
+    signals by which a scheduler ends a job (SIGTERM) and a terminal that closes (SIGHUP).
 
     Yields a function that tells whether to stop. Outside the main thread, or where the program has a handler of its own,
     nothing changes.

@@ -149,7 +149,7 @@ def test_rank_deficient_covariance_uses_its_support(data):
     X, y = data
     wide = np.hstack([X, X[:, :2] @ [[1.0], [-2.0]], np.full((len(X), 1), 7.0)])
     plain, model = GDA().fit(X, y), GDA().fit(wide, y)
-    assert model.params_.root.rank == 5
+    assert model.params_.laws.gaussian.root.rank == 5
     np.testing.assert_allclose(model.predict_proba(wide), plain.predict_proba(X), atol=1e-7)
     assert np.isfinite(model.log_prob(wide)).all()
     assert "span 5 directions" in model.summary()

@@ -37,7 +37,8 @@ def only_stage(model, codes, y):
 def distinct(model, codes, y):
     """Distinct rows and folds, as the plan makes them."""
     table = model._prepare(codes, y)
-    return table.distinct(fold_numbers(table.labels, model.cv, 0))
+    rows, held = table.distinct(fold_numbers(table.labels, model.cv, 0))
+    return rows, np.array(np.split(held, model.cv, axis=1))
 
 
 def one_hot(codes, degree=1):
@@ -333,3 +334,14 @@ def test_rows_are_scored_on_the_cluster_with_the_same_bits(cluster):
         with tallies.backend(cluster):
             there = model.predict_proba(codes)
         np.testing.assert_array_equal(there, model.predict_proba(codes))
+
+
+def test_weights_of_both_forms_agree_where_cells_are_missing():
+    rng = np.random.default_rng(3)
+    X = rng.choice(["a", "b", "c"], (150, 4)).astype(object)
+    y = X[:, 0] == X[:, 1]
+    X[rng.random(X.shape) < 0.1] = None
+    dual, primal = (FEM(degree=2, ridge=1.0, solver=s, missing="ignore", tol=1e-13).fit(X, y) for s in ("kernel", "lbfgs"))
+    np.testing.assert_allclose(dual.weights_, primal.weights_, atol=1e-6)
+    for states in ({"x0": "a"}, {"x0": "a", "x1": "b"}):
+        np.testing.assert_allclose(dual.effect(**states), primal.effect(**states), atol=1e-6)

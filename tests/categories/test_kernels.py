@@ -42,7 +42,7 @@ def test_active_ids(case):
 
 
 @pytest.mark.parametrize("columns", [1, 2])
-def test_softmax_rows_and_expected(case, columns):
+def test_softmax_rows_gather_and_scatter(case, columns):
     rng, _, terms, ids = case
     starts, weight = np.array([0, 2, 5]), rng.random((40, columns))
     W = rng.normal(0, 3, (terms.p, 5))
@@ -53,15 +53,16 @@ def test_softmax_rows_and_expected(case, columns):
     want = softmax(H, starts) * np.repeat(each, [2, 3], axis=1)
     np.testing.assert_allclose(P, want, rtol=1e-13)
     np.testing.assert_allclose(total, (each * lse(H, starts)).sum(axis=0), rtol=1e-13)
-    G, total = np.zeros_like(W), np.zeros(2)
-    kernels.expected(ids, weight, W, starts, G, total)
+    G = np.zeros_like(W)
+    kernels.gather(ids, W, P)
+    np.testing.assert_allclose(P, H, rtol=1e-12, atol=1e-13)
+    kernels.scatter(ids, want, G)
     np.testing.assert_allclose(G, one_hot(ids, terms.p).T @ want, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(total, (each * lse(H, starts)).sum(axis=0), rtol=1e-13)
 
 
 @pytest.mark.parametrize("columns", [0, 1, 3])
 @pytest.mark.parametrize("widths", [(2, 2, 2), (1, 3, 4)])
-def test_softmax_corner_is_softmax_rows_with_a_last_score_of_zero(columns, widths):
+def test_softmax_without_the_columns_of_last_states_is_that_with_scores_of_zero_there(columns, widths):
     rng = np.random.default_rng(2)
     starts = np.concatenate([[0], np.cumsum(widths)])
     weight = rng.random((300, columns)) if columns else np.ones((300, 1))
@@ -71,7 +72,7 @@ def test_softmax_corner_is_softmax_rows_with_a_last_score_of_zero(columns, width
     H[:, last] = 0.0
     each = np.broadcast_to(weight, (300, 3))
     P, total = np.delete(H, last, axis=1), np.zeros(3)
-    kernels.softmax_corner(P, weight, starts - np.arange(4), total)
+    kernels.softmax_rows(P, weight, starts - np.arange(4), total, 1.0)
     np.testing.assert_allclose(
         P, np.delete(softmax(H, starts) * np.repeat(each, widths, axis=1), last, axis=1), rtol=1e-12, atol=1e-290
     )
@@ -105,20 +106,12 @@ def test_counting(case):
     Z[:, 0] = 1.0
     Z[:, kept[kept >= 0]] = one_hot(full, terms.p)[:, kept >= 0]
     np.testing.assert_allclose(np.tril(R), np.tril((Z.T * w[: len(full)]) @ Z))
-    states, starts = rng.integers(-1, 2, (40, 3)).astype(np.int32), np.array([0, 2, 4, 6])
-    table = np.zeros((terms.p, 6))
-    kernels.scatter_states(ids, states, w, starts, table)
-    Y = np.hstack([states[:, [o]] == np.arange(2) for o in range(3)])
-    np.testing.assert_allclose(table, X.T @ (Y * w[:, None]))
 
 
-def test_matches_and_kernel_rows(case):
+def test_kernel_rows_and_neighbours(case):
     rng, codes, _, _ = case
     other = codes[:11]
     equal = ((codes[:, None] == other) & (codes[:, None] >= 0)).sum(axis=2)
-    out = np.empty((40, 11), dtype=np.int32)
-    kernels.matches(codes, other, out)
-    np.testing.assert_array_equal(out, equal)
     table, a, H = rng.random((40, 4)), rng.normal(size=(11, 2)), np.empty((40, 2))
     kernels.kernel_rows(codes, other, table, a, H)
     np.testing.assert_allclose(H, np.take_along_axis(table, equal, axis=1) @ a)

@@ -63,7 +63,7 @@ def test_odd_but_usable_input():
     ids, _ = model.rank(["", "!!", "cell death"], authors=[[], ["", None], ["unknown"]], k=3)
     assert ids[:2].tolist() == [[None] * 3] * 2
     assert ids[2, 0] == "x"
-    assert author_prior.rows_of([[]], np.ones(1), None, None, 0).share.tolist() == [1.0]
+    assert author_prior.rows_of([[]], np.ones(1), np.empty(0), None).share.tolist() == [1.0]
 
 
 def test_from_files_to_files(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tallies.concepts.author_prior import Psi, Rows, credit, effective_share
+from tallies.concepts.author_prior import Psi, Rows, credit, mixture
 from tallies.concepts.kernels import mentions as kernels
 from tallies.concepts.mention import Postings
 from tallies.concepts.word_counts import lay_out, lay_out_whole, phi_of
@@ -21,8 +21,7 @@ def prior_side(rng, D=4, G=7, R=5):
     rows = Rows(rng.random(D) * 0.5, ptr, row, rng.random(len(row)))
     W = sp.csr_array((rows.weight, row, ptr), shape=(D, R)).toarray()
     dense = rows.share[:, None] * psi.base + W @ (psi.constant[:, None] * psi.base + own.toarray())
-    side = (effective_share(rows, psi), psi.base, np.log(psi.base), ptr, row, rows.weight)
-    return psi, rows, dense, kernels.Prior(*side, own.indptr.astype(np.int64), own.indices.astype(np.int64), own.data)
+    return psi, rows, dense, mixture(rows, psi)
 
 
 def best(scores, keep):

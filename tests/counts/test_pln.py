@@ -199,7 +199,7 @@ def learned(B, Sigma):
 
 def rows(y):
     table = as_counts(y)
-    return Rows(table.Y, table.missing, as_offsets(None, table), np.ones((len(y), 1)), np.ones(len(y)))
+    return Rows(table.Y, as_offsets(None, table), np.ones((len(y), 1)), np.ones(len(y)))
 
 
 def test_missing_cells_drop_out_exactly():

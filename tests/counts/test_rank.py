@@ -228,10 +228,10 @@ def test_a_shortened_step_still_leads_downhill():
     rng = np.random.default_rng(0)
     L = rng.normal(size=(2000, 5, 5)) * np.exp(rng.normal(0, 2, (2000, 5, 1)))
     g = rng.normal(size=(2000, 5))
-    step = pln_rank._within(-pln_rank._blocks(L @ L.transpose(0, 2, 1), g))
-    assert np.abs(step).max() <= pln_rank.REACH * (1 + 1e-12)
+    step = pln_rows.within(-pln_rows.blockwise(L @ L.transpose(0, 2, 1), g))
+    assert np.abs(step).max() <= pln_rows.REACH * (1 + 1e-12)
     assert ((step * g).sum(axis=1) < 0).all()
-    assert ((np.clip(-pln_rank._blocks(L @ L.transpose(0, 2, 1), g), -1.5, 1.5) * g).sum(axis=1) > 0).any()
+    assert ((np.clip(-pln_rows.blockwise(L @ L.transpose(0, 2, 1), g), -1.5, 1.5) * g).sum(axis=1) > 0).any()
 
 
 def test_missing_cells_have_no_say():

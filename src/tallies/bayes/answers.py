@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,16 +11,14 @@ import scipy.sparse as sp
 from tallies.backends import backend, each, on_cluster, over_rows
 from tallies.bayes.door import CODED, Layout, Table
 from tallies.bayes.kernels import rows as kernels
-from tallies.bayes.model import log_joint
+from tallies.bayes.model import Params
 from tallies.data.table import table_bytes, table_rows, take_rows
 from tallies.estimator import Inputs, Run
 from tallies.maths import Array
-from tallies.sources import Held, cuts
+from tallies.sources import held
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from tallies.bayes.model import ClassParams
 
 BLOCK = 16384  # rows whose scores are held at a time: they stay in the cache, and no (n, K) matrix is built to predict labels
 
@@ -32,47 +30,46 @@ class Fitted(NamedTuple):
     inputs: Inputs
     classes: np.ndarray  # (K,)  the labels, sorted
     layout: Layout  # families and states of the columns
-    params: ClassParams
+    params: Params
 
     def names(self) -> list[Any]:
         """Column names, or their positions where the table had none."""
         return list(range(self.inputs.n)) if self.inputs.names is None else self.inputs.names.tolist()
 
+    def columns(self) -> Iterator[tuple[Any, str, Any, int, Any]]:
+        """Of each column: name, family, states, position in its block, and its law: parameters by name, or p of the states."""
+        laws: tuple[Any, ...] = self.params.laws
+        for name, family, states, (block, at) in zip(self.names(), *self.layout, self.layout.places(), strict=True):
+            yield name, family, states, at, laws[block].column(at)
+
 
 # of rows: each task writes the answer for a table to `out`
 
 
-def labels(table: Table, out: np.ndarray, params: ClassParams, classes: np.ndarray, plane: tuple[Array, Array] | None) -> None:
+def labels(table: Table, out: np.ndarray, params: Params, classes: np.ndarray, plane: tuple[Array, Array] | None) -> None:
     """The most probable class."""
-    codes = np.empty(len(out), dtype=np.intp)
     if plane is None or table.gaussian is None:
-        kernels.best(log_joint(params, table, relative=True), codes)
+        codes = params.log_joint(table, relative=True).argmax(axis=1)
     else:
+        codes = np.empty(len(out), dtype=np.intp)
         kernels.linear_best(table.gaussian, *plane, codes)
         odd = np.flatnonzero(codes < 0)  # rows with gaps
         if len(odd):
-            some = np.empty(len(odd), dtype=np.intp)
-            kernels.best(log_joint(params, Table(gaussian=table.gaussian[odd]), relative=True), some)
-            codes[odd] = some
+            codes[odd] = params.log_joint(Table(gaussian=table.gaussian[odd]), relative=True).argmax(axis=1)
     np.take(classes, codes, out=out, mode="clip")  # codes are in range: "clip" spares the check
 
 
-def log_posterior(table: Table, out: Array, params: ClassParams) -> None:
-    """log p(k | x)."""
-    kernels.log_posterior(log_joint(params, table, relative=True), out)
+def posterior(table: Table, out: Array, params: Params, log: bool) -> None:
+    """p(k | x), or its log."""
+    (kernels.log_posterior if log else kernels.posterior)(params.log_joint(table, relative=True), out)
 
 
-def posterior(table: Table, out: Array, params: ClassParams) -> None:
-    """p(k | x)."""
-    kernels.posterior(log_joint(params, table, relative=True), out)
-
-
-def evidence(table: Table, out: Array, params: ClassParams) -> None:
+def evidence(table: Table, out: Array, params: Params) -> None:
     """log p(x)."""
-    kernels.evidence(log_joint(params, table), out)
+    kernels.evidence(params.log_joint(table), out)
 
 
-def scores(table: Table, out: Array, params: ClassParams, start: Array | float) -> None:
+def scores(table: Table, out: Array, params: Params, start: Array | float) -> None:
     """start_k + log p(x | k)."""
     out[:] = params.scores(table, start)
 
@@ -82,8 +79,8 @@ def over_table(task: Callable[..., None], table: Table, width: int | None, dtype
     n = table_rows(table)
     if on_cluster():
         # cut between blocks, so that products of matrices are of the same rows, and have the same bits, as in threads
-        parts = [slice(c.start * BLOCK, min(c.stop * BLOCK, n)) for c in cuts(-(-n // BLOCK), table_bytes(table))]
-        return np.concatenate(each(_part, [Held(take_rows(table, part)) for part in parts], task, width, dtype, *given))
+        cut = held(lambda c: take_rows(table, slice(c.start * BLOCK, min(c.stop * BLOCK, n))), -(-n // BLOCK), table_bytes(table))
+        return np.concatenate(each(_part, cut, task, width, dtype, *given))
     out = np.empty(n if width is None else (n, width), dtype)
     over_rows(lambda rows: task(take_rows(table, rows), out[rows], *given), n, BLOCK)
     return out
@@ -111,16 +108,14 @@ def tables(fitted: Fitted) -> dict[Any, pd.DataFrame]:
     """P(x_j | y) by column: classes in rows, and states or the parameters of the family in columns."""
     from pandas import DataFrame, Index
 
-    rows, layout = Index(fitted.classes, name="class"), fitted.layout
-    return {
-        name: DataFrame(fitted.params.laws.column(*place), index=rows, columns=states)
-        for name, states, place in zip(fitted.names(), layout.states, layout.places(), strict=True)
-    }
+    rows = Index(fitted.classes, name="class")
+    return {name: DataFrame(law, index=rows, columns=states) for name, _, states, _, law in fitted.columns()}
 
 
 def draw(fitted: Fitted, codes: np.ndarray, rng: np.random.Generator) -> Any:
     """One row of features for each class code: a frame where the columns have names, CSR for counts, else an array."""
-    layout, blocks = fitted.layout, fitted.params.draw(codes, rng)
+    layout = fitted.layout
+    blocks: list[Any] = [None if law is None else law.draw(codes, rng) for law in fitted.params.laws]
     columns = [
         blocks[block][:, at] if states is None else states[blocks[block][:, at]]
         for states, (block, at) in zip(layout.states, layout.places(), strict=True)

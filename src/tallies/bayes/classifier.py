@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
@@ -14,13 +15,13 @@ from tallies.bayes import answers
 from tallies.bayes.answers import Fitted
 from tallies.bayes.door import Layout, Table
 from tallies.bayes.families import Place
-from tallies.bayes.marginals import bits_needed, columns_of, information
+from tallies.bayes.marginals import bits_needed, telling
 from tallies.bayes.model import ClassModel, Shard
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Stage
 from tallies.errors import DataError
-from tallies.estimator import Estimator, Inputs, Run, RunOptions, seed_of
+from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 from tallies.sources import Held, held
@@ -41,23 +42,22 @@ class Data(NamedTuple):
     batch: bool  # part of the rows: a column without a value is no error
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Classifier(ClassifierMixin, Estimator, ABC):
-    """A generative classifier: subclasses give the door `_read` and the model."""
+    """A generative classifier: subclasses give the door `_read`, and options that the model has by the same names."""
 
     next_steps: ClassVar[tuple[str, ...]] = ("model.predict(X)", "model.log_prob(X)", 'model.report("page.html", X, y)')
 
-    priors: Any
-    semi_supervised: bool
-    max_iter: int
-    tol: float
+    priors: Sequence[float] | None = option(
+        None, "Class probabilities, comma separated, in the order of the sorted classes."
+    )  # None: as in the data
+    semi_supervised: bool = option(False, "Use rows whose target is empty, by EM.")  # a missing label is NaN, None or -1
+    max_iter: int = 500  # sweeps of EM, where anything is hidden
+    tol: float = 1e-8  # EM stops when the objective changes by less, relatively
 
     @abstractmethod
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
         """Validate X and cut it into blocks, by a known layout where rows are new; else with these families if given."""
-
-    @abstractmethod
-    def _model(self, classes: np.ndarray, layout: Layout) -> ClassModel:
-        """The model with this estimator's settings, checked."""
 
     # fitting
 
@@ -120,7 +120,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
             Place(np.searchsorted(classes, part.classes), len(classes), part.layout.states_in(layout), states) for part in parts
         ]
         params = model.merge([(part.params, place) for part, place in zip(parts, places, strict=True)])
-        run = first.run._replace(history=np.array([model.log_likelihood(params)]))
+        run = first.run._replace(history=np.array([params.log_likelihood()]))
         return first._replace(run=run, classes=classes, layout=layout, params=params)
 
     def _prepare(
@@ -150,34 +150,25 @@ class Classifier(ClassifierMixin, Estimator, ABC):
             raise DataError(f"columns {empty[:5]} have no observed value; drop them")
         return fitted
 
-    def _settings(self, classes: np.ndarray) -> dict[str, Any]:
-        """Of the models of both: classes, priors and tolerance."""
+    def _model(self, classes: np.ndarray, layout: Layout) -> ClassModel:
+        """The model with this estimator's settings."""
+        settings = {field.name: getattr(self, field.name) for field in fields(ClassModel) if hasattr(self, field.name)}
+        settings |= {"K": len(classes), "starts": tuple(layout.starts().tolist())}
         if self.priors is None:
-            return {"K": len(classes), "tol": self.tol}
+            return ClassModel(**settings)
         priors = np.asarray(self.priors, dtype=float)
         if priors.shape != classes.shape or (priors < 0).any() or not np.isclose(priors.sum(), 1.0):
             names = classes.tolist()
             raise DataError(
                 f"priors must be {len(names)} probabilities that sum to 1, for the classes {names}; got {priors.tolist()}"
             )
-        return {"K": len(classes), "tol": self.tol, "priors": tuple(priors.tolist())}
+        return ClassModel(**settings | {"priors": tuple(priors.tolist())})
 
     # what users ask
 
-    @property
-    def classes_(self) -> np.ndarray:
-        """(K,) the labels, sorted."""
-        return self.fitted_.classes
-
-    @property
-    def layout_(self) -> Layout:
-        """The family of each column, and the states of those that hold categories."""
-        return self.fitted_.layout
-
-    @property
-    def params_(self) -> Any:
-        """The parameters as the model has them."""
-        return self.fitted_.params
+    classes_ = part("classes", "(K,) the labels, sorted.")
+    layout_ = part("layout", "The family of each column, and the states of those that hold categories.")
+    params_ = part("params", "The parameters as the model has them.")
 
     @property
     def priors_(self) -> pd.Series:
@@ -207,11 +198,11 @@ class Classifier(ClassifierMixin, Estimator, ABC):
 
     def predict_log_proba(self, X: Any) -> Array:
         """log P(y=k | x); columns as in classes_."""
-        return self._matrix(answers.log_posterior, X)
+        return self._matrix(answers.posterior, X, True)
 
     def predict_proba(self, X: Any) -> Array:
         """P(y=k | x); columns as in classes_."""
-        return self._matrix(answers.posterior, X)
+        return self._matrix(answers.posterior, X, False)
 
     def log_joint(self, X: Any) -> Array:
         """log P(x, y=k) of each row and class."""
@@ -272,8 +263,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
 
     def _learned(self) -> list[tuple[str, str]]:
         share = np.exp(self.params_.log_prior)
-        columns = columns_of(self.fitted_)
-        bits = np.array([information(column, share) for column in columns])
+        columns, bits = telling(self.fitted_)
         best = [j for j in np.argsort(-bits, kind="stable")[:5] if bits[j] > 1e-6]
         need = f"of the {bits_needed(share):.2g} bits needed to know the class"
         return [(columns[j].name, f"tells {bits[j]:.2g} {need}") for j in best]

@@ -27,7 +27,6 @@ from tallies.errors import DataError
 FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "multinomial")
 CODED = ("categorical", "bernoulli")
 BLOCKS = {"gaussian": 0, "categorical": 1, "bernoulli": 1, "poisson": 2, "multinomial": 3}  # of `Table`
-CACHED = 1 << 16  # values looked at together: a second look finds them in the cache
 
 
 class Table(NamedTuple):
@@ -109,14 +108,14 @@ def read_table(estimator: Any, X: Any, families: Any, known: Layout | None) -> t
         names = list(range(X.shape[1]))
         if sp.issparse(X):
             return _sparse(X, families, known)
-        if X.dtype.kind in "fiub":
-            return _uniform(X, names, families, known)
         values = [values_of(column) for column in X.T]
+    numbers = isinstance(X, np.ndarray) and X.dtype.kind in "fiub"
     if known is None:
         chosen = _choose(names, values, families)
-        states = [states_of(v, f) if f in CODED else None for v, f in zip(values, chosen, strict=True)]
-        known = Layout(chosen, states)
-    return _blocks(values, names, known), known
+        states = _whole_states(X) if numbers and set(chosen) == {"categorical"} and X.dtype.kind in "iu" else None
+        known = Layout(chosen, states or [states_of(v, f) if f in CODED else None for v, f in zip(values, chosen, strict=True)])
+    table = _as_it_is(X, known) if numbers else None
+    return table or _blocks(values, names, known), known
 
 
 def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[Any]:
@@ -191,10 +190,9 @@ def check_counts(values: np.ndarray, where: str) -> np.ndarray:
 
 def check_multinomial(values: np.ndarray) -> None:
     """Refuse what is no multinomial count. Fractions (tf-idf and the like) pass as counts, with gamma functions for factorials."""
-    parts = (values[a : a + CACHED] for a in range(0, len(values), CACHED))
-    lows, totals = np.array([(part.min(), part.sum()) for part in parts] or [(0, 0)]).T
-    if not (lows >= 0).all() or not np.isfinite(totals).all():
-        what = "negative" if (lows < 0).any() else "missing (NaN) or infinite"
+    low = values.min(initial=0)
+    if low < 0 or not np.isfinite(values.sum()):
+        what = "negative" if low < 0 else "missing (NaN) or infinite"
         raise DataError(
             f"multinomial columns expect counts from 0 on, but some are {what}; a row is taken given its total, so none can be "
             "summed out: mend them, or use the poisson family"
@@ -214,22 +212,16 @@ def _blocks(values: list[np.ndarray], names: list[Any], layout: Layout) -> Table
     return Table(stack("gaussian"), stack(*CODED), stack("poisson"), None if counts is None else sparse(sp.csr_array(counts)))
 
 
-def _uniform(X: np.ndarray, names: list[Any], families: Any, known: Layout | None) -> tuple[Table, Layout]:
-    """An array of numbers whose columns are all of one family: no copy where its values can stand as they are."""
-    if known is None:
-        chosen = _choose(names, list(X.T), families)
-        states: list[Any] | None = _whole_states(X) if set(chosen) == {"categorical"} and X.dtype.kind in "iu" else None
-        if states is None:
-            states = [states_of(X[:, j], f) if f in CODED else None for j, f in enumerate(chosen)]
-        known = Layout(chosen, states)
-    family = known.families[0] if len(set(known.families)) == 1 else "mixed"
-    if family == "gaussian":
-        return Table(gaussian=X.astype(np.float64) if X.dtype.kind != "f" or X.dtype.itemsize == 2 else X), known
-    if family == "poisson":
-        return Table(poisson=check_counts(X, "a poisson column")), known
-    if family == "categorical" and X.dtype.kind in "iu" and X.min() >= 0 and all(_counted(s) for s in known.states):
-        return Table(codes=X), known
-    return _blocks(list(X.T), names, known), known
+def _as_it_is(X: np.ndarray, layout: Layout) -> Table | None:
+    """An array of numbers whose columns are all of one family as a table, without a copy where its values can stand as they are."""
+    families, kind = set(layout.families), X.dtype.kind
+    if families == {"gaussian"}:
+        return Table(gaussian=X.astype(np.float64) if kind != "f" or X.dtype.itemsize == 2 else X)
+    if families == {"poisson"}:
+        return Table(poisson=check_counts(X, "a poisson column"))
+    if families == {"categorical"} and kind in "iu" and X.min() >= 0 and all(_counted(s) for s in layout.states):
+        return Table(codes=X)
+    return None
 
 
 def _counted(states: Any) -> bool:

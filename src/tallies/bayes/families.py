@@ -7,19 +7,20 @@
 
 a is `smoothing`. A law is made `of` a total of tallies. Every law can `add_scores` of log p(x|k), has the
 `log_likelihood` of the rows that were tallied and the `penalty` (log prior that smoothing stands for), can `draw` rows, say what
-it found of one `column`, and give its `tally` back, about a centre where it has one, for a merge.
+it found of one `column`, and give the `tally_behind` it back, about a centre where it has one, for a merge. Gaussian columns with
+correlations are in `correlated.py`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
 from tallies.bayes.kernels import columns as kernels
 from tallies.bayes.kernels import moments
-from tallies.data.table import Sparse
+from tallies.data.table import Sparse, refuse_infinite
 from tallies.maths import FLOOR, Array, dot0, log0
 
 LOG_FACTORIALS = gammaln(np.arange(1024) + 1.0)
@@ -46,6 +47,23 @@ def centres(n: Array, s: Array) -> Array:
     return np.where(n > 0, s / np.where(n > 0, n, 1.0), s.sum(axis=0) / np.where(column > 0, column, 1.0))
 
 
+class Shape(NamedTuple):
+    """Which covariance Gaussian columns have."""
+
+    each: bool  # whether every class has one of its own
+    shrinkage: float | Literal["auto"] | None  # towards tr(Sigma)/d I; "auto": Ledoit-Wolf for each class
+
+    @property
+    def auto(self) -> bool:
+        """Whether fourth moments are needed."""
+        return self.shrinkage == "auto"
+
+    @property
+    def sums_of_each(self) -> bool:
+        """Whether the scatter of each class is needed, not only that of all."""
+        return self.each or self.auto
+
+
 class Gaussian(NamedTuple):
     """Columns that are Gaussian given the class; NaN is missing. Its tally: n, sum w (x - c) and sum w (x - c)^2, each (K, d)."""
 
@@ -55,7 +73,13 @@ class Gaussian(NamedTuple):
     variance: Array  # (K, d)
 
     @classmethod
-    def of(cls, tally: tuple[Array, Array, Array], centre: Array) -> Gaussian:
+    def start(cls, cells: Array, mean: Array, shape: Shape) -> Gaussian:
+        """Rough means alone."""
+        return cls(cells, mean, np.zeros_like(mean), np.zeros_like(mean))
+
+    @classmethod
+    def of(cls, tally: Any, centre: Array, weights: Array, shape: Shape, complete: bool) -> Gaussian:
+        """Shrinkage is of the variances of a class towards their mean; "auto" shrinks correlations only, and there are none."""
         n, s, squares = tally
         shift = np.divide(s, n, out=np.zeros_like(n), where=n > 0)
         mean, ss = centre + shift, np.maximum(squares - n * shift**2, 0.0)
@@ -67,11 +91,19 @@ class Gaussian(NamedTuple):
         # a table of constants (or of spreads whose squares nearly leave the range of floats) has no scale at all: any positive
         # floor will do, and all classes are then alike
         floor = FLOOR * (overall.max() if overall.size and overall.max() > 1e-200 else 1.0)
-        return cls(n, np.where(seen, mean, middle), ss, variance + floor)
+        variance = variance + floor
+        if isinstance(shape.shrinkage, int | float):
+            variance = (1 - shape.shrinkage) * variance + shape.shrinkage * variance.mean(axis=1, keepdims=True)
+        return cls(n, np.where(seen, mean, middle), ss, variance)
+
+    def tally(self, X: np.ndarray, y: np.ndarray, weight: Array, complete: bool) -> tuple[Array, Array, Array]:
+        return moments.class_squares(X, y, weight, self.mean)
 
     def add_scores(self, X: np.ndarray, out: Array, relative: bool) -> None:
         half = 0.5 / self.variance
         kernels.gaussian_scores(X, self.mean, half, 0.5 * np.log(half / np.pi), out)
+        if not np.isfinite(out.sum()):
+            refuse_infinite(int(np.isinf(X).sum()))
 
     def log_likelihood(self) -> float:
         return float(-0.5 * np.sum(self.n * np.log(2 * np.pi * self.variance) + self.ss / self.variance))
@@ -85,7 +117,7 @@ class Gaussian(NamedTuple):
     def column(self, at: int) -> dict[str, Array]:
         return {"mean": self.mean[:, at], "variance": self.variance[:, at]}
 
-    def tally(self, place: Place, centre: Array) -> tuple[Array, Array, Array]:
+    def tally_behind(self, place: Place, centre: Any) -> tuple[Array, Array, Array]:
         n = place.put(self.n)
         gap = place.put(self.mean) - centre
         return n, n * gap, place.put(self.ss) + n * gap**2
@@ -99,12 +131,17 @@ class Categorical(NamedTuple):
     log_p: Array  # (T, K)
     log_unseen: Array  # (d, K)  of a state first met after the fit: as one counted zero times, or missing if smoothing is 0
 
+    @staticmethod
+    def tally(C: np.ndarray, y: np.ndarray, weight: Array, start: np.ndarray, K: int) -> Array:
+        return kernels.categorical_tally(C, y, weight, start, K)
+
     @classmethod
     def of(cls, counts: Array, start: np.ndarray, smoothing: float) -> Categorical:
         states = np.diff(start)
         column = np.repeat(np.arange(len(states)), states)
-        total = np.repeat(smoothing * states[:, None], counts.shape[1], axis=1)  # (d, K)
-        np.add.at(total, column, counts)
+        # a last row of zeros, where a column without states may begin; what is found there for one is of its neighbour
+        sums = np.add.reduceat(np.vstack([counts, np.zeros(counts.shape[1])]), start[:-1], axis=0)
+        total = np.where(states[:, None] > 0, sums, 0.0) + smoothing * states[:, None]  # (d, K)
         empty = total <= 0  # a class without rows, not smoothed: all states alike
         total = np.where(empty, np.maximum(states, 1)[:, None], total)
         log_p = log0(np.where(empty[column], 1.0, counts + smoothing)) - np.log(total)[column]
@@ -132,15 +169,10 @@ class Categorical(NamedTuple):
         """(K, states) probability of each state."""
         return np.exp(self.log_p[self.start[at] : self.start[at + 1]]).T
 
-    def tally(self, place: Place, centre: None) -> Array:
+    def tally_behind(self, place: Place, centre: Any) -> Array:
         counts = np.zeros((place.n_states, place.n_classes))
         counts[np.ix_(place.states, place.classes)] = self.counts
         return counts
-
-
-def poisson_tally(X: np.ndarray, y: np.ndarray, weight: Array, K: int) -> tuple[Array, Array, float]:
-    n, s, _ = moments.class_sums_observed(X, y, weight, K)
-    return n, s, kernels.log_factorials(X, np.where(y >= 0, weight, 0.0), LOG_FACTORIALS)
 
 
 class Poisson(NamedTuple):
@@ -150,6 +182,11 @@ class Poisson(NamedTuple):
     s: Array  # (K, d)  sum w x
     base: float  # sum w log x!
     rate: Array  # (K, d)
+
+    @staticmethod
+    def tally(X: np.ndarray, y: np.ndarray, weight: Array, K: int) -> tuple[Array, Array, float]:
+        n, s, _, _ = moments.class_sums(X, y, weight, K)
+        return n, s, kernels.log_factorials(X, np.where(y >= 0, weight, 0.0), LOG_FACTORIALS)
 
     @classmethod
     def of(cls, tally: tuple[Array, Array, float], smoothing: float) -> Poisson:
@@ -175,12 +212,8 @@ class Poisson(NamedTuple):
     def column(self, at: int) -> dict[str, Array]:
         return {"rate": self.rate[:, at]}
 
-    def tally(self, place: Place, centre: None) -> tuple[Array, Array, float]:
+    def tally_behind(self, place: Place, centre: Any) -> tuple[Array, Array, float]:
         return place.put(self.n), place.put(self.s), self.base
-
-
-def multinomial_tally(M: Sparse, y: np.ndarray, weight: Array, K: int) -> tuple[Array, float]:
-    return kernels.multinomial_tally(M.data, M.indices, M.indptr, y, weight, M.width, K, LOG_FACTORIALS)
 
 
 class Multinomial(NamedTuple):
@@ -191,14 +224,15 @@ class Multinomial(NamedTuple):
     log_p: Array  # (V, K)
     length: float  # mean total of a row, for `draw`
 
+    @staticmethod
+    def tally(M: Sparse, y: np.ndarray, weight: Array, K: int) -> tuple[Array, float]:
+        return kernels.multinomial_tally(M.data, M.indices, M.indptr, y, weight, M.width, K, LOG_FACTORIALS)
+
     @classmethod
     def of(cls, tally: tuple[Array, float], rows: float, smoothing: float) -> Multinomial:
         counts = tally[0]
-        total = counts.sum(axis=1) + smoothing * counts.shape[1]
-        empty = (total <= 0)[:, None]
-        total = np.where(total > 0, total, counts.shape[1])
-        log_p = log0(np.where(empty, 1.0, counts + smoothing)) - np.log(total)[:, None]
-        return cls(*tally, np.ascontiguousarray(log_p.T), float(counts.sum() / rows))
+        words = Categorical.of(counts.T, np.array([0, counts.shape[1]]), smoothing)  # one column, with a state for each word
+        return cls(*tally, np.ascontiguousarray(words.log_p), float(counts.sum() / rows))
 
     def add_scores(self, M: Sparse, out: Array, relative: bool) -> None:
         kernels.multinomial_scores(M.data, M.indices, M.indptr, self.log_p, out)
@@ -219,19 +253,5 @@ class Multinomial(NamedTuple):
     def column(self, at: int) -> dict[str, Array]:
         return {"probability": np.exp(self.log_p[at])}
 
-    def tally(self, place: Place, centre: None) -> tuple[Array, float]:
+    def tally_behind(self, place: Place, centre: Any) -> tuple[Array, float]:
         return place.put(self.counts), self.base
-
-
-class Laws(NamedTuple):
-    """The laws of all columns, one block a family, in the order of `door.Table`; None where there are no such columns."""
-
-    gaussian: Gaussian | None = None
-    categorical: Categorical | None = None
-    poisson: Poisson | None = None
-    multinomial: Multinomial | None = None
-
-    def column(self, block: int, at: int) -> Any:
-        """What was found of the column at this place: parameters by name, or the probabilities of states."""
-        laws: tuple[Any, ...] = self
-        return laws[block].column(at)

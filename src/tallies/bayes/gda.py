@@ -1,23 +1,19 @@
-"""Gaussian discriminant analysis: the story and the equations are in `gda_model.py`."""
+"""Gaussian discriminant analysis: the story and the equations are in `correlated.py` and `model.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from tallies.bayes.answers import Fitted
 from tallies.bayes.classifier import Classifier
+from tallies.bayes.correlated import Correlated
 from tallies.bayes.door import Layout, Table
-from tallies.bayes.families import Gaussian, Laws
-from tallies.bayes.gda_model import DiagonalModel, GDAModel, Params
-from tallies.bayes.model import ClassModel
-from tallies.bayes.naive_bayes_model import ColumnParams
+from tallies.bayes.families import Gaussian, Shape
+from tallies.bayes.model import Laws, Params
 from tallies.bayes.scatter import Scatter
 from tallies.data.table import dense
-from tallies.estimator import option
+from tallies.estimator import option, part
 from tallies.maths import Array, Whitening
 
 
@@ -37,14 +33,8 @@ class GDA(Classifier):
 
     covariance: Literal["shared", "class", "diagonal"] = option("shared", "Which covariance.")
     shrinkage: float | Literal["auto"] | None = option(None, "auto, or a number from 0 to 1.")  # "auto": Ledoit-Wolf by class
-    priors: Sequence[float] | None = option(
-        None, "Class probabilities, comma separated, in the order of the sorted classes."
-    )  # None: as in the data
-    semi_supervised: bool = option(False, "Use rows whose target is empty, by EM.")  # a missing label is NaN, None or -1
-    max_iter: int = 500  # sweeps of EM, where anything is hidden
-    tol: float = 1e-8  # EM stops when the log likelihood changes by less, relatively
 
-    records = (Params, Scatter, Whitening, ColumnParams, Laws, Gaussian, Layout, Fitted)
+    records = (Params, Laws, Gaussian, Correlated, Shape, Scatter, Whitening, Layout, Fitted)
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
         if self.covariance not in ("shared", "class", "diagonal"):
@@ -55,24 +45,17 @@ class GDA(Classifier):
         X = dense(self, X, known is None)
         return Table(gaussian=X), known or Layout(["gaussian"] * X.shape[1], [None] * X.shape[1])
 
-    def _model(self, classes: np.ndarray, layout: Layout) -> ClassModel:
-        if self.covariance == "diagonal":
-            return DiagonalModel(shrinkage=self.shrinkage, **self._settings(classes))
-        return GDAModel(each=self.covariance == "class", shrinkage=self.shrinkage, **self._settings(classes))
-
-    @property
-    def means_(self) -> Array:
-        """(K, d) mean of each class."""
-        return self.params_.laws.gaussian.mean
+    means_ = part("params.laws.gaussian.mean", "(K, d) mean of each class.")
 
     @property
     def covariance_(self) -> Array:
         """(d, d) if shared, (K, d, d) if of each class, (K, d) variances if diagonal."""
-        full = getattr(self.params_, "covariance", None)
-        return self.params_.laws.gaussian.variance if full is None else full[0] if len(full) == 1 else full
+        law = self.fitted_.params.laws.gaussian
+        full = getattr(law, "covariance", None)
+        return law.variance if full is None else full[0] if len(full) == 1 else full
 
     def _root(self) -> Whitening | None:
-        return getattr(self.params_, "root", None)
+        return getattr(self.fitted_.params.laws.gaussian, "root", None)
 
     def _caveats(self) -> list[str]:
         root = self._root()

@@ -1,51 +1,57 @@
-"""Pictures of single columns of a classifier, and how odd a value is."""
+"""Pictures of single columns of a classifier."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm, poisson
 
 from tallies.bayes.marginals import Column, domain
 from tallies.html import charts
-from tallies.html.page import show
 from tallies.maths import Array
+
+CURVES = {  # of each family: its law as charts know it, what is drawn upwards, what to say, and heads of the table behind
+    "gaussian": (
+        "normal",
+        "density given the class (per unit of {})",
+        "A Gaussian in each class.",
+        ["class", "mean", "standard deviation"],
+    ),
+    "poisson": ("poisson", "probability given the class", "Expected counts, Poisson in each class.", ["class", "mean count"]),
+}
 
 
 def picture(
-    column: Column, classes: list[str], shown: np.ndarray, rows: tuple[Array, np.ndarray] | None, note: str = "", most: int = 20
+    column: Column, classes: list[str], shown: np.ndarray, rows: tuple[Array, np.ndarray] | None, most: int = 20
 ) -> charts.Chart:
     """The law of the column in each class, of at most `most` states; beside it, dashed, the values of `rows`, (values, class
     codes), where there are some."""
-    more = {"select": "class", "legend": [{"name": classes[k], "key": int(k)} for k in shown]}
-    title = f"{column.name}, by class"
+    note = f" The {len(shown)} most frequent of {len(classes)} classes." if len(shown) < len(classes) else ""
+    title, legend = f"{column.name}, by class", [{"name": classes[k], "key": int(k)} for k in shown]
     if column.p is not None:
         order = np.argsort(-column.p.mean(axis=0), kind="stable")[:most]
         left = f" The {most} most common of {len(column.states)} values." if len(column.states) > most else ""
-        series = [{"name": classes[k], "key": int(k), "values": column.p[k, order]} for k in shown]
-        x = charts.axis("probability given the class", [0, float(column.p[np.ix_(shown, order)].max())])
+        p, states = column.p[np.ix_(shown, order)], [column.states[s] for s in order]
+        series = [{**key, "values": values} for key, values in zip(legend, p, strict=True)]
+        x = charts.axis("probability given the class", [0, float(p.max())])
         caption = f"How often each value occurs in each class.{left}{note}"
-        return charts.bars(title, x, [column.states[s] for s in order], series, caption=caption, **more)
+        return charts.bars(title, x, states, series, caption=caption, select="class", legend=legend)
     if column.family == "multinomial":
         values = {"name": "", "values": column.centre[shown]}
         x = charts.axis("probability that a word drawn from the class is this one")
         keys, caption = [int(k) for k in shown], f"Share of all counts.{note}"
         return charts.bars(title, x, [classes[k] for k in shown], [values], keys=keys, caption=caption, select="class")
-    count = column.family == "poisson"
+    law, upwards, caption, heads = CURVES[column.family]
     low, high = domain(column)
     sd = np.maximum(column.spread, (high - low) * 1e-3)  # a spike is drawn a thousandth wide, else it would not be seen
-    law = {"law": "poisson" if count else "normal"}
-    given = [[1, m] if count else [1, m, s] for m, s in zip(column.centre, sd, strict=True)]
-    series = [{"name": classes[k], "key": int(k), **law, "p": given[k]} for k in shown]
-    if rows is not None and not count:
+    given = len(heads)  # a Poisson has no standard deviation of its own
+    series = [{**key, "law": law, "p": [1, column.centre[k], sd[k]][:given]} for k, key in zip(shown, legend, strict=True)]
+    if rows is not None:
         series += _observed(rows, shown, low, high)
-    y = charts.axis("probability given the class" if count else f"density given the class (per unit of {column.name})", zero=True)
-    table = [[classes[k], column.centre[k], *([] if count else [column.spread[k]])] for k in shown]
-    caption = "Expected counts, Poisson in each class." if count else "A Gaussian in each class."
-    caption += " Dashed: the rows given to this report." * (rows is not None and not count)
-    heads = ["class", "mean count"] if count else ["class", "mean", "standard deviation"]
-    return charts.lines(title, charts.axis(column.name, [low, high]), y, series, heads, table, caption=caption + note, **more)
+        caption += " Dashed: the rows given to this report."
+    x, y = charts.axis(column.name, [low, high]), charts.axis(upwards.format(column.name), zero=True)
+    table = [[classes[k], column.centre[k], column.spread[k]][:given] for k in shown]
+    return charts.lines(title, x, y, series, heads, table, caption=caption + note, select="class", legend=legend)
 
 
 def _observed(rows: tuple[Array, np.ndarray], shown: np.ndarray, low: float, high: float) -> list[dict[str, Any]]:
@@ -62,27 +68,3 @@ def _observed(rows: tuple[Array, np.ndarray], shown: np.ndarray, low: float, hig
         x, y = np.concatenate([[edges[0]], edges]), np.concatenate([[0.0], share, [0.0]])
         out.append({"key": int(k), "x": np.clip(x, low, high), "y": y, "step": True, "dash": True})
     return out
-
-
-def oddness(column: Column, value: float, k: int, total: float = 1.0) -> float:
-    """Probability, in class k, of a value at least as odd; of a word, in a row of so many."""
-    centre = column.centre[k] * total
-    if column.p is not None:
-        p = column.p[k]
-        return float(np.where(p <= (p[int(value)] if value < len(p) else 0.0), p, 0.0).sum())
-    if column.family == "gaussian":
-        with np.errstate(divide="ignore", invalid="ignore"):
-            tail = 2 * norm.sf(np.abs(value - centre) / column.spread[k])
-    else:
-        tail = 2 * min(poisson.cdf(value, centre), poisson.sf(value - 1, centre))
-    return 1.0 if np.isnan(tail) else min(float(tail), 1.0)
-
-
-def told(column: Column, value: float, k: int, total: float = 1.0) -> str:
-    """A value beside what is usual in class k, in words."""
-    if column.p is not None:
-        if not 0 <= value < len(column.states):
-            return f"{column.name}: a value never met in the fit"
-        return f"{column.name} is {column.states[int(value)]} (in {column.p[k, int(value)]:.1%} of this class)"
-    spread = f" ± {show(float(column.spread[k]))}" if column.family == "gaussian" else ""
-    return f"{column.name} is {show(float(value))} (usual {show(float(column.centre[k] * total))}{spread})"

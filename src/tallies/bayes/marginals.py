@@ -36,10 +36,8 @@ def names_of(fitted: Fitted) -> list[str]:
 
 def columns_of(fitted: Fitted) -> list[Column]:
     """The columns of a GDA or naive Bayes, in the order of the table."""
-    layout, none = fitted.layout, np.zeros(len(fitted.classes))
-    out = []
-    for name, family, states, (block, at) in zip(names_of(fitted), *layout, layout.places(), strict=True):
-        law = fitted.params.laws.column(block, at)
+    none, out = np.zeros(len(fitted.classes)), []
+    for name, (_, family, states, at, law) in zip(names_of(fitted), fitted.columns(), strict=True):
         if states is not None:
             out.append(Column(name, family, none, none, [str(state) for state in states], law, at))
             continue
@@ -47,6 +45,12 @@ def columns_of(fitted: Fitted) -> list[Column]:
         spread = np.sqrt(rest[0] if rest else centre) if family != "multinomial" else none
         out.append(Column(name, family, centre, spread, [], None, at))
     return out
+
+
+def telling(fitted: Fitted) -> tuple[list[Column], Array]:
+    """The columns, and the bits that each alone tells about the class."""
+    columns, prior = columns_of(fitted), np.exp(fitted.params.log_prior)
+    return columns, np.array([information(column, prior) for column in columns])
 
 
 def bits_needed(prior: Array) -> float:

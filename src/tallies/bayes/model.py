@@ -1,35 +1,36 @@
-"""What the models of GDA and naive Bayes have in common: P(y) and P(x|y) from tallies, and Bayes' rule in log space.
+"""The one model of GDA and naive Bayes: P(y) and P(x|y) from tallies, and Bayes' rule in log space.
 
-    y -> x                     choose a class, then the features given the class
-    1.  log p(x, y=k) = log pi_k + log p(x | k)
+    y_i ~ Categorical(pi)                     class of row i
+    x_i | y_i = k ~ a law for each block      gaussian (alone or together), categorical and bernoulli, poisson, multinomial
+
+    1.  log p(x, y=k) = log pi_k + sum over blocks of log p(block | k)
     2.  p(y=k | x)    = exp(log p(x, k) - log p(x)),   log p(x) = logsumexp_k log p(x, k)
-    3.  pi_k = n_k / n,  n_k = sum_i r_ik,  r_ik = w_i [y_i = k]
+    3.  pi_k = n_k / n,  n_k = sum_i r_ik,  r_ik = w_i [y_i = k];  the laws' own estimates are in `families.py` and `correlated.py`
 
-Rows without a label enter with r_ik = w_i p(y=k | x_i), their posterior (2), once for each class: the E-step of EM.
+Naive Bayes has columns that are independent given the class: a missing cell drops out of (1), its column is summed out, exactly.
+GDA has gaussian columns alone: with a covariance they are one law, and gaps are filled in by EM; without ("diagonal") it is naive
+Bayes. Rows without a label enter with r_ik = w_i p(y=k | x_i), their posterior (2), once for each class: the E-step of EM. A state
+first met after the fit counts as one seen zero times. Sums of squares are taken about class means, surveyed at first: raw sums
+lose 11 digits at an offset of 1e6.
+References: Hand and Yu 2001; McCallum and Nigam 1998; Nigam, McCallum, Thrun, Mitchell 2000 (missing labels).
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from tallies.bayes.correlated import Correlated
 from tallies.bayes.door import Table
-from tallies.bayes.families import Place, centres
+from tallies.bayes.families import Categorical, Gaussian, Multinomial, Place, Poisson, Shape, centres
 from tallies.bayes.kernels import moments
 from tallies.bayes.kernels import rows as kernels
+from tallies.data.table import refuse_infinite, table_rows
 from tallies.engine import Model, State, add
-from tallies.maths import Array, log0
-
-if TYPE_CHECKING:
-    from tallies.bayes import gda_model, naive_bayes_model
-
-    # both have n, log_prior, `complete` (nothing is hidden: one sweep gives the maximum), `ready` (False before the first update),
-    # `laws` of single columns, and `scores`, `plane` and `draw`, see there
-    ClassParams = gda_model.Params | naive_bayes_model.ColumnParams
+from tallies.maths import Array, dot0, log0
 
 
 class Shard(NamedTuple):
@@ -40,76 +41,153 @@ class Shard(NamedTuple):
 
 class Survey(NamedTuple):
     n: Array  # (K,)  n_k of the labelled rows
+    unlabelled: int  # rows without a label
     cells: Array | None  # (K, d)  weight of the observed cells of gaussian columns in each class
     s: Array | None  # (K, d)  their sums
     gaps: int  # gaussian cells that are missing
-    unlabelled: int  # rows without a label
     infinite: int  # gaussian cells that are infinite
 
 
-def log_joint(params: ClassParams, table: Table, relative: bool = False) -> Array:
-    """log p(x, k) of every row and class (eq. 1); if `relative`, up to a term for the row."""
-    return params.scores(table, params.log_prior, relative)
+class Tally(NamedTuple):
+    objective: float  # log likelihood of the rows where EM runs, else 0
+    n: Array  # (K,)  n_k
+    sums: tuple[Any, ...]  # one a block, as its law takes them; None where there are no such columns
+
+
+class Laws(NamedTuple):
+    """The laws of all columns, one a block, in the order of `door.Table`; None where there are no such columns."""
+
+    gaussian: Gaussian | Correlated | None = None
+    categorical: Categorical | None = None
+    poisson: Poisson | None = None
+    multinomial: Multinomial | None = None
+
+    def present(self) -> list[Any]:
+        """Those that there are."""
+        return [law for law in self if law is not None]
+
+
+class Params(NamedTuple):
+    n: Array  # (K,)  n_k
+    log_prior: Array  # (K,)  log pi_k
+    laws: Laws
+    complete: bool  # nothing is hidden: one sweep gives the maximum
+    ready: bool  # False before the first update, when only rough means are known
+
+    @np.errstate(invalid="ignore")  # infinities are looked for by the laws, and refused in words
+    def scores(self, table: Table, start: Array | float, relative: bool = False) -> Array:
+        """start_k + log p(x | k), eq. 1; if `relative`, up to a term for the row."""
+        J = np.empty((table_rows(table), len(self.n)))
+        J[:] = start
+        blocks: tuple[Any, ...] = table
+        for law, block in zip(self.laws, blocks, strict=True):
+            if law is not None:
+                law.add_scores(block, J, relative)
+        return J
+
+    def log_joint(self, table: Table, relative: bool = False) -> Array:
+        """log p(x, k) of every row and class (eq. 1); if `relative`, up to a term for the row."""
+        return self.scores(table, self.log_prior, relative)
+
+    def plane(self) -> tuple[Array, Array] | None:
+        """Coefficients and offsets of scores that are linear in the features; None where they are not."""
+        law = self.laws.gaussian
+        return law.plane(self.log_prior) if isinstance(law, Correlated) else None
+
+    def log_likelihood(self) -> float:
+        """That of the rows behind complete params, from their sums alone."""
+        return dot0(self.n, self.log_prior) + sum(law.log_likelihood() for law in self.laws.present())
+
+    def tally_behind(self, place: Place, centre: Array | None) -> Tally:
+        """The total behind complete params, about another centre, its classes and states put to their places."""
+        sums = tuple(None if law is None else law.tally_behind(place, centre) for law in self.laws)
+        return Tally(0.0, place.put(self.n), sums)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassModel(Model, ABC):
-    """Settings that both models have, and what follows from eq. 1 to 3 alone."""
+class ClassModel(Model):
+    """Verbs of GDA and naive Bayes."""
 
     K: int  # classes
     priors: tuple[float, ...] | None = None  # (K,)  class probabilities; None: as in the data
     tol: float | None = None  # EM stops when the objective changes by less, relatively
+    covariance: Literal["shared", "class", "diagonal"] = "diagonal"  # of the gaussian columns
+    shrinkage: float | Literal["auto"] | None = None  # of their covariances
+    smoothing: float = 1.0  # rows of pseudo-counts of every state
+    starts: tuple[int, ...] = (0,)  # where the states of each coded column begin among all states
 
     monotone: ClassVar[bool] = True
 
-    @abstractmethod
-    def tally(self, table: Table, y: np.ndarray, weight: Array, params: Any) -> Any:
-        """The tally of rows with these class codes and weights; those with a code below 0 are passed over."""
+    @property
+    def _shape(self) -> Shape:
+        return Shape(self.covariance == "class", self.shrinkage)
 
-    @abstractmethod
-    def estimate(self, tally: Any, centre: Any, complete: bool) -> Any:
-        """Params from a total of sums about a centre."""
-
-    @abstractmethod
-    def tally_behind(self, params: Any, place: Place, centre: Any) -> Any:
-        """The total behind complete params, about another centre, its classes and states put to their places."""
-
-    @abstractmethod
-    def log_likelihood(self, params: Any) -> float:
-        """That of the rows behind complete params, from their sums alone."""
+    @property
+    def _gaussian(self) -> type[Gaussian] | type[Correlated]:
+        return Gaussian if self.covariance == "diagonal" else Correlated
 
     def survey(self, shard: Shard) -> Survey:
         X, y, weight = shard.table.gaussian, shard.y, shard.weight
-        unlabelled = int(np.sum(y < 0))
+        n, unlabelled = class_weights(y, weight, self.K), int(np.sum(y < 0))
         if X is None:
-            return Survey(class_weights(y, weight, self.K), None, None, 0, unlabelled, 0)
-        n, s = moments.class_sums(X, y, weight, self.K)
-        if np.isfinite(s).all() and not unlabelled and weight.all():
-            return Survey(n, np.repeat(n[:, None], X.shape[1], axis=1), s, 0, 0, 0)
-        cells, s, infinite = moments.class_sums_observed(X, y, weight, self.K)
-        return Survey(n, cells, s, int(np.isnan(X).sum()), unlabelled, infinite)
+            return Survey(n, unlabelled, None, None, 0, 0)
+        return Survey(n, unlabelled, *moments.class_sums(X, y, weight, self.K))
 
-    def sweep(self, shard: Shard, latents: None, params: Any, rng: np.random.Generator) -> tuple[Any, None]:
-        J = log_joint(params, shard.table) if params.ready and not params.complete else None
+    def init(self, survey: Survey, rng: np.random.Generator) -> Params:
+        n, unlabelled, cells, s, gaps, infinite = survey
+        refuse_infinite(infinite)
+        law = None if cells is None or s is None else self._gaussian.start(cells, centres(cells, s), self._shape)
+        complete = not unlabelled and not (gaps and isinstance(law, Correlated))
+        return Params(n, np.full(self.K, -np.log(self.K)), Laws(law), complete, ready=False)
+
+    def sweep(self, shard: Shard, latents: None, params: Params, rng: np.random.Generator) -> tuple[Tally, None]:
+        J = params.log_joint(shard.table) if params.ready and not params.complete else None
         total = add([self.tally(shard.table, y, weight, params) for y, weight in e_step(shard, J)])
         # one pass: `log_likelihood` has the value from the sums; and before the first update there is no model to have one
         value = 0.0 if params.complete else np.nan if J is None else observed_log_likelihood(shard, J)
         return total._replace(objective=value), None
 
-    def objective(self, tally: Any, before: Any, after: Any) -> float:
-        return self.log_likelihood(after) if after.complete else tally.objective
+    def tally(self, table: Table, y: np.ndarray, weight: Array, params: Params) -> Tally:
+        """The tally of rows with these class codes and weights; those with a code below 0 are passed over."""
+        (X, C, counts, M), law = table, params.laws.gaussian
+        sums = (
+            None if X is None or law is None else law.tally(X, y, weight, params.complete),
+            None if C is None else Categorical.tally(C, y, weight, np.array(self.starts), self.K),
+            None if counts is None else Poisson.tally(counts, y, weight, self.K),
+            None if M is None else Multinomial.tally(M, y, weight, self.K),
+        )
+        return Tally(0.0, class_weights(y, weight, self.K), sums)
+
+    def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
+        law = params.laws.gaussian
+        return self.estimate(tally, None if law is None else law.mean, params.complete)
+
+    def estimate(self, tally: Tally, centre: Array | None, complete: bool) -> Params:
+        """Params from a total of sums about a centre."""
+        n, (X, C, counts, M) = tally.n, tally.sums
+        laws = Laws(
+            None if X is None or centre is None else self._gaussian.of(X, centre, n, self._shape, complete),
+            None if C is None else Categorical.of(C, np.array(self.starts), self.smoothing),
+            None if counts is None else Poisson.of(counts, self.smoothing),
+            None if M is None else Multinomial.of(M, n.sum(), self.smoothing),
+        )
+        log_prior = log0(n / n.sum() if self.priors is None else np.array(self.priors))  # eq. 3
+        return Params(n, log_prior, laws, complete, ready=True)
+
+    def objective(self, tally: Tally, before: Params, after: Params) -> float:
+        """log likelihood, and where EM runs the log prior that smoothing stands for: EM climbs their sum."""
+        if after.complete:
+            return after.log_likelihood()
+        return tally.objective + sum(law.penalty(self.smoothing) for law in before.laws.present())
 
     def done(self, state: State) -> bool:
         return (state.params.complete and state.params.ready) or super().done(state)
 
-    def log_prior(self, n: Array) -> Array:
-        return log0(n / n.sum() if self.priors is None else np.array(self.priors))  # eq. 3
-
-    def merge(self, parts: Sequence[tuple[ClassParams, Place]]) -> Any:
+    def merge(self, parts: Sequence[tuple[Params, Place]]) -> Params:
         """Params of several fits together: their tallies about one centre, added."""
         found = [(place.put(law.n), place.put(law.mean)) for params, place in parts if (law := params.laws.gaussian) is not None]
         centre = centres(add([n for n, _ in found]), add([n * mean for n, mean in found])) if found else None
-        return self.estimate(add([self.tally_behind(params, place, centre) for params, place in parts]), centre, complete=True)
+        return self.estimate(add([params.tally_behind(place, centre) for params, place in parts]), centre, complete=True)
 
 
 def e_step(shard: Shard, J: Array | None) -> Iterator[tuple[np.ndarray, Array]]:
@@ -137,4 +215,4 @@ def observed_log_likelihood(shard: Shard, J: Array) -> float:
 
 def class_weights(y: np.ndarray, weight: Array, K: int) -> Array:
     """(K,) total weight of the rows of each class: n_k of eq. 3."""
-    return np.bincount(y[y >= 0], weights=weight[y >= 0], minlength=K).astype(float)
+    return np.bincount(y + 1, weights=weight, minlength=K + 1)[1:].astype(float)  # those without a class come first

@@ -1,19 +1,16 @@
-"""Naive Bayes: the story and the equations are in `naive_bayes_model.py`."""
+"""Naive Bayes: the story and the equations are in `families.py` and `model.py`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from tallies.bayes.answers import Fitted, tables
 from tallies.bayes.classifier import Classifier
 from tallies.bayes.door import Layout, Table, families_from_text, read_table
-from tallies.bayes.families import Categorical, Gaussian, Laws, Multinomial, Poisson
-from tallies.bayes.naive_bayes_model import ColumnParams, NaiveBayesModel
+from tallies.bayes.families import Categorical, Gaussian, Multinomial, Poisson
+from tallies.bayes.model import Laws, Params
 from tallies.estimator import option
 
 if TYPE_CHECKING:
@@ -37,22 +34,13 @@ class NaiveBayes(Classifier):
         "auto", "auto, one family, or column=family,... (the others by dtype).", parse=families_from_text
     )  # or {column: family}
     smoothing: float = option(1.0, "Pseudo-rows of every state.")  # see `families.py`
-    priors: Sequence[float] | None = option(
-        None, "Class probabilities, comma separated, in the order of the sorted classes."
-    )  # None: as in the data
-    semi_supervised: bool = option(False, "Use rows whose target is empty, by EM.")  # a missing label is NaN, None or -1
-    max_iter: int = 500  # sweeps of EM, where labels are hidden
-    tol: float = 1e-8  # EM stops when the objective changes by less, relatively
 
-    records = (ColumnParams, Laws, Gaussian, Categorical, Poisson, Multinomial, Layout, Fitted)
+    records = (Params, Laws, Gaussian, Categorical, Poisson, Multinomial, Layout, Fitted)
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
-        return read_table(self, X, families or self.families, known)
-
-    def _model(self, classes: np.ndarray, layout: Layout) -> NaiveBayesModel:
-        if not self.smoothing >= 0:
+        if known is None and not self.smoothing >= 0:
             raise ValueError(f"smoothing must be a number from 0 on, got {self.smoothing!r}")
-        return NaiveBayesModel(smoothing=self.smoothing, starts=tuple(layout.starts().tolist()), **self._settings(classes))
+        return read_table(self, X, families or self.families, known)
 
     @property
     def families_(self) -> dict[Any, str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm, poisson
 
 from tallies.bayes.door import Table
-from tallies.bayes.law_views import oddness, told
 from tallies.bayes.marginals import Column
 from tallies.data.table import table_rows
+from tallies.html.page import show
 from tallies.maths import Array
 
 ODD = 0.01  # a value with a smaller tail probability than this is called odd
@@ -36,11 +37,30 @@ def odd_values(columns: list[Column], table: Table, row: int, k: int, most: int 
         value = words.get(column.place, np.nan) if word else float(table.column(column.family, column.place)[row])
         if np.isnan(value) or (column.p is not None and value < 0):
             continue
-        total = float(sum(words.values())) if word else 1.0
-        tail = oddness(column, value, k, total)
+        tail, told = _coded(column, int(value), k) if column.p is not None else _number(column, value, k, sum(words.values()))
         if tail < ODD:
-            found.append((tail, told(column, value, k, total)))
+            found.append((tail, f"{column.name}{told}"))
     return "; ".join(text for _, text in sorted(found)[:most]) or "no single value is odd: their combination is"
+
+
+def _coded(column: Column, state: int, k: int) -> tuple[float, str]:
+    """Probability, in class k, of a state at least as odd; and the state beside what is usual, in words."""
+    if column.p is None or state >= len(column.states):
+        return 0.0, ": a value never met in the fit"
+    p = column.p[k]
+    return float(p[p <= p[state]].sum()), f" is {column.states[state]} (in {p[state]:.1%} of this class)"
+
+
+def _number(column: Column, value: float, k: int, words: float) -> tuple[float, str]:
+    """The same of a number, or of a word in a row of so many `words`."""
+    centre = float(column.centre[k]) * (words if column.family == "multinomial" else 1.0)
+    if column.family == "gaussian":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            tail = 2 * norm.sf(np.abs(value - centre) / column.spread[k])
+        usual = f"{show(centre)} ± {show(float(column.spread[k]))}"
+    else:
+        tail, usual = 2 * min(poisson.cdf(value, centre), poisson.sf(value - 1, centre)), show(centre)
+    return 1.0 if np.isnan(tail) else float(tail), f" is {show(value)} (usual {usual})"
 
 
 def complete_rows(table: Table) -> np.ndarray:

@@ -10,8 +10,9 @@ import numpy as np
 
 from tallies.bayes import plane_views as plane
 from tallies.bayes.law_views import picture
-from tallies.bayes.marginals import Column, bits_needed, columns_of, information
+from tallies.bayes.marginals import Column, bits_needed, telling
 from tallies.bayes.odd_views import complete_rows, odd_values, own_rows
+from tallies.data.table import table_rows
 from tallies.errors import DataError
 from tallies.html import charts
 from tallies.html.common import About, cautions, converged, fitted, plural, use
@@ -34,25 +35,24 @@ SHAPES = {
 def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     """The report of a GDA or naive Bayes; with rows X and classes y it also says how good the model is on them."""
     classes, prior = [str(c) for c in model.classes_], np.exp(model.params_.log_prior)
-    columns = columns_of(model.fitted_)
-    bits = np.array([information(column, prior) for column in columns])
+    columns, bits = telling(model.fitted_)
     judged = table = None
     if X is not None:
         table = model._table(X)
-        judged = Judged(classes, model.predict_proba(X), model.log_prob(X), _codes(model, y, X))
+        judged = Judged(classes, model.predict_proba(X), model.log_prob(X), _codes(model, y, table_rows(table)))
     known = judged if judged is not None and len(judged.known) else None
     name = type(model).__name__
     title = about.title or (f"{name} of {about.data_name}" if about.data_name else name)
     out = Page(title, _lead(model, about, columns, bits, known))
     out.note = about.note
     _warn(out, model, about, judged)
-    telling = np.argsort(-bits, kind="stable")
+    order = np.argsort(-bits, kind="stable")
     shown = np.sort(np.argsort(-prior, kind="stable")[:SERIES])
-    listed = telling[: min(FEATURES, max(20, PICTURES // len(shown)))]
+    listed = order[: min(FEATURES, max(20, PICTURES // len(shown)))]
     out.pick("class", "Class", classes)
     out.pick("feature", "Column", [columns[j].name for j in listed], "most telling")
     label = _labels(X)
-    view = _map(model, known, table, label)
+    view = plane.chart(model, classes, known, getattr(table, "gaussian", None), label)
     ranking = _ranking(columns, bits, listed, prior)
     if known is not None:
         out.numbers = known.numbers(prior)
@@ -61,8 +61,8 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         out.hero(view | {"wide": True})
     out.face = view or (ranking if known is None else known.confusion())
     learned = out.section("learned", "What it learned").text(_most_telling(columns, bits, listed, prior))
-    pictures = [_picture(columns[j], classes, shown, table, known) for j in listed]
-    learned.charts(ranking, charts.follow("feature", pictures), _words(columns, classes, telling, prior))
+    pictures = [picture(columns[j], classes, shown, _values(columns[j], len(shown), table, known)) for j in listed]
+    learned.charts(ranking, charts.follow("feature", pictures), _words(columns, classes, order, prior))
     if len(listed) < len(columns):
         learned.text(f"The {len(listed)} most telling of {len(columns):,} columns can be looked at.", soft=True)
     rows = zip(classes, model.params_.n.tolist(), [f"{p:.1%}" for p in prior], strict=True)
@@ -85,16 +85,13 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     return out
 
 
-def _codes(model: Any, y: Any, X: Any) -> np.ndarray:
-    """Class codes of the rows; -1 where the label is missing or no class of the model."""
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
-    if y is None:
-        return np.full(n, -1)
-    y = np.asarray(y, dtype=object)
-    if y.shape != (n,):
-        raise DataError(f"y must have one label a row, {n}, but its shape is {y.shape}; pass the labels of the rows in X")
+def _codes(model: Any, y: Any, n: int) -> np.ndarray:
+    """Class codes of n rows; -1 where the label is missing or no class of the model."""
     from pandas import Index
 
+    y = np.full(n, None) if y is None else np.asarray(y, dtype=object)
+    if y.shape != (n,):
+        raise DataError(f"y must have one label a row, {n}, but its shape is {y.shape}; pass the labels of the rows in X")
     return Index(model.classes_.astype(object)).get_indexer(Index(y))
 
 
@@ -141,17 +138,16 @@ def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, p
     return text + (f" {plural(nothing, 'column tells', 'columns tell')} next to nothing alone." if nothing else "")
 
 
-def _picture(column: Column, classes: list[str], shown: np.ndarray, table: Any, known: Judged | None) -> charts.Chart:
-    note = f" The {len(shown)} most frequent of {len(classes)} classes." if len(shown) < len(classes) else ""
-    rows = None
-    if known is not None and column.family == "gaussian" and len(shown) <= CROWD:
-        rows = table.column("gaussian", column.place).astype(float), known.y
-    return picture(column, classes, shown, rows, note)
+def _values(column: Column, classes: int, table: Any, known: Judged | None) -> tuple[np.ndarray, np.ndarray] | None:
+    """What was seen of a column, and the classes of the rows, where it can be drawn beside the laws of so many classes."""
+    if known is None or column.family != "gaussian" or classes > CROWD:
+        return None
+    return table.column("gaussian", column.place).astype(float), known.y
 
 
-def _words(columns: list[Column], classes: list[str], telling: np.ndarray, prior: np.ndarray) -> charts.Chart | None:
+def _words(columns: list[Column], classes: list[str], order: np.ndarray, prior: np.ndarray) -> charts.Chart | None:
     """Of a block of counts: the words that speak most for each class, by log odds against the others."""
-    block = [j for j in telling if columns[j].family == "multinomial"]
+    block = [j for j in order if columns[j].family == "multinomial"]
     if not block or len(classes) > 100:
         return None
     p = np.array([columns[j].centre for j in block])  # (V, K)
@@ -166,18 +162,6 @@ def _words(columns: list[Column], classes: list[str], telling: np.ndarray, prior
         words = [columns[block[i]].name for i in top]
         views.append(charts.bars(f"Words that speak for {name}", x, words, [ratio], caption="Frequent ones first."))
     return charts.follow("class", views)
-
-
-def _map(model: Any, judged: Judged | None, table: Any, name: Callable[[int], str]) -> charts.Chart | None:
-    classes = [str(c) for c in model.classes_]
-    if judged is None:
-        return plane.chart(model, classes)
-
-    def tip(i: int) -> str:
-        called = judged.best[i]
-        return f"{name(i)}\n{classes[judged.y[i]]}, called {classes[called]} ({judged.proba[i, called]:.0%})"
-
-    return plane.chart(model, classes, (table.gaussian, judged.y, judged.best != judged.y), tip)
 
 
 def _quality(out: Page, judged: Judged, model: Any, X: Any, curve: charts.Chart | None) -> Section:

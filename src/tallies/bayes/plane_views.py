@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tallies.html import charts
+from tallies.html.judged import Judged
 from tallies.maths import Array, whiten
 
 MOST = 1500  # points drawn: more hide each other
@@ -18,7 +19,8 @@ def gaussians(model: Any) -> tuple[Array, Array] | None:
     """Means (K, d) and covariances (K, d, d), or only variances (K, d), of the classes; None unless every column is Gaussian."""
     if set(model.layout_.families) != {"gaussian"}:
         return None
-    law, full = model.params_.laws.gaussian, getattr(model.params_, "covariance", None)
+    law = model.params_.laws.gaussian
+    full = getattr(law, "covariance", None)
     return law.mean, law.variance if full is None else np.broadcast_to(full, (len(law.mean), *full.shape[1:]))
 
 
@@ -39,12 +41,10 @@ def axes(mean: Array, covariance: Array, prior: Array) -> tuple[Array, Array, Ar
     if len(share) > 1 and share[1] > 1e-9:
         second = V[1]
     else:
-        second = _main(within, W)
-        second = second - first * (first @ second)
+        main, across = _main(within, W), np.eye(len(first))[np.argmin(np.abs(first))]
+        second, other = (direction - first * (first @ direction) for direction in (main, across))
         if np.linalg.norm(second) < 1e-9:  # the main variation is the discriminant itself: any other direction
-            second = np.zeros(len(first))
-            second[np.argmin(np.abs(first))] = 1.0
-            second = second - first * (first @ second)
+            second = other
         second = second / np.linalg.norm(second)
         share = np.array([1.0, 0.0])
     return centre, W @ np.column_stack([first, second]), share[:2]
@@ -54,11 +54,11 @@ def _root(within: Array) -> Array | None:
     """W (d, rank) with W W' the inverse of the covariance, or of a diagonal one; None where fewer than two directions vary."""
     if within.ndim == 1:
         kept = np.flatnonzero(within > 0)
-        W = np.zeros((len(within), len(kept)))
-        W[kept, np.arange(len(kept))] = 1 / np.sqrt(within[kept])
-        return W if len(kept) > 1 else None
-    root = whiten(within[None], within)
-    return root.W[0][:, : root.rank] if root.rank > 1 else None
+        W = np.eye(len(within))[:, kept] / np.sqrt(within[kept])
+    else:
+        root = whiten(within[None], within)
+        W = root.W[0][:, : root.rank]
+    return W if W.shape[1] > 1 else None
 
 
 def _main(within: Array, W: Array) -> Array:
@@ -89,9 +89,9 @@ def outlines(edges: list[Array], names: list[str]) -> dict[str, Any]:
 
 
 def chart(
-    model: Any, names: list[str], given: tuple[Array, np.ndarray, np.ndarray] | None = None, tip: Callable[[int], str] = str
+    model: Any, names: list[str], judged: Judged | None = None, X: Any = None, name_of: Callable[[int], str] = str
 ) -> charts.Chart | None:
-    """The map; `given` are rows, their class codes, and whether their class was not the most probable one: those are ringed."""
+    """The map, with rows X and how they were judged where there are any: those put into another class are ringed."""
     parts = gaussians(model)
     found = None if parts is None else axes(*parts, np.exp(model.params_.log_prior))
     if parts is None or found is None:
@@ -101,16 +101,18 @@ def chart(
     rows = [[f"mean of {name}", name, *place] for name, place in zip(names, centres, strict=True)]
     words = [{"key": k, "x": x, "y": y, "text": names[k]} for k, (x, y) in enumerate(centres)]
     Z, group, labels, rings, about = np.empty((0, 2)), np.empty(0, dtype=int), [], None, ""
-    if given is not None:
-        X, codes, wrong = given
+    if judged is not None:
+        codes, called = judged.y, judged.best
         usable = np.flatnonzero(np.isfinite(X).all(axis=1) & (codes >= 0))
         about = f" {len(X) - len(usable):,} rows with missing values are not drawn." if len(usable) < len(X) else ""
         if len(usable) > MOST:
             about += f" {MOST:,} of {len(usable):,} rows, drawn at random."
             usable = np.sort(np.random.default_rng(0).choice(usable, MOST, replace=False))
-        Z, group, labels = (X[usable] - centre) @ A, codes[usable], [tip(i) for i in usable.tolist()]
+        Z, group, told = (X[usable] - centre) @ A, codes[usable], "{}\n{}, called {} ({:.0%})".format
+        sure = judged.proba[usable, called[usable]]
+        labels = [told(name_of(i), names[codes[i]], names[called[i]], p) for i, p in zip(usable.tolist(), sure, strict=True)]
         rows += [[f"row {i + 1}", names[codes[i]], *z] for i, z in zip(usable.tolist(), Z, strict=True)]
-        rings = wrong[usable].astype(int)
+        rings = (called != codes)[usable].astype(int)
         about += " Rows that were put into another class are ringed." if rings.any() else ""
     reach = np.ptp(np.concatenate(edges), axis=0)
     shows = [

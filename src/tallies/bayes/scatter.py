@@ -31,56 +31,43 @@ def size_of(mean: Array) -> Array:
     return np.abs(mean).max(axis=0)
 
 
-def _empty(K: int, d: int, G: int, fourth: bool) -> Scatter:
-    B, A = (np.zeros((K, d, d)), np.zeros((K, d, d))) if fourth else (None, None)
-    return Scatter(np.zeros((K, d)), np.zeros((G, d, d)), B, A)
-
-
 def products(X: np.ndarray, y: np.ndarray, weight: Array, centre: Array, G: int, fourth: bool) -> Scatter:
     """Sums of complete rows, a cache-full at a time."""
     K, d = centre.shape
-    out, Z = _empty(K, d, G, fourth), np.empty((min(ROWS, len(X)), d))
-    order = np.flatnonzero((weight > 0) & (y >= 0))
-    if G > 1:
-        order = order[np.argsort(y[order], kind="stable")]
-    ends = np.searchsorted(y[order], np.arange(K + 1)) if G > 1 else np.array([0, len(order)])
+    B, A = (np.zeros((K, d, d)), np.zeros((K, d, d))) if fourth else (None, None)
+    out, Z = Scatter(np.zeros((K, d)), np.zeros((G, d, d)), B, A), np.empty((min(ROWS, len(X)), d))
+    used = np.flatnonzero((weight > 0) & (y >= 0))
     for g in range(G):
-        for a in range(ends[g], ends[g + 1], ROWS):
-            rows = order[a : min(a + ROWS, ends[g + 1])]
+        mine = used if G == 1 else used[y[used] == g]
+        for a in range(0, len(mine), ROWS):
+            rows = mine[a : a + ROWS]
             z = Z[: len(rows)]
             kernels.centred_rows(X, rows, y, weight, centre, z, out.s)  # z comes times sqrt(w)
             out.S[g] += z.T @ z
-            if out.B is not None and out.A is not None:
+            if B is not None and A is not None:
                 w, z2 = weight[rows, None], z * z
-                out.B[g] += z2.T @ (z / np.sqrt(w))
-                out.A[g] += z2.T @ (z2 / w)
+                B[g] += z2.T @ (z / np.sqrt(w))
+                A[g] += z2.T @ (z2 / w)
     return out
 
 
 def expected_products(
     X: np.ndarray, y: np.ndarray, weight: Array, centre: Array, G: int, fourth: bool, covariance: Callable[[int], Array]
 ) -> Scatter:
-    """The same of rows with gaps, by their expectations given what is observed; B and A are those of the expected rows."""
-    K, d = centre.shape
-    out, size = _empty(K, d, G, fourth), size_of(centre)
-    used = np.flatnonzero((weight > 0) & (y >= 0))
+    """The same of rows with gaps, filled in by their expectations given what is observed; S has also what these leave open."""
+    d, size = X.shape[1], size_of(centre)
+    filled, left = X.astype(np.float64), np.zeros((G, d, d))
+    used = np.flatnonzero((weight > 0) & (y >= 0) & np.isnan(X).any(axis=1))
     for gaps, members in patterns(X[used]):
-        rows = used[members]
         for g in range(G):
-            i = rows if G == 1 else rows[y[rows] == g]
-            if not len(i):
-                continue
-            z, w = X[i] - centre[y[i]], weight[i, None]
-            if gaps.any():
+            i = used[members] if G == 1 else used[members][y[used[members]] == g]
+            if len(i):
                 slope, spread = regression(covariance(g), gaps, size)
-                z[:, gaps] = z[:, ~gaps] @ slope.T
-                out.S[g][np.ix_(gaps, gaps)] += w.sum() * spread
-            out.S[g] += (z * w).T @ z
-            np.add.at(out.s, y[i], z * w)
-            if out.B is not None and out.A is not None:
-                out.B[g] += (z * z * w).T @ z
-                out.A[g] += (z * z * w).T @ (z * z)
-    return out
+                z = X[i] - centre[y[i]]
+                filled[np.ix_(i, gaps)] = centre[y[i]][:, gaps] + z[:, ~gaps] @ slope.T
+                left[g][np.ix_(gaps, gaps)] += weight[i].sum() * spread
+    found = products(filled, y, weight, centre, G, fourth)
+    return found._replace(S=found.S + left)
 
 
 def move(n: Array, sums: Scatter, delta: Array) -> Scatter:

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tallies.backends import each, on_cluster, one_blas_thread, over_rows, place
-from tallies.categories.dual import dual_scores
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.model import gathered, log_chosen
+from tallies.categories.model import log_chosen, product
 from tallies.categories.terms import Terms, features
 from tallies.engine import Plan, Runner
 from tallies.estimator import seed_of
@@ -26,20 +25,9 @@ class Scorer(NamedTuple):
     W: Array  # (p, M)
 
 
-class DualScorer(NamedTuple):
-    """The same in the kernel form, eq. 4 of `fem`."""
-
-    rows: np.ndarray  # (u, n)  codes of the fit
-    W: Array  # (u, M)
-    degrees: tuple[int, ...]
-    share: Array  # (n,)  how much a cell without a known state agrees with every row
-
-
-def scores(codes: np.ndarray, scorer: Scorer | DualScorer) -> Array:
+def scores(codes: np.ndarray, scorer: Scorer) -> Array:
     """(l, M)  h of each row."""
-    if isinstance(scorer, Scorer):
-        return gathered(features(scorer.terms, codes), scorer.W) + scorer.bias
-    return dual_scores(codes, *scorer)
+    return product(features(scorer.terms, codes), scorer.W) + scorer.bias
 
 
 def log_conditional(rows: np.ndarray, scorer: Scorer, starts: np.ndarray) -> Array:

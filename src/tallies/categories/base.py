@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -10,12 +12,12 @@ from tallies.categories import solvers
 from tallies.categories.answers import Scorer
 from tallies.categories.choose import Path, Tried
 from tallies.categories.door import Categories, column_caveats
-from tallies.categories.model import Conditional, Cut, Params
+from tallies.categories.model import Conditional, Cut, Params, Rows, cut
 from tallies.categories.terms import Layout, Terms, terms_of
 from tallies.categories.words import effects_table, strongest
-from tallies.engine import End, Stage
+from tallies.engine import Plan, Stage
 from tallies.errors import DataError
-from tallies.estimator import Estimator
+from tallies.estimator import Estimator, part
 from tallies.maths import Array
 
 if TYPE_CHECKING:
@@ -40,11 +42,8 @@ RECORDS = (
 
 def final(model: Conditional, sources: list[Cut], most: int, W: Any = None, pair_ridges: Any = None, name: str = "") -> Stage:
     """The fit to all rows, which keeps its weights (p, M); kernel: (u, M). At W where a search was cut short, else from nothing."""
-
-    def keep(end: End) -> Array:
-        return end.params.search.point.x
-
-    return Stage(name, model, sources, keep, most, start=lambda survey: model.first(survey, W, pair_ridges))
+    weights = attrgetter("params.search.point.x")
+    return Stage(name, model, sources, weights, most, start=lambda survey: model.first(survey, W, pair_ridges))
 
 
 def finite(W: Array) -> Array:
@@ -66,39 +65,23 @@ class Categorical(Estimator):
     """Base of FEM and FEMNetwork; their fitted records have `categories`, `choice`, `path`, `n_rows` and `W`."""
 
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol"})
+    max_iter: int
+    tol: float
 
-    @property
-    def categories_(self) -> Categories:
-        """Names, states and labels of the columns."""
-        return self.fitted_.categories
-
-    @property
-    def n_rows_(self) -> int:
-        """Rows of the fit."""
-        return self.fitted_.n_rows
-
-    @property
-    def degree_(self) -> tuple[int, ...]:
-        """The degrees of its terms."""
-        return self.fitted_.choice.degree
-
-    @property
-    def ridge_(self) -> float:
-        """The ridge, as given or chosen."""
-        return self.fitted_.choice.ridge
-
-    @property
-    def solver_(self) -> str:
-        """How it was fitted: "fem", "lbfgs" or "kernel"."""
-        return self.fitted_.choice.solver
-
-    @property
-    def path_(self) -> dict[str, list[float]]:
-        """What was tried on the way to the ridge, and its held-out log loss (nats a row)."""
-        return self.fitted_.path
+    categories_: Categories = part("categories", "Names, states and labels of the columns.")
+    n_rows_: int = part("n_rows", "Rows of the fit.")
+    degree_: tuple[int, ...] = part("choice.degree", "The degrees of its terms.")
+    ridge_: float = part("choice.ridge", "The ridge, as given or chosen.")
+    solver_: str = part("choice.solver", 'How it was fitted: "fem", "lbfgs" or "kernel".')
+    path_: dict[str, list[float]] = part("path", "What was tried on the way to the ridge, and its held-out log loss (nats a row).")
 
     def _layout(self) -> Layout:
         return Layout.of(self.categories_.sizes, self.degree_, self.fitted_.choice.pairs)
+
+    def _final(self, model: Conditional, rows: Rows, ridge: float, W: Any = None, pair_ridges: Any = None) -> Plan:
+        """The fit to all rows, with what was chosen."""
+        model = replace(model, ridge=ridge, tol=self.tol)
+        return (yield final(model, cut(model, rows, self.shard_rows), self.max_iter, W, pair_ridges))
 
     def _zero_sum(self) -> tuple[Array, Terms, Array]:
         """Bias, terms and weights in zero-sum gauge."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tallies.categories.basis import basis_of, widths
-from tallies.categories.model import Conditional, Cut
+from tallies.categories.model import SOLVERS, Conditional, Cut
 from tallies.categories.solvers import MEMORY
 from tallies.categories.terms import Layout, feature_total, terms_of, zero_sum
 from tallies.engine import End, Kept, Stage
@@ -39,17 +39,8 @@ RIDGE = 1.0  # where there are too few rows for folds
 # the solver
 
 
-class Way(NamedTuple):
-    """A way to fit, and what it would cost."""
-
-    solver: str
-    metric: str
-    seconds: float  # estimate, of one core
-    bytes: float
-
-
-def cheapest(l: int, layout: Layout, columns: int, solver: str, network: bool = False) -> Way:
-    """The cheapest way to fit l rows, by counts of operations; a network, and screened pairs, have no kernel."""
+def cheapest(l: int, layout: Layout, columns: int, solver: str, network: bool = False) -> str:
+    """The metric of the cheapest way to fit l rows, by counts of operations; a network, and screened pairs, have no kernel."""
     sizes, degrees, n = np.array(layout.sizes), layout.degrees, len(layout.sizes)
     terms = None if layout.pairs is None else terms_of(layout)
     p = float(terms.p) if terms is not None else feature_total(sizes, degrees)
@@ -57,48 +48,45 @@ def cheapest(l: int, layout: Layout, columns: int, solver: str, network: bool = 
     sweep = 2e-9 * l * C * max(columns / 4, 1.0)  # seconds: gathering and scattering move about 2e9 numbers a second
     held = 4.0 * l * C + 8.0 * p * columns * (2 * MEMORY + 8)
     gram = 1e-9 * l * C * C / 2 + p**3 / 3 / 2.5e10
-    closed = terms is None and degrees == tuple(range(1, max(degrees) + 1)) and not network  # spans a basis
-    options = []
-    if solver == "fem":
-        options = [Way("fem", "pinv", 200 * sweep + gram + 10 * p**3 / 2.5e10, held + 24.0 * p * p)]
-    if solver in ("auto", "lbfgs"):
-        # sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows
-        options += [
-            Way("lbfgs", "diagonal", 300 * sweep, held),
-            Way("lbfgs", "gram", 40 * sweep + gram + 40e-9 * p * p, held + 24.0 * p * p),
-        ]
-        if closed:
+    # seconds of one core, and bytes; with the sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows
+    ways = {
+        "pinv": (200 * sweep + gram + 10 * p**3 / 2.5e10, held + 24.0 * p * p),
+        "diagonal": (300 * sweep, held),
+        "gram": (40 * sweep + gram + 40e-9 * p * p, held + 24.0 * p * p),
+    }
+    if terms is None and not network:
+        if degrees == tuple(range(1, max(degrees) + 1)):  # spans a basis
             r, active = feature_total(sizes - 1, (0, *degrees)), feature_total(1 - 1 / sizes, (0, *degrees))
             reduced = 1e-9 * l * active**2 / 2 + 5 * r**3 / 2.5e10 + 80e-9 * r * r
-            options.append(Way("lbfgs", "reduced", 40 * sweep + reduced, held + 40.0 * r * r))
-    if solver == "kernel" or (solver == "auto" and terms is None and not network):
-        seconds = 5e-10 * l * l * n + l**3 / 3 / 2.5e10 + 100 * 2e-10 * l * l * (4 + columns)
-        options.append(Way("kernel", "kernel", seconds, 28.0 * l * l))
-    fitting = [option for option in options if option.bytes <= BUDGET]
+            ways["reduced"] = (40 * sweep + reduced, held + 40.0 * r * r)
+        ways["kernel"] = (5e-10 * l * l * n + l**3 / 3 / 2.5e10 + 100 * 2e-10 * l * l * (4 + columns), 28.0 * l * l)
+    asked = {"lbfgs", "kernel"} if solver == "auto" else {solver}
+    ways = {metric: cost for metric, cost in ways.items() if SOLVERS.get(metric, "lbfgs") in asked}
+    fitting = {metric: seconds for metric, (seconds, held) in ways.items() if held <= BUDGET}
     if not fitting:
-        least = min(options, key=lambda option: option.bytes)
-        ways = ["lower degree"] * (max(degrees) > 1) + [
-            "leave out variables" if network else "keep the strongest pairs with screen=..."
-        ]
+        least = min(ways, key=lambda metric: ways[metric][1])
+        name = SOLVERS.get(least, "lbfgs")
+        remedy = "lower degree, " * (max(degrees) > 1)
+        remedy += "leave out variables" if network else "keep the strongest pairs with screen=..."
         raise DataError(
-            f"degree {max(degrees)} of {n} variables has {p:,.0f} features, and the {least.solver!r} solver would need "
-            f"{least.bytes / 2**30:,.1f} GiB for {l:,} distinct rows (limit {BUDGET / 2**30:.0f}); {', '.join(ways)}, "
+            f"degree {max(degrees)} of {n} variables has {p:,.0f} features, and the {name!r} solver would need "
+            f"{ways[least][1] / 2**30:,.1f} GiB for {l:,} distinct rows (limit {BUDGET / 2**30:.0f}); {remedy}, "
             "or bin columns with many states"
         )
-    return min(fitting, key=lambda option: option.seconds)
+    return min(fitting, key=lambda metric: fitting[metric])
 
 
 def arrange(codes: np.ndarray, layout: Layout, outputs: tuple[int, ...], solver: str, lag: int | None = None) -> Conditional:
     """The model that fits these rows at the least cost. `lag`: of a network, whose outputs are the inputs."""
-    way = cheapest(len(codes), layout, sum(outputs), solver, network=lag is not None)
-    model = Conditional(layout, outputs, way.solver, way.metric, exclude=lag == 0)
-    if way.solver == "kernel":
-        return model
+    metric = cheapest(len(codes), layout, sum(outputs), solver, network=lag is not None)
     whole = codes.min(initial=0) >= 0  # rows without a state have no place in a basis
-    if way.metric == "reduced" and not whole:
-        model = replace(model, metric="gram")
-    if way.metric == "gram" and model.exclude:  # one inverse serves all outputs while what each leaves out is small
-        model = replace(model, metric="exclusive" if max(layout.degrees) == 1 else "diagonal")
+    if metric == "reduced" and not whole:
+        metric = "gram"
+    if metric == "gram" and lag == 0 and max(layout.degrees) > 1:  # one inverse serves all while what each leaves out is small
+        metric = "diagonal"
+    model = Conditional(layout, outputs, metric, exclude=lag == 0)
+    if metric == "kernel":
+        return model
     r, M = 1 + int(widths(model.terms).sum()), sum(outputs)
     pays = r <= WIDEST and M >= NARROW and r * (M - len(outputs)) <= PER_PICK * len(model.terms.variables) * M
     return replace(model, multiply=bool(whole and pays and basis_of(layout) is not None))

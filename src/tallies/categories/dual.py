@@ -7,7 +7,7 @@ from math import comb
 import numpy as np
 
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.terms import Layout, Terms, alike, feature_total, features, symmetric, terms_of
+from tallies.categories.terms import Layout, feature_total, features, symmetric, terms_of
 from tallies.errors import DataError
 from tallies.maths import Array
 
@@ -26,59 +26,28 @@ def dual_scores(codes: np.ndarray, rows: np.ndarray, a: Array, degrees: tuple[in
     return out
 
 
-def dual_weights(rows: np.ndarray, a: Array, layout: Layout) -> tuple[Terms, Array]:
-    """The terms of the layout, and W of eq. 4."""
+def listed(W: Array, layout: Layout, rows: np.ndarray | None) -> Array:
+    """(p, M)  W; from dual weights of these rows by eq. 4, where there are rows."""
+    if rows is None:
+        return W
     total, K = feature_total(np.array(layout.sizes), layout.degrees), max(layout.degrees)
-    if total * a.shape[1] * 8 > LARGEST:
+    if total * W.shape[1] * 8 > LARGEST:
         raise DataError(
             f"degree {K} of {len(layout.sizes)} variables has {total:,.0f} weights for each class: too many to list; "
             "ask for one with effect(...)"
         )
     terms = terms_of(layout)
-    W = np.zeros((terms.p, a.shape[1]))
-    kernels.scatter(features(terms, rows), a, W)
-    return terms, W
-
-
-def dual_zero_sum(rows: np.ndarray, a: Array, sizes: np.ndarray, degrees: tuple[int, ...]) -> tuple[Array, Terms, Array]:
-    """b, terms and V of eq. 5, all groups of variables up to the highest degree."""
-    K, M = max(degrees), a.shape[1]
-    a = a - a.mean(axis=1, keepdims=True)
-    terms, V = dual_weights(rows, a, Layout.of(sizes, range(1, K + 1)))
-    degree, ends = terms.degree(), terms.offset
-    scale = common_factors(terms.variables, degree, sizes, degrees)
-    for shape, members in alike(terms):
-        at = ends[members][:, None] + np.arange(int(np.prod(shape)))
-        part = V[at].reshape(len(members), *shape, M)
-        for axis in range(1, len(shape) + 1):
-            part = part - part.mean(axis=axis, keepdims=True)
-        V[at] = part.reshape(len(members), -1, M) * scale[members][:, None, None]
-    b = a.sum(axis=0) * sum(symmetric(1.0 / sizes, K)[k] for k in degrees)
-    return b, terms, V
+    out = np.zeros((terms.p, W.shape[1]))
+    kernels.scatter(features(terms, rows), W, out)
+    return out
 
 
 def dual_effect(
     rows: np.ndarray, a: Array, sizes: np.ndarray, degrees: tuple[int, ...], group: tuple[int, ...], states: tuple[int, ...]
 ) -> Array:
-    """(M,)  V_A at one combination of states, eq. 5, from the rows alone."""
-    if len(group) > max(degrees):
-        return np.zeros(a.shape[1])
-    agree = np.ones(len(rows))
-    for j, state in zip(group, states, strict=True):
-        agree *= np.where(rows[:, j] < 0, 0.0, (rows[:, j] == state) - 1.0 / sizes[j])
-    scale = common_factors(np.array([group]), np.array([len(group)]), sizes, degrees)[0]
-    return scale * (agree @ (a - a.mean(axis=1, keepdims=True)))
-
-
-def common_factors(variables: np.ndarray, degree: np.ndarray, sizes: np.ndarray, degrees: tuple[int, ...]) -> Array:
-    """c_A of eq. 5: variables are taken out of the symmetric polynomials one at a time."""
-    K = max(degrees)
-    e = np.tile(symmetric(1.0 / sizes, K), (len(variables), 1))
-    for q in range(variables.shape[1]):
-        inside = variables[:, q] >= 0
-        value = 1.0 / sizes[variables[inside, q]]
-        less = e[inside].copy()
-        for k in range(1, K + 1):
-            less[:, k] = e[inside][:, k] - value * less[:, k - 1]
-        e[inside] = less
-    return np.array([sum(e[t, k - degree[t]] for k in degrees if k >= degree[t]) for t in range(len(degree))])
+    """(M,)  V_A at one combination of states, eq. 5, from the rows alone. Of a row, cells without a state take no part."""
+    known, k = rows >= 0, len(group)
+    agree = np.prod(known[:, group] * ((rows[:, group] == states) - 1.0 / sizes[list(group)]), axis=1)
+    e = symmetric(np.delete(known / sizes, group, axis=1).T, max(degrees))
+    scale = sum((e[K - k] for K in degrees if k <= K), np.zeros(len(rows)))
+    return (scale * agree) @ (a - a.mean(axis=1, keepdims=True))

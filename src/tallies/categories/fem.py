@@ -18,7 +18,7 @@ References: Hoang, Song, Periwal, Jo 2019 (free energy minimisation); Boehning a
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
@@ -26,19 +26,20 @@ from sklearn.base import ClassifierMixin
 
 from tallies.categories import base
 from tallies.categories import screen as screening
-from tallies.categories.answers import DualScorer, by_rows, carry_out, redrawn, scores
-from tallies.categories.base import Categorical, Choice, final, finite, table_of
+from tallies.categories.answers import by_rows, carry_out, redrawn, scores
+from tallies.categories.base import Categorical, Choice, finite, table_of
 from tallies.categories.choose import RIDGE, Ground, Path, arrange, degree_path, fold_numbers, ridge_path
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
-from tallies.categories.dual import dual_effect, dual_weights, dual_zero_sum
+from tallies.categories.dual import dual_effect, dual_scores, listed
 from tallies.categories.model import Rows, cut, softmax
+from tallies.categories.scores import strongest_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.categories.words import effects_table, feature_names, find_states
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError
-from tallies.estimator import Inputs, Run, RunOptions, option, seed_of
+from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 
@@ -56,19 +57,13 @@ class Table(NamedTuple):
     classes: np.ndarray  # (M,)
     inputs: Inputs
 
-    def distinct(self, number: np.ndarray | None) -> tuple[Rows, Any]:
-        """The distinct rows with the weight of each class in them, and (k, u, M) the part of it that each fold holds out."""
+    def distinct(self, number: np.ndarray | None) -> tuple[Rows, Array]:
+        """The distinct rows with the weight of each class in them, and (u, k M) the part of it that each of k folds holds out."""
         used, M = self.weight > 0, len(self.classes)
-        codes, weight = self.codes[used], self.weight[used]
-        first, twin = unique_rows(codes)
-        cell, u = twin * M + self.labels[used], len(first)
-        Y = np.bincount(cell, weight, u * M).reshape(-1, M)
-        folds = None
-        if number is not None:
-            number = number[used]
-            shape, out = (number.max() + 1, u, M), number >= 0
-            folds = np.bincount((number * u * M + cell)[out], weight[out], int(np.prod(shape))).reshape(shape)
-        return Rows(np.ascontiguousarray(codes[first]), Y, Y.sum(axis=1, keepdims=True)), folds
+        folds = [] if number is None else [self.weight * (number == k) for k in range(number[used].max() + 1)]
+        both = _distinct(self.codes[used], self.labels[used], M, [weight[used] for weight in (self.weight, *folds)])
+        Y, held = (np.ascontiguousarray(part) for part in np.split(both.Y, [M], axis=1))
+        return _rows(both.codes, Y, M), held
 
 
 class Fitted(NamedTuple):
@@ -137,31 +132,32 @@ class FEM(ClassifierMixin, Categorical):
         n, M, sizes = data.codes.shape[1], len(data.classes), data.categories.sizes
         given = None if self.ridge == "auto" else float(self.ridge)
         search = given is None or self.degree == "auto"
-        rows, folds = data.distinct(fold_numbers(data.labels, self.cv, seed % 2**32) if search else None)
+        number = fold_numbers(data.labels, self.cv, seed % 2**32) if search else None
+        rows, held = data.distinct(number)
         paths: dict[int, Path] = {}
         ridge, pairs, W, told_to_stop = RIDGE if given is None else given, None, None, False
 
         def ground(degrees: tuple[int, ...]) -> Ground:
-            return _folded(rows, folds, Layout.of(sizes, degrees, pairs), self.solver, self.shard_rows)
+            return _folded(rows, held, Layout.of(sizes, degrees, pairs), self.solver, self.shard_rows)
 
-        if self.degree == "auto" and folds is not None and self.screen is None:
+        if self.degree == "auto" and number is not None and self.screen is None:
             best, paths = yield from degree_path(ground, min(n, self.max_degree), given)
             degrees = tuple(range(1, best + 1))
         else:
             degrees = check_degree(min(2, n) if self.degree == "auto" else self.degree, n)
         if self.screen is not None and max(degrees) > 1:
             kept = yield from screening.pair_scores(rows, tuple(sizes.tolist()), ridge, self.shard_rows)
-            pairs, told_to_stop = screening.strongest_pairs(kept.value.scores, self.screen), kept.cut
+            pairs, told_to_stop = strongest_pairs(kept.value.scores, self.screen), kept.cut
         K = max(degrees)
-        if not paths and given is None and folds is not None and not told_to_stop:
+        if not paths and given is None and number is not None and not told_to_stop:
             paths = {K: (yield from ridge_path(ground(degrees)))}
         solver: str = self.solver
         if K in paths:
             ridge = paths[K].ridge if given is None else given
             if any(path.cut for path in paths.values()):  # one sweep is left: from the weights of the best
                 W, solver = paths[K].W, solver if solver == "fem" else paths[K].solver
-        model = replace(arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver), ridge=ridge, tol=self.tol)
-        kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, W)
+        model = arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver)
+        kept = yield from self._final(model, rows, ridge, W)
         return Fitted(
             run=Run.of(kept, seed),
             inputs=data.inputs,
@@ -176,20 +172,9 @@ class FEM(ClassifierMixin, Categorical):
 
     # use
 
-    @property
-    def classes_(self) -> np.ndarray:
-        """The classes, sorted."""
-        return self.fitted_.classes
-
-    @property
-    def rows_(self) -> Any:
-        """The codes of the distinct rows of the fit where it is in the kernel form, else None."""
-        return self.fitted_.rows
-
-    @property
-    def pairs_(self) -> Any:
-        """The pairs that screening kept, strongest first; None without screening."""
-        return self.fitted_.choice.pairs
+    classes_ = part("classes", "The classes, sorted.")
+    rows_ = part("rows", "The codes of the distinct rows of the fit where it is in the kernel form, else None.")
+    pairs_ = part("choice.pairs", "The pairs that screening kept, strongest first; None without screening.")
 
     def _scores(self, X: Any) -> Array:
         """h of eq. 1, up to a number for each row."""
@@ -197,7 +182,7 @@ class FEM(ClassifierMixin, Categorical):
         codes, state = read_codes(self, X, fitted.categories), self.missing == "state"
         if fitted.rows is not None:
             share = 1.0 / fitted.categories.sizes if state else np.zeros(codes.shape[1])
-            return by_rows(scores, codes, M, 64, DualScorer(fitted.rows, fitted.W, self.degree_, share))
+            return by_rows(dual_scores, codes, M, 64, fitted.rows, fitted.W, self.degree_, share)
         return by_rows(scores, codes, M, 2048, self._scorer(state and bool((codes < 0).any())))
 
     def decision_function(self, X: Any) -> Array:
@@ -261,9 +246,9 @@ class FEM(ClassifierMixin, Categorical):
         """
         import pandas as pd
 
-        fitted, layout = self.fitted_, self._layout()
-        terms, W = (terms_of(layout), fitted.W) if fitted.rows is None else dual_weights(fitted.rows, fitted.W, layout)
-        table = pd.DataFrame(W, index=feature_names(terms, fitted.categories), columns=self._outputs())
+        layout, terms = self._layout(), terms_of(self._layout())
+        W = listed(self.fitted_.W, layout, self.rows_)
+        table = pd.DataFrame(W, index=feature_names(terms, self.categories_), columns=self._outputs())
         degree = np.repeat(terms.degree(), np.diff(terms.offset))
         return {k: table[degree == k] for k in self.degree_}
 
@@ -300,19 +285,10 @@ class FEM(ClassifierMixin, Categorical):
         """
         codes, M, layout = read_codes(self, X, self.categories_), len(self.classes_), self._layout()
         labels, weight = label_codes(y, len(codes), self.classes_), check_weights(sample_weight, len(codes))
-        first, twin = unique_rows(codes)
-        cell, u = twin * M + labels, len(first)
-        times = redrawn(len(codes), n_boot, random_state)
-        Y = np.hstack([np.bincount(cell, weight * often, u * M).reshape(u, M) for often in times])
-        rows = Rows(np.ascontiguousarray(codes[first]), Y, np.add.reduceat(Y, range(0, n_boot * M, M), axis=1))
+        rows = _distinct(codes, labels, M, [weight * times for times in redrawn(len(codes), n_boot, random_state)])
         solver = "auto" if self.solver_ == "fem" else self.solver_
-        model = replace(arrange(rows.codes, layout, (M,) * n_boot, solver), ridge=self.ridge_, tol=self.tol)
-
-        def plan() -> Plan:
-            kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, name="all draws")
-            return kept.value
-
-        W, train = carry_out(plan()), rows.codes if model.solver == "kernel" else None
+        model = arrange(rows.codes, layout, (M,) * n_boot, solver)
+        W, train = carry_out(self._final(model, rows, self.ridge_)).value, rows.codes if model.solver == "kernel" else None
         draws = [_gauged(layout, np.ascontiguousarray(W[:, a : a + M]), train) for a in range(0, n_boot * M, M)]
         b, V = (np.std([draw[i] for draw in draws], axis=0, ddof=1) for i in (0, 2))
         return effects_table(b, draws[0][1], V, self.categories_, self._outputs())
@@ -328,21 +304,31 @@ class FEM(ClassifierMixin, Categorical):
         return [(what, f"{weight:+.2f}") for what, weight in zip(top["strongest"], top["weight"], strict=True)]
 
 
-def _folded(rows: Rows, folds: Array, layout: Layout, solver: str, shard_rows: int | None) -> Ground:
-    """All folds at once, as outputs: each is fitted to what it does not hold out."""
-    k, u, M = folds.shape
-    held = folds.transpose(1, 0, 2).reshape(u, k * M)
-    train = np.tile(rows.Y, k) - held
+def _distinct(codes: np.ndarray, labels: np.ndarray, M: int, weights: list[Array]) -> Rows:
+    """The distinct rows, with the weight of each class in them, by each of several weights of all rows, side by side."""
+    first, twin = unique_rows(codes)
+    Y: Array = np.hstack([np.bincount(twin * M + labels, weight, len(first) * M).reshape(-1, M) for weight in weights])
+    return _rows(np.ascontiguousarray(codes[first]), Y, M)
+
+
+def _rows(codes: np.ndarray, Y: Array, M: int) -> Rows:
+    """Rows of outputs of M classes each."""
+    return Rows(codes, Y, np.add.reduceat(Y, range(0, Y.shape[1], M), axis=1))
+
+
+def _folded(rows: Rows, held: Array, layout: Layout, solver: str, shard_rows: int | None) -> Ground:
+    """All folds at once, as outputs: each is fitted to what it does not hold out, `held` (u, k M)."""
+    M = rows.Y.shape[1]
+    k = held.shape[1] // M
     model = arrange(rows.codes, layout, (M,) * k, "auto" if solver == "fem" else solver)
-    seen = Rows(rows.codes, train, np.add.reduceat(train, range(0, k * M, M), axis=1))
-    sources = cut(model, seen, shard_rows, seen._replace(Y=held))
+    seen = _rows(rows.codes, np.tile(rows.Y, k) - held, M)
+    sources = cut(model, seen, shard_rows, seen._replace(codes=None, Y=held))
     return Ground(model, sources, float(held.sum()), folds=k)
 
 
 def _gauged(layout: Layout, W: Array, rows: Any) -> tuple[Array, Terms, Array]:
     """b, terms and V of eq. 5; `rows` in the kernel form."""
-    if rows is not None:
-        return dual_zero_sum(rows, W, np.array(layout.sizes), layout.degrees)
+    W = listed(W, layout, rows)
     return zero_sum(terms_of(layout), W, np.array([0, W.shape[1]]))
 
 

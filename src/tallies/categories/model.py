@@ -24,24 +24,26 @@ from tallies.categories.kernels import fem as kernels
 from tallies.categories.solvers import Metric, Search
 from tallies.categories.terms import Layout, Terms, features, own_features, rescaled, terms_of
 from tallies.engine import Model, State
-from tallies.maths import Array
+from tallies.maths import Array, pointer
 
 SHARD_WORK = 1 << 22  # sums a sweep makes in one shard: a few milliseconds, many times what scheduling it costs
 ROWS = 512  # rows whose psi is held at a time
+CACHED = 8192  # scores held at a time where features are picked: 64 KB, so that they stay in the cache
 FREE = 0.01  # ridge of a bias in terms of the common one: it may be spread over the terms in many ways, and one is to be best
 MAX_SHARDS = 16  # every shard brings home a tally of the size of W
+SOLVERS = {"pinv": "fem", "kernel": "kernel"}  # by metric; of all others "lbfgs"
 
 
 class Rows(NamedTuple):
     """Rows of a table of codes, with what is known of their outputs."""
 
-    codes: np.ndarray  # (l, n)  states of the inputs, -1: none
+    codes: Any  # (l, n)  states of the inputs, -1: none; None of judges: those of the rows of the fit
     Y: np.ndarray  # (l, M)  weighted counts of each output state, or (l, n_out) states
     weight: np.ndarray  # (l, n_out), or (l, 1) where it is the same for all outputs
 
     def part(self, cut: slice | np.ndarray) -> Rows:
         """Some of the rows."""
-        return Rows(*(array[cut] for array in self))
+        return Rows(None if self.codes is None else self.codes[cut], self.Y[cut], self.weight[cut])
 
 
 class Shard(NamedTuple):
@@ -63,7 +65,7 @@ class Cut(NamedTuple):
         model, (codes, Y, weight), judges = self.model, self.rows, None
         ids = model.ids(codes)
         if self.judges is not None:
-            known = ids if self.judges.codes is codes else model.ids(self.judges.codes)
+            known = ids if self.judges.codes is None else model.ids(self.judges.codes)
             judges = Shard(known, self.judges.Y, self.judges.weight)
         if model.multiply:
             ids = np.maximum(model.basis.kept, 0)[ids]  # a last state writes the constant once more: no branch
@@ -100,14 +102,16 @@ class Conditional(Model):
 
     layout: Layout  # the features
     outputs: tuple[int, ...]  # (n_out,)  how many states each output has
-    solver: str  # "fem" | "lbfgs" | "kernel"
-    metric: (
-        str  # "diagonal" | "gram" | "reduced" (in a basis) | "exclusive" (without the output's own features) | "pinv" | "kernel"
-    )
+    metric: str  # "diagonal" | "gram" | "reduced" (in a basis) | "pinv" (the seed's) | "kernel"
     ridge: float = 1.0
     tol: float = 1e-8  # done when the objective has no more to gain than this share of it
     exclude: bool = False  # outputs are the inputs, and no output may use a feature that contains it
     multiply: bool = False  # sweeps multiply matrices, eq. 3 and 4 of `basis`, instead of picking the features of each row
+
+    @property
+    def solver(self) -> str:
+        """ "fem", "lbfgs" or "kernel"."""
+        return SOLVERS.get(self.metric, "lbfgs")
 
     @property
     def starts(self) -> np.ndarray:
@@ -138,57 +142,57 @@ class Conditional(Model):
     def survey(self, shard: Shard) -> Survey:
         if self.solver == "kernel":
             n, degrees = shard.ids.shape[1], self.layout.degrees
-            matched = np.empty((len(shard.ids), len(shard.ids)), dtype=np.int32)
-            kernels.matches(shard.ids, shard.ids, matched)
+            states = features(terms_of(self.layout._replace(degrees=(1,))), shard.ids)
+            X = one_hot(states, sum(self.layout.sizes), np.float32)
+            matched = (X @ X.T).astype(np.int32)  # in how many variables each row agrees with each; counts are exact
             # rows that agree in a number of variables share so many choose k features of degree k
             table = np.array([float(sum(comb(agree, k) for k in degrees)) for agree in range(n + 1)])
             return Survey(shard.Y, shard.weight, table[matched], shard.weight.sum(axis=0))
+        full, reduced, columns = self.metric != "diagonal", self.metric == "reduced", int(self._columns[-1])
+        r = len(self.basis.R) if self.multiply else self.terms.p
+        counted, counts = np.zeros((r, columns)), np.zeros((r, shard.weight.shape[1]))
+        gram = np.zeros(self.basis.R.shape if reduced else (r, r)) if full else None
+        for part, X in self._blocks(shard):
+            weight = shard.weight[part]
+            Y, row = self._counts(shard.Y[part], weight), weight.max(axis=1)
+            add_product(X, np.delete(Y, self.starts[1:] - 1, axis=1) if self.multiply else Y, counted)
+            add_product(X, weight, counts)
+            if gram is not None and self.multiply:
+                add_product(X, X * row[:, None], gram)
+            elif gram is not None:
+                kernels.gram(np.insert(self.basis.kept[X], 0, 0, axis=1) if reduced else X, row, gram)  # of psi, with the constant
+        if gram is not None and not self.multiply:
+            gram += np.tril(gram, -1).T
         if self.multiply:
-            return self._survey_psi(shard)
-        p, M = self.terms.p, sum(self.outputs)
-        counted, counts, gram = np.zeros((p, M)), np.zeros((p, shard.weight.shape[1])), None
-        row = np.ascontiguousarray(shard.weight.max(axis=1))
-        if shard.Y.dtype.kind == "f":
-            kernels.scatter(shard.ids, shard.Y, counted)
-        else:
-            kernels.scatter_states(shard.ids, shard.Y, row, self.starts, counted)
-        kernels.scatter(shard.ids, shard.weight, counts)
-        if self.metric != "diagonal":
-            reduced = self.metric == "reduced"
-            places = np.insert(self.basis.kept[shard.ids], 0, 0, axis=1) if reduced else shard.ids  # of psi, behind the constant
-            half = np.zeros(self.basis.R.shape if reduced else (p, p))
-            kernels.gram(places, row, half)
-            whole = half + np.tril(half, -1).T
-            gram = self._in_metric(whole) if reduced else whole
+            counts = self.basis.T.T @ counts
+            counted = widen(self.basis, counted, counts, self.starts)
+        if gram is not None and (self.multiply or reduced):  # from psi to what the metric takes: an orthonormal basis, or features
+            _, T, R = self.basis
+            gram = R.T @ gram @ R if reduced else T.T @ (T.T @ gram).T
         return Survey(counted, counts, gram, shard.weight.sum(axis=0))
 
-    def _survey_psi(self, shard: Shard) -> Survey:
-        """The same sums as products of matrices, over psi."""
-        basis, starts, m = self.basis, self.starts, np.array(self.outputs)
-        r, last, full = len(basis.R), starts[1:] - 1, self.metric != "diagonal"
-        counted, counts = np.zeros((r, sum(self.outputs) - len(m))), np.zeros((r, shard.weight.shape[1]))
-        gram = np.zeros((r, r))
-        for part, X in _psi(shard.ids, r):
-            weight = shard.weight[part]
-            if shard.Y.dtype.kind == "f":
-                Z = np.delete(shard.Y[part], last, axis=1)
-            else:
-                states = shard.Y[part]
-                Z = np.empty((len(states), counted.shape[1]))
-                kernels.one_hot(np.where((states >= 0) & (states < m - 1), states + _first(starts)[:-1], -1), Z)
-                Z *= weight.max(axis=1, keepdims=True)
-            counted += X.T @ Z
-            counts += X.T @ weight
-            if full:
-                gram += X.T @ (X * weight.max(axis=1, keepdims=True))
-        counts = basis.T.T @ counts
-        whole = self._in_metric(gram) if full else None
-        return Survey(widen(basis, counted, counts, starts), counts, whole, shard.weight.sum(axis=0))
+    @property
+    def _columns(self) -> np.ndarray:
+        """(n_out + 1,)  first column of each output in a sweep: where matrices are multiplied last states have none."""
+        return self.starts - np.arange(len(self.starts)) if self.multiply else self.starts
 
-    def _in_metric(self, gram: Array) -> Array:
-        """From the Gram matrix of psi to the one that the metric takes: of the orthonormal basis, or of the features."""
-        _, T, R = self.basis
-        return R.T @ gram @ R if self.metric == "reduced" else T.T @ (T.T @ gram).T
+    def _blocks(self, shard: Shard) -> Iterator[tuple[slice, np.ndarray]]:
+        """Some rows at a time, with their features, or psi where matrices are multiplied: a constant, and ones at its places."""
+        size = ROWS if self.multiply else max(16, CACHED // sum(self.outputs))
+        for a in range(0, len(shard.ids), size):
+            part = slice(a, a + size)
+            X = shard.ids[part]
+            if self.multiply:
+                X = one_hot(X, len(self.basis.R))
+                X[:, 0] = 1.0
+            yield part, X
+
+    def _counts(self, Y: np.ndarray, weight: Array) -> Array:
+        """(l, M)  weighted counts of each output's states, where rows have the states themselves."""
+        if Y.dtype.kind == "f":
+            return Y
+        states = np.where(Y >= 0, Y + self.starts[:-1], -1)
+        return one_hot(states, sum(self.outputs)) * weight.max(axis=1, keepdims=True)
 
     def first(self, survey: Survey, W: Array | None = None, pair_ridges: Array | None = None) -> Params:
         """The start of a fit at W, such as the end of another; None: at 0, where every state is as likely as any other."""
@@ -250,14 +254,10 @@ class Conditional(Model):
             kernels.softmax_rows(P, shard.weight, self.starts, lse)
             return Tally(lse, P), None
         G = np.zeros_like(params.trial)
-        if self.multiply:
-            first = _first(self.starts)
-            for part, X in _psi(shard.ids, len(G)):
-                H = X @ params.trial
-                kernels.softmax_corner(H, shard.weight[part], first, lse)
-                G += X.T @ H
-        else:
-            kernels.expected(shard.ids, shard.weight, params.trial, self.starts, G, lse)
+        for part, X in self._blocks(shard):
+            H = product(X, params.trial)
+            kernels.softmax_rows(H, shard.weight[part], self._columns, lse, float(self.multiply))
+            add_product(X, H, G)
         return Tally(lse, G), None
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
@@ -294,7 +294,7 @@ class Conditional(Model):
         """(l',)  weighted log likelihood of every row to judge by."""
         assert shard.judges is not None
         (x, image, *_), (ids, Y, weight, _) = params.search.point, shard.judges
-        H = gathered(ids, x) if image is None else image.copy()
+        H = product(ids, x) if image is None else image.copy()
         if Y.dtype.kind == "f":
             return np.einsum("im,im->i", Y, np.log(softmax(H, self.starts)))
         return np.sum(weight * log_chosen(H, Y, self.starts), axis=1)
@@ -303,14 +303,31 @@ class Conditional(Model):
 @lru_cache(maxsize=8)
 def starts_of(outputs: tuple[int, ...]) -> np.ndarray:
     """(n_out + 1,)  first column of each output."""
-    return np.concatenate([[0], np.cumsum(outputs)])
+    return pointer(outputs)
 
 
-def gathered(ids: np.ndarray, W: Array) -> Array:
-    """(l, M)  sum of the weights of the features of each row."""
-    H = np.empty((len(ids), W.shape[1]))
-    kernels.gather(ids, W, H)
+def one_hot(ids: np.ndarray, width: int, dtype: Any = np.float64) -> np.ndarray:
+    """(l, width)  1 at the places that each row has, else 0."""
+    out = np.empty((len(ids), width), dtype)
+    kernels.one_hot(ids, out)
+    return out
+
+
+def product(X: np.ndarray, W: Array) -> Array:
+    """(l, M)  X W of rows of numbers (l, p), or of the features that each row has (l, T)."""
+    if X.dtype.kind == "f":
+        return X @ W
+    H = np.empty((len(X), W.shape[1]))
+    kernels.gather(X, W, H)
     return H
+
+
+def add_product(X: np.ndarray, H: Array, out: Array) -> None:
+    """out += X' H, of rows X as in `product`."""
+    if X.dtype.kind == "f":
+        out += X.T @ H
+    else:
+        kernels.scatter(X, H, out)
 
 
 def softmax(H: Array, starts: np.ndarray) -> Array:
@@ -336,27 +353,9 @@ def cut(model: Conditional, rows: Rows, shard_rows: int | None = None, judges: R
     parts = int(np.clip(work // SHARD_WORK, 1, min(MAX_SHARDS, l)))
     if model.metric != "diagonal":  # tallies of the survey have p^2 entries
         parts = min(parts, max(1, (1 << 26) // (r if model.metric == "reduced" else model.terms.p) ** 2))
-    size = shard_rows or -(-l // parts)
-    first = range(0, l, size)
-    if judges is None:
-        return [Cut(model, rows.part(slice(a, a + size)), None) for a in first]
-    if judges.codes is rows.codes:  # the same rows, with other outputs
-        pairs = ((rows.part(slice(a, a + size)), judges.part(slice(a, a + size))) for a in first)
-        return [Cut(model, part, other._replace(codes=part.codes)) for part, other in pairs]
-    ends = np.linspace(0, len(judges.codes), len(first) + 1).astype(int)
-    return [Cut(model, rows.part(slice(a, a + size)), judges.part(slice(*ends[i : i + 2]))) for i, a in enumerate(first)]
-
-
-def _first(starts: np.ndarray) -> np.ndarray:
-    """First column of each output where last states have none."""
-    return starts - np.arange(len(starts))
-
-
-def _psi(places: np.ndarray, r: int) -> Iterator[tuple[slice, Array]]:
-    """Rows of psi, some at a time: a constant, and ones at the places of the row's features."""
-    for a in range(0, len(places), ROWS):
-        part = slice(a, min(a + ROWS, len(places)))
-        X = np.empty((part.stop - a, r))
-        kernels.one_hot(places[part], X)
-        X[:, 0] = 1.0
-        yield part, X
+    size, found = shard_rows or -(-l // parts), []
+    for a in range(0, l, size):
+        b = min(a + size, l)
+        other = None if judges is None else judges.part(slice(a * len(judges.Y) // l, b * len(judges.Y) // l))
+        found.append(Cut(model, rows.part(slice(a, b)), other))
+    return found

@@ -23,7 +23,7 @@ import numpy as np
 
 from tallies.categories import base
 from tallies.categories.answers import Scorer, by_rows, carry_out, energies, log_conditional, redrawn
-from tallies.categories.base import Categorical, Choice, final, finite, table_of
+from tallies.categories.base import Categorical, Choice, finite, table_of
 from tallies.categories.choose import Ground, Path, arrange, ridge_path, ridges_by_pair
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes
 from tallies.categories.kernels import fem as kernels
@@ -33,7 +33,7 @@ from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError
-from tallies.estimator import Inputs, Run, RunOptions, option, seed_of
+from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 
@@ -129,9 +129,8 @@ class FEMNetwork(Categorical):
             if ground.by_pair and not path.cut:
                 pairs, path = yield from ridges_by_pair(ground, path, worth)
             ridge = path.ridge
-        model = replace(model, ridge=float(ridge), tol=self.tol)
         W = path.W if path.cut else None  # one sweep is left: from the weights of the best
-        kept = yield final(model, cut(model, rows, self.shard_rows), self.max_iter, W, pairs)
+        kept = yield from self._final(model, rows, float(ridge), W, pairs)
         return Fitted(
             run=Run.of(kept, seed),
             inputs=data.inputs,
@@ -148,20 +147,9 @@ class FEMNetwork(Categorical):
 
     # use
 
-    @property
-    def frequencies_(self) -> list[Array]:
-        """How often each variable has each of its states."""
-        return self.fitted_.frequencies
-
-    @property
-    def effective_rows_(self) -> float:
-        """The sum of the weights of all rows."""
-        return self.fitted_.effective_rows
-
-    @property
-    def pair_ridges_(self) -> Any:
-        """(n, n)  the ridge of each input for each output; None where one holds for all."""
-        return self.fitted_.choice.pair_ridges
+    frequencies_ = part("frequencies", "How often each variable has each of its states.")
+    effective_rows_ = part("effective_rows", "The sum of the weights of all rows.")
+    pair_ridges_ = part("choice.pair_ridges", "(n, n)  the ridge of each input for each output; None where one holds for all.")
 
     def _starts(self) -> np.ndarray:
         return starts_of(self._layout().sizes)
@@ -280,20 +268,13 @@ class FEMNetwork(Categorical):
         True
         """
         codes, layout = read_codes(self, X, self.categories_), self._layout()
-        weight, draws = self._weight(codes, sample_weight), redrawn(len(codes), n_boot, random_state)
-
-        def plan() -> Plan:
-            found = []
-            for b, times in enumerate(draws):
-                rows = _steps(codes, weight * times, self.lag)
-                model = arrange(rows.codes, layout, layout.sizes, "auto", self.lag)
-                model = replace(model, ridge=self.ridge_, tol=self.tol)
-                sources = cut(model, rows, self.shard_rows)
-                kept = yield final(model, sources, self.max_iter, None, self.pair_ridges_, f"draw {b + 1}")
-                found.append(_couplings(layout, kept.value, self.lag))
-            return np.std(found, axis=0, ddof=1)
-
-        return carry_out(plan())
+        weight, found = self._weight(codes, sample_weight), []
+        for times in redrawn(len(codes), n_boot, random_state):
+            rows = _steps(codes, weight * times, self.lag)
+            model = arrange(rows.codes, layout, layout.sizes, "auto", self.lag)
+            kept = carry_out(self._final(model, rows, self.ridge_, None, self.pair_ridges_))
+            found.append(_couplings(layout, kept.value, self.lag))
+        return np.std(found, axis=0, ddof=1)
 
     def _facts(self) -> list[str]:
         degrees, size = ", ".join(map(str, self.degree_)), f"{self.n_rows_:,} rows, {len(self.categories_.names)} variables"
@@ -331,7 +312,7 @@ def _held_out(model: Conditional, rows: Rows, lag: int, seed: int, shard_rows: i
     weight = np.broadcast_to(unseen.weight, unseen.Y.shape).sum()
     by_pair = model.layout.degrees == (1,) and model.solver != "fem"  # the seed's matrix knows one ridge
     if model.solver != "lbfgs":
-        model = replace(model, solver="lbfgs", metric="diagonal")
+        model = replace(model, metric="diagonal")
     ground = Ground(model, cut(model, seen, shard_rows, unseen), float(weight), by_pair=by_pair)
     return ground, float(seen.weight.sum(axis=0).max())
 

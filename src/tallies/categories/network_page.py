@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tallies.categories import views as weights
+from tallies.categories.scores import strongest_pairs
 from tallies.html import charts
 from tallies.html.common import About, cautions, converged, fitted, plural, use
 from tallies.html.order import alike
@@ -22,8 +23,7 @@ def page(model: Any, about: About, X: Any = None) -> Page:
     names = [str(name) for name in model.categories_.names]
     S, J, starts = model.scores(), model.couplings_, model._starts()
     arrow = " → " if model.lag else " – "
-    pairs = np.argwhere(np.ones_like(S) if model.lag else np.triu(np.ones_like(S), 1)).tolist()
-    pairs = sorted(pairs, key=lambda ab: -S[*ab])[:PAIRS]
+    pairs = strongest_pairs(S, PAIRS, bool(model.lag)).tolist()
     called = [names[a] + arrow + names[b] for a, b in pairs]
     out = Page(about.title or (f"Network of {about.data_name}" if about.data_name else "FEMNetwork"), "")
     out.note = about.note

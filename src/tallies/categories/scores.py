@@ -32,8 +32,6 @@ def coupling_scores(J: Array, starts: np.ndarray, frequencies: list[Array], kind
         S = S if directed else S + S.T
     else:
         raise ValueError(f'kind must be "frobenius" or "direct_information", got {kind!r}')
-    if not directed:
-        np.fill_diagonal(S, 0.0)
     if apc and n > 2:  # one pair alone is its own background
         parts = n if directed else n - 1  # the diagonal is no pair at lag 0
         rows, columns = S.sum(axis=1, keepdims=True) / parts, S.sum(axis=0, keepdims=True) / parts
@@ -44,15 +42,18 @@ def coupling_scores(J: Array, starts: np.ndarray, frequencies: list[Array], kind
     return S
 
 
+def strongest_pairs(S: Array, top: int, directed: bool = False) -> np.ndarray:
+    """(top, 2)  the pairs of largest score, strongest first: those above the diagonal, or all where they have a direction."""
+    pairs = np.argwhere(np.ones_like(S) if directed else np.triu(np.ones_like(S), 1))
+    return pairs[np.argsort(-S[*pairs.T], kind="stable")[:top]]
+
+
 def top_pairs(S: Array, J: Array, starts: np.ndarray, categories: Categories, top: int, directed: bool) -> pd.DataFrame:
     """Pairs of largest score, with the coupling of largest size in each."""
     import pandas as pd
 
-    n = len(starts) - 1
-    first, second = np.nonzero(np.ones((n, n))) if directed else np.triu_indices(n, 1)
     rows = []
-    for t in np.argsort(-S[first, second], kind="stable")[:top]:
-        j, k = int(first[t]), int(second[t])
+    for j, k in strongest_pairs(S, top, directed).tolist():
         block = J[starts[j] : starts[j + 1], starts[k] : starts[k + 1]]
         s, r = np.unravel_index(int(np.argmax(np.abs(block))), block.shape)
         a, b = (f"{categories.names[v]}={categories.labels[v][int(q)]}" for v, q in ((j, s), (k, r)))

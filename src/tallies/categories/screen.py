@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tallies.categories import choose
 from tallies.categories.base import final
-from tallies.categories.kernels import fem as kernels
-from tallies.categories.model import Conditional, Rows, Shard, cut, gathered, softmax, starts_of
+from tallies.categories.model import Conditional, Rows, Shard, cut, one_hot, product, softmax, starts_of
 from tallies.categories.solvers import TRUST
 from tallies.categories.terms import Layout
 from tallies.engine import Kept, Model, Stage, State
@@ -81,7 +80,7 @@ class Screening(Model):
         return self.tasks()[at % len(self.tasks())]  # beyond the last it is done: the first again
 
     def settle(self, shard: Shard, params: Scores, rng: np.random.Generator) -> Residuals:
-        P = softmax(gathered(shard.ids, params.W), np.array([0, self.classes]))
+        P = softmax(product(shard.ids, params.W), np.array([0, self.classes]))
         weight, c = shard.weight[:, 0], self.classes if self.classes > 2 else 1
         R, spread = shard.Y - weight[:, None] * P, weight @ (P * (1 - P))
         return Residuals(R[:, :c].astype(np.float32), weight.astype(np.float32), spread[:c], float(weight.sum()))
@@ -95,9 +94,8 @@ class Screening(Model):
 
     def _one_hot(self, ids: np.ndarray, a: int, b: int) -> np.ndarray:
         """(l, width) float32: counts are exact, and residual sums need no more than to rank."""
-        out = np.empty((len(ids), self.start[b] - self.start[a]), dtype=np.float32)
-        kernels.one_hot(ids[:, a:b] - np.int32(self.start[a]), out)  # of a missing cell the number is below 0, and has no place
-        return out
+        places = ids[:, a:b] - np.int32(self.start[a])  # of a missing cell the number is below 0, and has no place
+        return one_hot(places, self.start[b] - self.start[a], np.float32)
 
     def update(self, params: Scores, tally: Products, rng: np.random.Generator) -> Scores:
         a, b, c, d = self._task(params.at)
@@ -132,18 +130,11 @@ def pair_scores(
         )
     # at W = 0 the objective is -sum w log M; LEFT nats of it are what this tol leaves to gain
     tol = LEFT / (TRUST * float(rows.Y.sum()) * np.log(M))
-    model = Conditional(Layout.of(sizes, [1]), (M,), "lbfgs", "diagonal", max(ridge, 1e-3), tol)
+    model = Conditional(Layout.of(sizes, [1]), (M,), "diagonal", max(ridge, 1e-3), tol)
     sources, screening = cut(model, rows, shard_rows), Screening(sizes, M)
     main = yield final(model, sources, SWEEPS, name="main effects")
     start = Scores(main.value, 0, np.zeros((len(sizes), len(sizes))))
     return (yield Stage("pairs", screening, sources, lambda end: end.params, len(screening.tasks()), start=start))
-
-
-def strongest_pairs(scores: Array, top: int) -> Any:
-    """The `top` pairs of largest score, strongest first."""
-    j, k = np.triu_indices(len(scores), 1)
-    order = np.argsort(-scores[j, k], kind="stable")[:top]
-    return np.column_stack([j[order], k[order]])
 
 
 RECORDS = (Residuals, Products, Scores)

@@ -136,8 +136,8 @@ def feature_total(sizes: np.ndarray, degrees: Iterable[int]) -> float:
 
 
 def symmetric(values: Array, degree: int) -> Array:
-    """e_0 .. e_degree: the elementary symmetric polynomials of the values."""
-    e = np.zeros(degree + 1)
+    """e_0 .. e_degree: the elementary symmetric polynomials of the values; of rows of values, for each column."""
+    e = np.zeros((degree + 1, *values.shape[1:]))
     e[0] = 1.0
     for value in values:
         e[1:] += value * e[:-1].copy()
@@ -203,6 +203,7 @@ def zero_sum(terms: Terms, W: Array, starts: np.ndarray) -> tuple[Array, Terms, 
                     b += part.sum(axis=0)
                     continue
                 first = out.offset[[place[tuple(groups[t][q] for q in kept)] for t in members]]
-                width = int(np.prod([shape[q] for q in kept]))
-                np.add.at(V, first[:, None] + np.arange(width), part.reshape(len(members), width, M))
+                part = part.reshape(len(members), -1, M)
+                at = first[:, None] + np.arange(part.shape[1])
+                kernels.scatter(at.reshape(-1, 1), part.reshape(-1, M), V)
     return b, out, V

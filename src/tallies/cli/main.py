@@ -42,41 +42,33 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
+VERSION = typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+
+
 @app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
-) -> None:
-    pass
-
-
-def _whose(what: str) -> dict[str, dict[str, Option]]:
-    """Options that not every model has, by their names and then by the models; `what` is PREDICT, SCORE or REPORT."""
-    found: dict[str, dict[str, Option]] = {}
-    for word, name in WORDS.items():
-        for option in getattr(part(name, "command"), what, ()):
-            found.setdefault(option.name, {})[word] = option
-    return found
+def _options(version: Annotated[bool, VERSION] = False) -> None:
+    """Options of the command itself."""
 
 
 def _own(what: str) -> list[Option]:
-    """The same, each with what it means to whom."""
-    found = []
-    for models in _whose(what).values():
-        help = "; ".join(f"{option.help.rstrip('.')} ({word})" for word, option in models.items())
-        found.append(next(iter(models.values()))._replace(help=f"{help}."))
-    return found
+    """Options that not every model has, with the models that do and what they mean to each; `what`: PREDICT, SCORE or REPORT."""
+    found: dict[str, Option] = {}
+    for word, name in WORDS.items():
+        for option in getattr(part(name, "command"), what, ()):
+            before = found.get(option.name, option._replace(help=""))
+            help = f"{before.help.rstrip('.')}; {option.help.rstrip('.')} ({word})."
+            found[option.name] = before._replace(help=help.removeprefix("; "), models=(*before.models, word))
+    return list(found.values())
 
 
 def _read(run: Path, line: Line, what: str = "") -> tuple[Any, dict[str, Any], Any]:
     """Model, options and command module of a RUN; with those options of the line that are the model's own."""
     model, options = read_run(run)
-    for key, models in _whose(what).items():
-        if key in line.told and options["model"] not in models:
-            whose, title = " and ".join(models), next(iter(models.values())).title
-            raise DataError(f"{title} is for {whose}, but {str(run)!r} is a fit of {options['model']}; leave it out")
-        options |= {key: line.told[key]} if key in line.told else {}
+    for option in (option for option in _own(what) if option.name in line.told):
+        if options["model"] not in option.models:
+            whose = f"{option.title} is for {' and '.join(option.models)}"
+            raise DataError(f"{whose}, but {str(run)!r} is a fit of {options['model']}; leave it out")
+        options[option.name] = line.told[option.name]
     return model, options, furniture(model, "command")
 
 
@@ -144,6 +136,8 @@ def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> 
     """Scores of several RUNs on the same file, a row each."""
     from pandas import DataFrame
 
+    from tallies.evaluation.score import warn_if_mixed
+
     if len(runs) < 2:
         raise DataError(f"compare needs two or more RUN folders, got {len(runs)}; for one there is: tallies score {runs[0]} {data}")
     rows, columns = {}, set()
@@ -155,11 +149,8 @@ def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> 
             found = list(found.values())[-1]
         rows[str(run)] = {"model": type(model).__name__, **{k: v for k, v in found.items() if not isinstance(v, list)}}
     kinds = {row["kind"] for row in rows.values() if "kind" in row}
-    if len(kinds) > 1:
-        warnings.warn(
-            f"comparing scores of different kind: {', '.join(sorted(kinds))}; they are not the same quantity", stacklevel=1
-        )
-    elif len(columns) > 1 and kinds != {"conditional"}:  # those of a target may come from any columns
+    warn_if_mixed("kind", kinds)
+    if len(columns) > 1 and len(kinds) < 2 and kinds != {"conditional"}:  # those of a target may come from any columns
         warnings.warn("comparing likelihoods of different columns: they are not the same quantity", stacklevel=1)
     text = DataFrame.from_dict(rows, orient="index").to_string(float_format=lambda value: f"{value:,.6g}")
     return Answer(rows, text, f"\nNext: tallies report RUN {data}, for the one you choose")

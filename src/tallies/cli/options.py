@@ -29,6 +29,7 @@ class Option(NamedTuple):
     least: int | None = None
     run: bool = False  # has its place in --help with those of the run; a switch among them has no --no
     complete: Callable[[str], list[str]] | None = None  # for the shell
+    models: tuple[str, ...] = ()  # that have it, where not all have
 
     @property
     def flags(self) -> list[str]:

@@ -15,9 +15,9 @@ from tallies.backends import each
 from tallies.concepts import author_prior, context, mention, word_counts
 from tallies.concepts.author_prior import Psi, Rows
 from tallies.concepts.context import Context
-from tallies.concepts.door import Concepts, Papers, Sentences, clean_names, encode, sentences_of
+from tallies.concepts.door import Concepts, Papers, Sentences, clean_names, encode, piece, sentences_of
 from tallies.concepts.mention import Lexicon
-from tallies.concepts.scores import Scores, add_context, scores, strengths
+from tallies.concepts.scores import add_context, scores, strengths
 from tallies.concepts.settings import Settings
 from tallies.concepts.word_counts import TABLE, Words
 from tallies.data import ontology
@@ -95,38 +95,31 @@ def read(fitted: Fitted, sentences: Any, authors: Any) -> tuple[Sentences, Rows]
     if fitted.settings.author_backoff is None:
         # without a common prior an unknown author is left out, and only documents of unknown authors alone fall back to base
         each = [[a for a in several if a >= 0] for several in each]
-    rows = author_prior.rows_of(each, np.ones(len(each)), fitted.papers.author_weight, None, len(place))
+    rows = author_prior.rows_of(each, np.ones(len(each)), fitted.papers.author_weight, None)
     words: Any = fitted.words.strings if isinstance(fitted.words, Lexicon) else fitted.vocabulary
     return encode(texts, runs.astype(np.int64), words), rows
 
 
-def by_block(task: Callable[..., Any], x: Sentences, *rest: Any) -> list[Any]:
-    """task(block of sentences, *rest) on the chosen backend, in order."""
+def by_block(task: Callable[..., Any], x: Sentences, rows: Rows, *rest: Any) -> list[Any]:
+    """task(sentences and rows of a block, *rest) on the chosen backend, in order."""
     S = len(x.document)
-    return each(task, held(lambda rows: x.cut(rows.start, rows.stop), S, 0, max(BLOCK, S // 64)), *rest)
+    return each(task, held(lambda block: piece(x, rows, block.start, block.stop), S, 0, max(BLOCK, S // 64)), *rest)
 
 
-def score(x: Sentences, rows: Rows, psi: Psi, words: Lexicon | Words, keep: int) -> Scores:
-    """The best concepts of a block of sentences; those of unknown authors alone with everybody's prior."""
-    nobody = (np.diff(rows.ptr) == 0)[x.document]
-    parts = [(some, p) for some, p in ((nobody, psi._replace(base=psi.everybody)), (~nobody, psi)) if some.any()]
-    found = [scores(x if some.all() else x.take(some), rows, p, words, keep) for some, p in parts]
-    order = np.argsort(np.concatenate([np.flatnonzero(some) for some, _ in parts]), kind="stable")
-    return found[0] if len(found) == 1 else Scores(*(np.concatenate(both)[order] for both in zip(*found, strict=True)))
-
-
-def evidence(x: Sentences, rows: Rows, psi: Psi, words: Lexicon | Words) -> Array:
+def evidence(block: tuple[Sentences, Rows], psi: Psi, words: Lexicon | Words) -> Array:
     """(S,) log P(s | authors) of a block of sentences."""
-    return score(x, rows, psi, words, 1).evidence
+    x, rows = block
+    return scores(x, author_prior.mixture(rows, psi, guess=True), words, 1).evidence
 
 
-def given(x: Sentences, words: Lexicon | Words, G: int) -> Array:
+def given(block: tuple[Sentences, Rows], words: Lexicon | Words, G: int) -> Array:
     """(S, G) log P(s | g) of a block of sentences, or with mentions the log odds of each concept."""
+    x, _ = block
     if isinstance(words, Words):
         return word_counts.log_likelihoods(words, x.matrix(len(words.smooth)))[:, :G]
-    nobody = Rows(np.ones(1), np.zeros(2, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
     flat = Psi(np.ones(G + 1), np.empty(0), sp.csr_array((0, G + 1)), np.ones(G + 1))
-    found = scores(x._replace(document=np.zeros_like(x.document)), nobody, flat, words, G + 1)
+    nobody = author_prior.mixture(author_prior.rows_of([[]], np.ones(1), np.empty(0), None), flat)
+    found = scores(x._replace(document=np.zeros_like(x.document)), nobody, words, G + 1)
     out = np.full((len(x.document), G + 1), -np.inf)
     s, c = np.nonzero(found.concept >= 0)
     out[s, found.concept[s, c]] = found.value[s, c]
@@ -143,26 +136,25 @@ def ranking_psi(fitted: Fitted, share: float) -> Psi:
 
 
 def rank_block(
-    x: Sentences, rows: Rows, psi: Psi, words: Lexicon | Words, table: Context | None, rules: Ranking, null: bool, keep: int
+    block: tuple[Sentences, Rows], psi: Psi, words: Lexicon | Words, table: Context | None, rules: Ranking, null: bool, keep: int
 ) -> Posterior:
     """The best concepts of a block of sentences."""
-    G = len(psi.base) - null
-    found = score(x, rows, psi, words, min(max(keep, CANDIDATES), G) + null)
+    (x, rows), G = block, len(psi.base) - null
+    side = author_prior.mixture(rows, psi, guess=True)
+    found = scores(x, side, words, max(keep, CANDIDATES) + null)  # of an ontology of fewer concepts the rest is empty
     if isinstance(words, Lexicon) and table is not None and rules.context:
         found = add_context(x, words, table, rules.context, found)
     concept, p = found.concept, np.exp(found.value - found.evidence[:, None])
     none = np.where(concept == G, p, 0.0).sum(axis=1)
     order = -p
     if isinstance(words, Lexicon) and rules.several:
-        nothing = np.where(np.diff(rows.ptr) == 0, psi.everybody[G], author_prior.dense_column(rows, psi, G))
-        order = -strengths(x, words, nothing[x.document], found)
+        order = -strengths(x, side, words, found)
     order = np.where((concept == G) | (concept < 0), np.inf, order)
     best = np.argsort(order, axis=1, kind="stable")[:, :keep]
     gone = np.isinf(np.take_along_axis(order, best, axis=1))
-    lack = ((0, 0), (0, keep - best.shape[1]))  # an ontology of fewer concepts than asked for
 
     def take(values: np.ndarray, empty: float) -> np.ndarray:
-        return np.pad(np.where(gone, empty, np.take_along_axis(values, best, axis=1)), lack, constant_values=empty)
+        return np.where(gone, empty, np.take_along_axis(values, best, axis=1))
 
     return Posterior(take(concept, -1), take(np.where(concept == G, 0.0, p), 0.0), take(found.string, -1), none)
 
@@ -198,7 +190,7 @@ def explain(fitted: Fitted, rules: Ranking, sentence: str, concept: str, authors
 
     g, null = place(fitted.concepts, concept), fitted.settings.null
     x, rows = read(fitted, [sentence], None if authors is None else [clean_names(authors)])
-    p = author_prior.table(rows, ranking_psi(fitted, rules.smoothing))[0]
+    p = author_prior.cells(author_prior.mixture(rows, ranking_psi(fitted, rules.smoothing), guess=True), 0, slice(None))
     parts = [("prior", float(np.log(p[g]) - (np.log(p[-1]) if null else 0.0)))]
     w = fitted.words
     if isinstance(w, Lexicon):
@@ -235,9 +227,8 @@ def concept_words(fitted: Fitted) -> sp.csr_array:
 
 def author_law(fitted: Fitted, a: Any) -> Array:
     """(., G) P(g | a) of some authors, backed off on all authors."""
-    psi, weight = fitted.psi, fitted.papers.author_weight
-    w = np.ones((len(psi.constant[a]), 1)) if weight is None else weight[a][:, None]
-    return (w * author_prior.laid_out(psi, a) + (1.0 - w) * psi.base)[:, : fitted.n_concepts]
+    w = fitted.papers.author_weight[a][:, None]
+    return (w * author_prior.laid_out(fitted.psi, a) + (1.0 - w) * fitted.psi.base)[:, : fitted.n_concepts]
 
 
 def author_concepts(fitted: Fitted) -> Array:
@@ -251,7 +242,12 @@ def document_concepts(fitted: Fitted) -> Array:
     """(D, G) P(g | d)."""
     D, G = len(fitted.papers.documents), fitted.n_concepts
     _fits(D, G, "documents x concepts", "document_profile(document) shows one document")
-    return author_prior.table(fitted.papers.rows, fitted.psi)[:, :G]
+    return author_prior.cells(author_prior.mixture(fitted.papers.rows, fitted.psi, guess=True), *np.ix_(range(D), range(G)))
+
+
+def assignments(fitted: Fitted) -> np.ndarray:
+    """(S,) ids, None where a sentence speaks of none."""
+    return np.append(fitted.concepts.ids, [None, None])[fitted.best]
 
 
 def _fits(n: int, m: int, what: str, remedy: str) -> None:
@@ -310,6 +306,13 @@ def expected(fitted: Fitted, some: Any = slice(None)) -> Array:
     return np.asarray(fitted.responsibilities[some].sum(axis=0)).ravel()[: fitted.n_concepts]
 
 
+def parents(fitted: Fitted) -> list[list[int]]:
+    """Numbers of the parents of each concept."""
+    edges = fitted.concepts  # ordered by child
+    ends = np.cumsum(np.bincount(edges.child, minlength=len(edges.ids)))
+    return [above.tolist() for above in np.split(edges.parent, ends[:-1])]
+
+
 def lineage(concepts: Concepts) -> sp.csr_array:
     """(G, G) 1 where the concept of the column is that of the row, or above it."""
     G = len(concepts.ids)
@@ -325,8 +328,8 @@ def log_prob(fitted: Fitted, sentences: Any, authors: Any) -> Array:
 
 
 def log_prob_given(fitted: Fitted, sentences: Any) -> Array:
-    x, _ = read(fitted, sentences, None)
-    return np.concatenate(by_block(given, x, fitted.words, fitted.n_concepts))
+    x, rows = read(fitted, sentences, None)
+    return np.concatenate(by_block(given, x, rows, fitted.words, fitted.n_concepts))
 
 
 def document_log_likelihood(fitted: Fitted, corpus: Any) -> Array:
@@ -342,7 +345,7 @@ def sample(fitted: Fitted, n: int, authors: Any, length: int, random_state: Any)
         raise ValueError(f"n must be at least 1, got {n}")
     rng, w = np.random.default_rng(seed_of(random_state)), fitted.words
     _, rows = read(fitted, ["x"], None if authors is None else [clean_names(authors)])
-    p = author_prior.table(rows, fitted.psi)[0]
+    p = author_prior.cells(author_prior.mixture(rows, fitted.psi, guess=True), 0, slice(None))
     concepts = rng.choice(len(p), size=n, p=p / p.sum())
     G = fitted.n_concepts
     draw = mention.sampler(w, G, rng) if isinstance(w, Lexicon) else word_counts.sampler(w, vocabulary(fitted), rng)

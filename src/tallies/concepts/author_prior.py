@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.concepts.kernels.mentions import Prior
 from tallies.concepts.penalties import sparsity_counts
-from tallies.maths import Array
+from tallies.maths import Array, log0, pointer, ragged
 
 
 class Rows(NamedTuple):
@@ -43,38 +44,23 @@ class Psi(NamedTuple):
     everybody: Array  # (G,)  share of all sentences: what an unknown author writes about (base is only what rows leave over)
 
 
-def rows_of(
-    authors: Sequence[Sequence[int]], sizes: np.ndarray, weight_author: Array | None, strength: float | None, first: int
-) -> Rows:
+def rows_of(authors: Sequence[Sequence[int]], sizes: np.ndarray, weight_author: Array, strength: float | None) -> Rows:
     """Weights of documents with the given author numbers (-1: unknown) and numbers of sentences.
 
-    `weight_author` (A,) is the part of an author that is the author's own, None for all of it; with `strength` documents have rows
-    of their own, numbered from `first`.
+    `weight_author` (A,) is the part of an author that is the author's own; with `strength` documents have rows of their own after
+    those of the authors.
     """
-    share, ptr, row, weight = np.zeros(len(authors)), [0], [], []
-    for d, several in enumerate(authors):
-        rest = 1.0
-        if strength is not None:
-            mine = sizes[d] / (sizes[d] + strength)
-            row.append(first + d)
-            weight.append(mine)
-            rest -= mine
-        for a in several:
-            part = rest / len(several)
-            own = 0.0 if a < 0 else 1.0 if weight_author is None else weight_author[a]
-            share[d] += part * (1.0 - own)
-            if own > 0:
-                row.append(a)
-                weight.append(part * own)
-        if not several:
-            share[d] += rest
-        ptr.append(len(row))
-    return Rows(share, np.array(ptr), np.array(row, dtype=np.int64), np.array(weight))
-
-
-def effective_share(rows: Rows, psi: Psi) -> Array:
-    """share_d with the constant parts of the rows: P(g | d) = effective share * base_g + sparse."""
-    return rows.share + matrix(rows, psi) @ psi.constant
+    ptr, author = ragged(authors, np.int64)
+    n, every, first = np.diff(ptr), np.arange(len(authors)), len(weight_author)
+    mine = np.zeros(len(n)) if strength is None else sizes / (sizes + strength)
+    own = np.append(weight_author, 0.0)[author]  # -1 is the last: nothing
+    d, part = np.repeat(every, n), np.repeat((1.0 - mine) / np.maximum(n, 1), n)
+    share = np.where(n > 0, np.bincount(d, weights=part * (1.0 - own), minlength=len(n)), 1.0 - mine)
+    # the document itself first, then its authors
+    used = np.concatenate([np.full(len(n), strength is not None), own > 0])
+    home, row, weight = (np.concatenate(both)[used] for both in ((every, d), (first + every, author), (mine, part * own)))
+    order = np.argsort(home, kind="stable")
+    return Rows(share, pointer(np.bincount(home, minlength=len(n))), row[order], weight[order])
 
 
 def matrix(rows: Rows, psi: Psi) -> sp.csr_array:
@@ -82,23 +68,20 @@ def matrix(rows: Rows, psi: Psi) -> sp.csr_array:
     return sp.csr_array((rows.weight, rows.row, rows.ptr), shape=(len(rows.share), len(psi.constant)))
 
 
-def dense_column(rows: Rows, psi: Psi, g: int) -> Array:
-    """(D,) P(g | d) of one concept."""
-    own = matrix(rows, psi) @ psi.own[:, [g]].toarray()[:, 0]
-    return effective_share(rows, psi) * psi.base[g] + own
+def mixture(rows: Rows, psi: Psi, guess: bool = False) -> Prior:
+    """P(g | d) of eq. 1, the constant parts of the rows joined to the share of `base`; with `guess` (outside of EM, which learns
+    from them) documents of unknown authors alone have everybody's prior."""
+    W, base = matrix(rows, psi), np.stack([psi.base, psi.everybody])
+    own, unknown = sp.csr_array(W @ psi.own), (np.diff(rows.ptr) == 0) & guess
+    share = np.where(unknown, 1.0, rows.share + W @ psi.constant)
+    sparse = own.indptr.astype(np.int64), own.indices.astype(np.int64), own.data
+    return Prior(share, unknown.astype(np.int64), base, log0(base), *sparse)
 
 
-def cells(rows: Rows, psi: Psi, d: np.ndarray, g: np.ndarray) -> Array:
-    """P(g | d) of pairs of documents and concepts."""
-    own = sp.csr_array(matrix(rows, psi) @ psi.own)[d, g]
-    return effective_share(rows, psi)[d] * psi.base[g] + (own.toarray() if sp.issparse(own) else own)
-
-
-def table(rows: Rows, psi: Psi) -> Array:
-    """(D, G) P(g | d) of few documents; of unknown authors it is everybody's."""
-    own = (matrix(rows, psi) @ psi.own).toarray()
-    dense = effective_share(rows, psi)[:, None] * psi.base + own
-    return np.where((np.diff(rows.ptr) == 0)[:, None], psi.everybody, dense)
+def cells(prior: Prior, d: Any, g: Any) -> Array:
+    """P(g | d) of some documents and concepts, given as an index of NumPy."""
+    own = sp.csr_array((prior.value, prior.concept, prior.ptr), shape=(len(prior.share), prior.base.shape[1]))[d, g]
+    return prior.share[d] * prior.base[prior.level[d], g] + (own.toarray() if sp.issparse(own) else own)
 
 
 def credit(
@@ -115,10 +98,8 @@ def credit(
     scaled = gather @ ratio
     base = psi.base * (rows.share @ scaled)
     M = sp.csr_array(W.T @ scaled)
-    flat = sp.csr_array(
-        (M.data * np.repeat(psi.constant, np.diff(M.indptr)) * psi.base[M.indices], M.indices, M.indptr), shape=M.shape
-    )
-    return base, sp.csr_array(M.multiply(psi.own)) + flat
+    flat = M.multiply(psi.constant[:, None]).multiply(psi.base)
+    return base, sp.csr_array(M.multiply(psi.own)) + sp.csr_array(flat)
 
 
 def lend(psi: Psi, child: np.ndarray, parent: np.ndarray, share: float) -> Psi:

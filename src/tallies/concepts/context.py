@@ -67,14 +67,13 @@ class Said(NamedTuple):
 
 def count(strings: Strings, keys: sp.csr_array, found: Mentions, G: int) -> Around:
     """Eq. 1, of sentences with the given keys (S, all keys)."""
-    said, M = np.flatnonzero(found.string >= 0), len(found.sentence)
-    a, b = strings.span(1)
+    M, (a, b), stems = len(found.sentence), strings.span(1), strings.words[:, 1]
     around = sp.csr_array(keys[:, a:b])[found.sentence]
-    own = sp.csr_array((np.ones(len(strings.words)), strings.words[:, 1] - a, strings.word_ptr), shape=(len(strings.owner), b - a))
-    own = own[found.string[said]]
+    ptr = np.append(strings.word_ptr, len(stems))  # the last string, -1, has no words
+    own = sp.csr_array((np.ones(len(stems)), stems - a, ptr), shape=(len(ptr) - 1, b - a))[found.string]
     own.sum_duplicates()
     own.data[:] = 1.0
-    around = around - around.multiply(sp.csr_array((np.ones(len(said)), (said, np.arange(len(said)))), shape=(M, len(said))) @ own)
+    around = around - around.multiply(own)
     n = sp.csr_array(sp.csr_array((found.weight, (found.concept, np.arange(M))), shape=(G, M)) @ around)
     n.eliminate_zeros()
     n.sort_indices()

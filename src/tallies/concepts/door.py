@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,15 +39,10 @@ class Sentences(NamedTuple):
         data = np.ones(len(self.keys)) if self.counts is None else self.counts
         return sp.csr_array((data, self.keys, self.ptr), shape=(len(self.document), width))
 
-    def take(self, some: np.ndarray) -> Sentences:
-        """The sentences of a mask (without held-out words)."""
-        n = np.diff(self.ptr)
-        return self._entries(np.repeat(some, n), pointer(n[some]), self.document[some])
-
-    def cut(self, a: int, b: int, first_document: int = 0) -> Sentences:
-        """The sentences from a up to b."""
+    def cut(self, a: int, b: int) -> Sentences:
+        """The sentences from a up to b, their documents numbered from 0 on."""
         mine = slice(self.ptr[a], self.ptr[b])
-        return self._entries(mine, self.ptr[a : b + 1] - self.ptr[a], self.document[a:b] - first_document)
+        return self._entries(mine, self.ptr[a : b + 1] - self.ptr[a], self.document[a:b] - self.document[a])
 
     def _entries(self, mine: Any, ptr: np.ndarray, document: np.ndarray) -> Sentences:
         return Sentences(ptr, self.keys[mine], None if self.counts is None else self.counts[mine], document)
@@ -74,6 +70,11 @@ class Shard(NamedTuple):
         return self._replace(words=words)
 
 
+def piece(x: Sentences, rows: Rows, a: int, b: int) -> tuple[Sentences, Rows]:
+    """The sentences from a up to b, and who stands behind their documents."""
+    return x.cut(a, b), rows.cut(x.document[a], x.document[b - 1] + 1)
+
+
 class Concepts(NamedTuple):
     """The ontology of a fit."""
 
@@ -90,7 +91,7 @@ class Papers(NamedTuple):
     documents: np.ndarray  # (D,)  ids
     sentence_document: np.ndarray  # (S,)
     authors: np.ndarray  # (A,)  names, sorted
-    author_weight: Array | None  # (A,)  part of an author that is the author's own; None: all of it
+    author_weight: Array  # (A,)  part of an author that is the author's own
     rows: Rows  # of the D documents
 
 
@@ -136,13 +137,7 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
         raise DataError("the sentences share no word with the concepts; is the ontology of another field or language?")
     papers = _papers(settings, [str(d) for d in ids], document, authors)
     shards = [
-        Shard(
-            x.cut(a, b, document[a]),
-            papers.rows.cut(document[a], document[b - 1] + 1),
-            label_ptr[a : b + 1] - label_ptr[a],
-            flat[label_ptr[a] : label_ptr[b]],
-            a,
-        )
+        Shard(*piece(x, papers.rows, a, b), label_ptr[a : b + 1] - label_ptr[a], flat[label_ptr[a] : label_ptr[b]], a)
         for a, b in _cuts(document, shard_rows)
     ]
     n_rows = len(papers.authors) + (len(authors) if settings.document_backoff is not None else 0)
@@ -214,13 +209,13 @@ def _papers(settings: Settings, ids: list[str], document: np.ndarray, authors: l
     place = {a: i for i, a in enumerate(names)}
     coded = [[place[a] for a in several] for several in authors]
     sizes = np.bincount(document, minlength=len(ids))
-    weight = None
+    weight = np.ones(len(names))
     if settings.author_backoff is not None:
         n = np.zeros(len(names))
         for several, size in zip(coded, sizes, strict=True):
             n[several] += size / max(len(several), 1) if settings.credit == "split" else size
         weight = n / np.maximum(n + settings.author_backoff, 1e-300)  # an author may have no sentence
-    rows = author_prior.rows_of(coded, sizes, weight, settings.document_backoff, len(names))
+    rows = author_prior.rows_of(coded, sizes, weight, settings.document_backoff)
     return Papers(np.array(ids, dtype=object), document, np.array(names, dtype=object), weight, rows)
 
 
@@ -250,10 +245,8 @@ def _cuts(document: np.ndarray, shard_rows: int | None) -> list[tuple[int, int]]
     """Shards of whole documents, by the number of sentences alone."""
     S = len(document)
     size = shard_rows or max(MIN_SENTENCES, -(-S // MAX_SHARDS))
-    starts = np.flatnonzero(np.diff(document, prepend=-1))
-    out, a = [], 0
-    for b in [*starts[1:], S]:
-        if b - a >= size or b == S:
-            out.append((a, int(b)))
-            a = int(b)
-    return out
+    ends = np.append(np.flatnonzero(np.diff(document)) + 1, S)  # of documents
+    cuts = [0]
+    while cuts[-1] < S:
+        cuts.append(int(ends[np.searchsorted(ends[:-1], cuts[-1] + size)]))
+    return list(pairwise(cuts))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
-import scipy.sparse as sp
 
 from tallies.concepts import answers, context, mention, word_counts
 from tallies.concepts.answers import Fitted, Ranking
@@ -14,14 +13,14 @@ from tallies.concepts.author_prior import Psi, Rows
 from tallies.concepts.context import Around, Context, Mentions, Said
 from tallies.concepts.door import Concepts, Data, Papers, prepare
 from tallies.concepts.mention import Lexicon, Postings, Strings
-from tallies.concepts.model import EM, Background, Counts, Ended, Found, Params, cycle_of, words_in_force
+from tallies.concepts.model import EM, Background, Counts, Ended, Params, cycle_of, words_in_force
 from tallies.concepts.scores import Latents, sparse
 from tallies.concepts.settings import Mention, Multinomial, Settings, settings_of
 from tallies.concepts.word_counts import Definitions, Learned, Words
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 from tallies.engine import Plan, Stage, stream
-from tallies.estimator import Estimator, Run, RunOptions, option
+from tallies.estimator import Estimator, Run, RunOptions, option, part
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 from tallies.sources import Held
@@ -67,7 +66,7 @@ class AuthorConcept(Estimator):
     next_steps = ("model.annotate(sentences)", "model.explain(sentence, concept)", 'model.report("page.html", corpus)')
     records = (
         *(Fitted, Settings, Mention, Multinomial, Concepts, Papers, Rows, Psi, Lexicon, Strings, Postings, Words, Context),
-        *(Params, Latents, Said, Learned, Definitions, Counts, Ended, Found, Around, Mentions),
+        *(Params, Latents, Said, Learned, Definitions, Counts, Ended, Around, Mentions),
     )
 
     def fit(self, corpus: Any, concepts: Ontology | None = None, labels: Any = None, **run: Unpack[RunOptions]) -> Self:
@@ -89,18 +88,15 @@ class AuthorConcept(Estimator):
             shards = [s._replace(sentences=s.sentences.hold_out(options.held_out, rng)) for s in shards]
         sources = [Held(shard) for shard in shards]
         nothing = Counts(0, np.zeros(data.n_keys))
-        found: Counts = (
-            yield Stage("words of the corpus", Background(data.n_keys), sources, lambda end: end.params, start=nothing)
-        ).value
-        model = EM(settings, len(data.strength), data.n_keys, data.labelled, self.tol)
+        counting = Stage("words of the corpus", Background(data.n_keys), sources, lambda end: end.params, 1, nothing)
+        found: Counts = (yield counting).value
+        model = EM(settings, len(data.strength), data.n_keys, self.tol)
         words: Lexicon | Words
-        learned: Said | Learned | None = None
-        if isinstance(options, Mention) and isinstance(data.words, Strings):
+        learned: Said | Learned | None
+        if isinstance(data.words, Strings):
             words = mention.lexicon(data.words, (found.counts + 0.5) / (found.sentences + 1.0), options)
             learned = Said.of(words) if data.labelled else None
         else:
-            assert isinstance(options, Multinomial)
-            assert isinstance(data.words, Definitions)
             first = word_counts.begin(data.words, found.counts, options)
             words, learned = first.words, None if options.anchor is None else first
         shared = None if isinstance(learned, Learned) else Held(words)
@@ -108,7 +104,6 @@ class AuthorConcept(Estimator):
         stage = Stage("concepts of sentences", model, sources, Ended.of, self.max_iter, start=start, rows=True, shared=shared)
         kept = yield stage
         end: Ended = kept.value
-        best, r, around = end.found
         words = words_in_force(words, end.params.words)
         return Fitted(
             run=Run.of(kept, seed),
@@ -118,9 +113,9 @@ class AuthorConcept(Estimator):
             psi=end.params.psi,
             words=words,
             vocabulary=data.vocabulary,
-            context=context.learn(words, around) if isinstance(words, Lexicon) and around is not None else None,
-            best=best[:, 0].copy(),
-            responsibilities=sparse(best, r, len(data.strength)),
+            context=context.learn(words, end.around) if isinstance(words, Lexicon) and end.around is not None else None,
+            best=end.best[:, 0].copy(),
+            responsibilities=sparse(end.best, end.r, len(data.strength)),
             seen=end.params.seen,
             labelled=data.labelled,
         )
@@ -213,79 +208,30 @@ class AuthorConcept(Estimator):
 
     # what was learned
 
-    @property
-    def concept_words_(self) -> sp.csr_array:
-        """(G, V) P(word | concept), for the words of `vocabulary_`; with mentions, of a word of a mention."""
-        return answers.concept_words(self.fitted_)
-
-    @property
-    def vocabulary_(self) -> np.ndarray:
-        """(V,) words: of the corpus, or with mentions those of the ontology's strings."""
-        return answers.vocabulary(self.fitted_)
-
-    @property
-    def author_concepts_(self) -> Array:
-        """(A, G) P(concept | author), backed off on all authors; what a row lacks to 1 is on none of the concepts."""
-        return answers.author_concepts(self.fitted_)
-
-    @property
-    def document_concepts_(self) -> Array:
-        """(D, G) P(concept | document): of a sentence before it is read, given who wrote the document."""
-        return answers.document_concepts(self.fitted_)
-
-    @property
-    def responsibilities_(self) -> sp.csr_array:
-        """(S, G) or, with the null as the last column, (S, G + 1): P(concept | sentence, authors) of the concepts kept."""
-        return self.fitted_.responsibilities
-
-    @property
-    def assignments_(self) -> np.ndarray:
-        """(S,) id of the best concept of each sentence of the fit; None: none of them."""
-        return np.append(self.concept_ids_, [None, None])[self.fitted_.best]
-
-    @property
-    def cycle_(self) -> int:
-        """Sweeps after which hard assignments came back to where they had been; 0: they did not."""
-        return cycle_of(self.fitted_.seen)
-
-    @property
-    def concept_ids_(self) -> np.ndarray:
-        """(G,)"""
-        return self.fitted_.concepts.ids
-
-    @property
-    def concept_names_(self) -> np.ndarray:
-        """(G,)"""
-        return self.fitted_.concepts.names
-
-    @property
-    def concept_parents_(self) -> list[list[int]]:
-        """Numbers of the parents of each concept."""
-        concepts = self.fitted_.concepts
-        above: list[list[int]] = [[] for _ in concepts.ids]
-        for g, p in zip(concepts.child.tolist(), concepts.parent.tolist(), strict=True):
-            above[g].append(p)
-        return above
-
-    @property
-    def authors_(self) -> np.ndarray:
-        """(A,) names, sorted."""
-        return self.fitted_.papers.authors
-
-    @property
-    def document_ids_(self) -> np.ndarray:
-        """(D,)"""
-        return self.fitted_.papers.documents
-
-    @property
-    def sentence_documents_(self) -> np.ndarray:
-        """(S,) number of the document of each sentence of the fit."""
-        return self.fitted_.papers.sentence_document
-
-    @property
-    def n_sentences_(self) -> int:
-        """Sentences of the fit."""
-        return len(self.fitted_.best)
+    concept_words_ = part(
+        answers.concept_words, "(G, V) P(word | concept), for the words of `vocabulary_`; with mentions, of a word of a mention."
+    )
+    vocabulary_ = part(answers.vocabulary, "(V,) words: of the corpus, or with mentions those of the ontology's strings.")
+    author_concepts_ = part(
+        answers.author_concepts, "(A, G) P(concept | author), backed off on all authors; what a row lacks to 1 is on none of them."
+    )
+    document_concepts_ = part(
+        answers.document_concepts, "(D, G) P(concept | document): of a sentence before it is read, given who wrote the document."
+    )
+    responsibilities_ = part(
+        "responsibilities", "(S, G) or, with the null as the last column, (S, G + 1): P(concept | sentence, authors) of those kept."
+    )
+    assignments_ = part(answers.assignments, "(S,) id of the best concept of each sentence of the fit; None: none of them.")
+    cycle_ = part(
+        lambda fit: cycle_of(fit.seen), "Sweeps after which hard assignments came back to where they had been; 0: they never did."
+    )
+    concept_ids_ = part("concepts.ids", "(G,)")
+    concept_names_ = part("concepts.names", "(G,)")
+    concept_parents_ = part(answers.parents, "Numbers of the parents of each concept.")
+    authors_ = part("papers.authors", "(A,) names, sorted.")
+    document_ids_ = part("papers.documents", "(D,)")
+    sentence_documents_ = part("papers.sentence_document", "(S,) number of the document of each sentence of the fit.")
+    n_sentences_ = part(lambda fitted: len(fitted.best), "Sentences of the fit.")
 
     def _facts(self) -> list[str]:
         named = int(np.sum((self.fitted_.best >= 0) & (self.fitted_.best < len(self.concept_ids_))))

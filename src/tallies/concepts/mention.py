@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.concepts.kernels.mentions import find
 from tallies.concepts.settings import Mention
 from tallies.data.ontology import Ontology
 from tallies.data.text import FUNCTION_WORDS, stem, tokenize
@@ -92,9 +93,8 @@ class Lexicon(NamedTuple):
 
     def gain(self, key: int, m: int) -> float:
         """What a key adds to string m."""
-        a, b = self.postings.ptr[key], self.postings.ptr[key + 1]
-        at = a + np.searchsorted(self.postings.string[a:b], m)
-        return float(self.postings.gain[at]) if at < b and self.postings.string[at] == m else 0.0
+        at = find(self.postings.string, self.postings.ptr[key], self.postings.ptr[key + 1], m)
+        return float(self.postings.gain[at]) if at >= 0 else 0.0
 
 
 @cache
@@ -143,18 +143,11 @@ def strings_of(ontology: Ontology, learned: Iterable[tuple[int, str, float]] = (
         )
     owner, bonuses, need, *lists = zip(*made, strict=True)
     (word_ptr, words), (pair_ptr, pairs) = (ragged(several, np.int32) for several in lists)
-    offset = pointer([len(d) for d in kinds])
-    return Strings(
-        {f"{kind}{text}": at + i for kind, d, at in zip("psw2", kinds, offset.tolist(), strict=False) for text, i in d.items()},
-        len(kinds[0]),
-        np.array(owner, dtype=np.int32),
-        np.array(bonuses),
-        np.array(need, dtype=np.uint8),
-        word_ptr,
-        words + offset[:3].astype(np.int32),
-        pair_ptr,
-        pairs + np.int32(offset[3]),
-    )
+    keys = [f"{kind}{text}" for kind, texts_of_kind in zip("psw2", kinds, strict=True) for text in texts_of_kind]
+    offset = pointer([len(d) for d in kinds]).astype(np.int32)
+    of_string = np.array(owner, dtype=np.int32), np.array(bonuses), np.array(need, dtype=np.uint8)
+    inside = word_ptr, words + offset[:3], pair_ptr, pairs + offset[3]
+    return Strings({key: i for i, key in enumerate(keys)}, len(kinds[0]), *of_string, *inside)
 
 
 def encode(texts: Sequence[str], known: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
@@ -211,9 +204,8 @@ def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: i
     tokens = [(place[root], several) for row, several in zip(rows, labels, strict=True) if len(several) for _, root in row]
     if not tokens:
         return []
-    said, sizes = np.array([w for w, _ in tokens]), [len(several) for _, several in tokens]
-    token, word = np.repeat(np.arange(len(tokens)), sizes), np.repeat(said, sizes)
-    concept = np.concatenate([np.asarray(several, dtype=np.int64) for _, several in tokens])
+    said, (ptr, concept) = np.array([w for w, _ in tokens]), ragged([several for _, several in tokens], np.int64)
+    token, word = np.repeat(np.arange(len(tokens)), np.diff(ptr)), np.repeat(said, np.diff(ptr))
     _, cell, inverse = np.unique(concept * len(place) + word, return_index=True, return_inverse=True)
     t = np.full(len(cell), 1.0 / len(place))
     for _ in range(sweeps):
@@ -282,14 +274,12 @@ def sampler(words: Lexicon, G: int, rng: np.random.Generator) -> Any:
     """A function (concept, length) -> words: one of its strings (as in `use`) amid others, by their rates."""
     k, texts = words.strings, list(words.strings.keys)
     a, b = k.span(2)
-    rate, said, surface = np.exp(words.postings.log_rate[a:b]), use(words, G), k.surfaces()
+    rate, said, surface = np.exp(words.postings.log_rate[a:b]), use(words, G + 1), k.surfaces()  # the null has no string
 
     def draw(g: int, length: int) -> list[str]:
-        mine = slice(said.indptr[g], said.indptr[g + 1]) if g < G else slice(0)
-        spoken: list[str] = []
-        if said.indices[mine].size:
-            m = rng.choice(said.indices[mine], p=said.data[mine])
-            spoken = [texts[key][1:] for key in k.words_of(m)[:, 2]]
+        mine = slice(said.indptr[g], said.indptr[g + 1])
+        m = rng.choice(said.indices[mine], p=said.data[mine]) if said.indices[mine].size else -1
+        spoken = spelled(words, texts, m).split()
         rest = surface[rng.choice(len(surface), size=max(length - len(spoken), 0), p=rate / rate.sum())].tolist()
         at = rng.integers(len(rest) + 1)
         return rest[:at] + spoken + rest[at:]

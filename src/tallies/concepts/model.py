@@ -28,10 +28,9 @@ from tallies.concepts.author_prior import Psi
 from tallies.concepts.context import Around, Said
 from tallies.concepts.door import Shard
 from tallies.concepts.kernels import mentions as kernels
-from tallies.concepts.mention import Lexicon
-from tallies.concepts.scores import Latents, Scores
+from tallies.concepts.scores import Latents
 from tallies.concepts.settings import Mention, Multinomial, Settings
-from tallies.concepts.word_counts import Learned, Words
+from tallies.concepts.word_counts import Learned
 from tallies.engine import End, Model, State, add, settled
 from tallies.maths import Array
 
@@ -66,9 +65,6 @@ class Background(Model):
         n = tally.counts[tally.counts > 0]
         return float(n @ np.log(n / n.sum()))
 
-    def done(self, state: State) -> bool:
-        return True
-
 
 # EM
 
@@ -93,24 +89,18 @@ class Tally(NamedTuple):
     held: float
 
 
-class Found(NamedTuple):
-    """What the end of EM says of sentences."""
-
-    best: np.ndarray  # (S, keep)
-    r: np.ndarray  # (S, keep)
-    around: Around | None  # mention: tally of the words around sure mentions
-
-
 class Ended(NamedTuple):
     """What is kept of EM."""
 
     params: Params
-    found: Found  # of all sentences
+    best: np.ndarray  # (S, keep)
+    r: np.ndarray  # (S, keep)
+    around: Around | None  # mention: tally of the words around sure mentions
 
     @classmethod
     def of(cls, end: End) -> Ended:
         best, r, around = zip(*end.rows, strict=True)
-        return cls(end.params, Found(np.concatenate(best), np.concatenate(r), add(around)))
+        return cls(end.params, np.concatenate(best), np.concatenate(r), add(around))
 
 
 @dataclass(frozen=True)
@@ -120,7 +110,6 @@ class EM(Model):
     settings: Settings
     n_concepts: int  # G, the null included
     n_keys: int
-    labelled: bool
     tol: float | None = None
 
     def begin(self, strength: Array, n_rows: int, words: Any) -> Params:
@@ -138,14 +127,18 @@ class EM(Model):
     def sweep(self, shard: Shard, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
         s, x, psi = self.settings, shard.sentences, params.psi
         words = words_in_force(shard.words, params.words)
-        found = self._scores(shard, latents, params, words)
+        side = author_prior.mixture(shard.rows, psi)
+        # the words of a sentence are left out of counts that they are in
+        in_counts = isinstance(params.words, Learned) and len(words.counts) > 0 and len(params.seen) > 0
+        old = latents if in_counts and s.words.leave_one_out else None
+        found = scores.scores(x, side, words, latents.best.shape[1], old, evidence=s.assign == "soft")
         r, value = scores.responsibilities(found, s)
-        if self.labelled:
-            R, ratio, objective = scores.with_labels(shard, psi, found, r, value)
-        else:
-            (R, ratio), objective = scores.with_ratio(found, r, self.n_concepts), float(value.sum())
+        R, ratio, objective = scores.expected(shard, side, found, r, value)
         n_base, n_rows = author_prior.credit(shard.rows, psi, x.document, R, ratio, s.credit == "whole")
-        best, held = found.concept[:, 0], 0.0
+        best, held, used = found.concept[:, 0], 0.0, None
+        if isinstance(params.words, Said) and not len(params.seen):  # once: odds of strings stay while EM learns the prior
+            by = scores.told_by(shard, found)
+            used = np.bincount(by[by >= 0], minlength=len(params.words.owner)).astype(float)
         n_gw = sp.csr_array(R.T @ x.matrix(self.n_keys)) if isinstance(params.words, Learned) else None
         if x.held is not None:
             held = kernels.held_out_words(x.held.ptr, x.held.keys, x.held.counts, found.concept, r, words)
@@ -154,31 +147,15 @@ class EM(Model):
             n_base=n_base,
             n_rows=n_rows,
             n_gw=n_gw,
-            used=self._used(shard, params, found),
+            used=used,
             changed=int(np.sum(best != latents.best[:, 0])),
             fingerprint=np.array([kernels.fingerprint(shard.first, best)], dtype=np.uint64),
             held=held,
         )
         mentions = None
         if isinstance(s.words, Mention) and s.words.context:
-            mentions = scores.mentions(shard, psi, shard.words, found)
+            mentions = scores.mentions(shard, side, shard.words, found)
         return tally, Latents(found.concept, r.astype(np.float32), mentions)
-
-    def _scores(self, shard: Shard, latents: Latents, params: Params, words: Lexicon | Words) -> Scores:
-        """The E-step, with the words of this sweep."""
-        keep, old, evidence = latents.best.shape[1], None, True
-        if isinstance(words, Words):
-            learned = isinstance(params.words, Learned) and len(words.counts) > 0 and len(params.seen) > 0
-            old = latents if learned and self.settings.words.leave_one_out else None
-            evidence = self.settings.assign == "soft"  # hard: no sum over concepts is asked for
-        return scores.scores(shard.sentences, shard.rows, params.psi, words, keep, old, evidence)
-
-    def _used(self, shard: Shard, params: Params, found: Scores) -> Array | None:
-        """Once: the odds of strings stay as they are while EM learns the prior."""
-        if not (self.labelled and isinstance(shard.words, Lexicon)) or len(params.seen):
-            return None
-        by = scores.told_by(shard, found)
-        return np.bincount(by[by >= 0], minlength=len(shard.words.strings.owner)).astype(float)
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
         s, words = self.settings, params.words
@@ -212,13 +189,13 @@ class EM(Model):
             return True
         return still if s.stop == "assignments" else settled(state.objective, self.tol)
 
-    def rows(self, shard: Shard, latents: Latents, params: Params) -> Found:
+    def rows(self, shard: Shard, latents: Latents, params: Params) -> tuple[np.ndarray, np.ndarray, Around | None]:
         """The assignments of the last sweep, and the words around its sure mentions."""
         around = None
         if latents.mentions is not None:
             keys = shard.sentences.matrix(self.n_keys)
             around = context.count(shard.words.strings, keys, latents.mentions, self.n_concepts - 1)
-        return Found(latents.best, latents.r, around)
+        return latents.best, latents.r, around
 
 
 def words_in_force(fixed: Any, learned: Said | Learned | None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -58,27 +59,20 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     choice = {"keys": list(range(len(most))), "select": "concept", "caption": caption}
     top = bars("What is written about", "expected sentences", [names[g] for g in most], n_g[most], **choice)
     profiles = [profile(model, str(model.authors_[a])) for a in authors]
-    grid = _grid(model, authors, listed, names)
-    out.hero(top, charts.follow("author", profiles, grid) if grid is not None else profiles[0] if profiles else None)
+    out.hero(top, charts.follow("author", profiles, _grid(model, authors, listed, names)) if profiles else None)
     out.face = top
     if given is not None:
         _sentences(out, model, corpus, given, listed, place, ours)
     learned = out.section("learned", "What it learned")
-    words = [chart for g in listed if (chart := _words(model, int(g), names[g])) is not None]
-    if len(words) == len(listed) > 0:
-        learned.charts(charts.follow("concept", words) if len(words) > 1 else words[0])
-    roots = _tree(model, names, np.asarray(model.roll_up(n_g)), place)
+    words = [_words(model, int(g), names[g]) for g in listed]
+    if words and all(chart["labels"] for chart in words):
+        learned.charts(charts.follow("concept", words))
     met = plural(int((n_g > 0.05).sum()), "concept was", "concepts were")
     learned.text(f"The ontology, with the expected sentences of each concept and all below it ({met} met).")
-    learned.tree(roots, "concept")
+    learned.tree(_tree(model, names, np.asarray(model.roll_up(n_g)), place), "concept")
     converged(out, model)
-    facts = [
-        ("Sentences", int(model.n_sentences_)),
-        ("Documents", len(model.document_ids_)),
-        ("Authors", len(model.authors_)),
-        ("Concepts", G),
-    ]
-    fitted(out, model, about, facts)
+    sizes = model.n_sentences_, len(model.document_ids_), len(model.authors_), G
+    fitted(out, model, about, list(zip(("Sentences", "Documents", "Authors", "Concepts"), sizes, strict=True)))
     use(out, _CODE, "tallies predict RUN texts.jsonl\ntallies report RUN texts.jsonl")
     return out
 
@@ -116,9 +110,8 @@ def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
 
 def _authors(model: Any, corpus: Any) -> np.ndarray:
     """Authors that can be chosen: with most documents where the corpus is known, else in the order of the model."""
-    if corpus is None:
-        return np.arange(len(model.authors_))[:LISTED]
-    count = Counter(" ".join(name.split()) for who in corpus.authors for name in who)
+    given = [] if corpus is None else corpus.authors
+    count = Counter(" ".join(name.split()) for who in given for name in who)
     n = np.array([count[str(a)] for a in model.authors_])
     return np.argsort(-n, kind="stable")[:LISTED]
 
@@ -133,27 +126,13 @@ def _grid(model: Any, authors: np.ndarray, listed: np.ndarray, names: list[str])
     across, down = [names[g] for g in what], [str(model.authors_[a]) for a in who]
     texts = [[f"{v:.0%}" if v >= 0.005 else "" for v in row] for row in psi]
     tips = [[f"{a}\n{c}: {v:.1%}" for c, v in zip(across, row, strict=True)] for a, row in zip(down, psi, strict=True)]
-    return charts.heat(
-        "Who writes of what",
-        "concept",
-        "author",
-        across,
-        down,
-        psi,
-        texts,
-        tips,
-        flip=True,
-        empty=True,
-        keys=list(range(len(who))),
-        select="author",
-        caption="Share of each of the commonest concepts in what an author says of them. Choose an author to see a profile.",
-    )
+    caption = "Share of each of the commonest concepts in what an author says of them. Choose an author to see a profile."
+    choice = {"flip": True, "empty": True, "keys": list(range(len(who))), "select": "author", "caption": caption}
+    return charts.heat("Who writes of what", "concept", "author", across, down, psi, texts, tips, **choice)
 
 
-def _words(model: Any, g: int, name: str) -> charts.Chart | None:
+def _words(model: Any, g: int, name: str) -> charts.Chart:
     table = model.concept_profile(str(model.concept_ids_[g]), BARS)
-    if not len(table):
-        return None
     caption = "How much a sentence gains for this concept by each; 2.3 makes it ten times as likely."
     return bars(f"What speaks for {name}", "log odds", table["word"], table["log_odds"], caption=caption)
 
@@ -181,8 +160,8 @@ def _sentences(out: Page, model: Any, corpus: Any, texts: list[str], listed: Any
         if ids:
             evidence = model.explain(texts[s], ids[0], authors=list(who[s]))
             runs = marked(texts[s], list(evidence.itertuples(index=False, name=None)))
-        document = model.document_ids_[corpus.sentence_document[s]] if ours else corpus.documents[corpus.sentence_document[s]]
-        items.append((keys, ", ".join(filter(None, [str(document), *who[s]])), tags, runs))
+        document = str(corpus.documents[corpus.sentence_document[s]])
+        items.append((keys, ", ".join(filter(None, [document, *who[s]])), tags, runs))
     section.text(
         "Marked words speak for the first concept of the sentence, stronger ones with a darker ground; "
         "hold the pointer over one for its log odds."
@@ -193,15 +172,11 @@ def _sentences(out: Page, model: Any, corpus: Any, texts: list[str], listed: Any
 def _typical(R: sp.csr_array, listed: Any) -> list[int]:
     """Sentences to show: the surest of every concept first, then others."""
     columns = sp.csc_array(R)
-    rounds: list[list[int]] = [[] for _ in range(TYPICAL)]
-    for g in listed:
-        part = slice(columns.indptr[g], columns.indptr[g + 1])
-        rows, p = columns.indices[part], columns.data[part]
-        for i, s in enumerate(rows[np.argsort(-p, kind="stable")][:TYPICAL].tolist()):
-            rounds[i].append(s)
-    best = np.asarray(R.max(axis=1).todense()).ravel() if R.nnz else np.zeros(R.shape[0])
-    rest = np.flatnonzero(best > 0.3).tolist()
-    return list(dict.fromkeys([s for part in rounds for s in part] + rest))[:SENTENCES]
+    parts = [slice(columns.indptr[g], columns.indptr[g + 1]) for g in listed]
+    surest = [columns.indices[part][np.argsort(-columns.data[part], kind="stable")][:TYPICAL].tolist() for part in parts]
+    rest = np.flatnonzero(R.max(axis=1).toarray() > 0.3).tolist()
+    turns = [s for turn in zip_longest(*surest) for s in turn if s is not None]  # the first of each, the second of each, ...
+    return list(dict.fromkeys(turns + rest))[:SENTENCES]
 
 
 def marked(text: str, evidence: list[tuple[str, float]]) -> list[Run]:

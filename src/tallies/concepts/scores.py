@@ -8,14 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.concepts import author_prior
-from tallies.concepts.author_prior import Psi, Rows
 from tallies.concepts.context import SURE, Context, Mentions
 from tallies.concepts.door import Sentences, Shard
 from tallies.concepts.kernels import mentions as kernels
 from tallies.concepts.mention import Lexicon
 from tallies.concepts.settings import Settings
 from tallies.concepts.word_counts import Words
-from tallies.maths import Array, log0
+from tallies.maths import Array, log0, pointer
 
 
 class Latents(NamedTuple):
@@ -37,20 +36,13 @@ class Scores(NamedTuple):
 
 
 def scores(
-    x: Sentences, rows: Rows, psi: Psi, words: Lexicon | Words, keep: int, old: Latents | None = None, evidence: bool = True
+    x: Sentences, side: kernels.Prior, words: Lexicon | Words, keep: int, old: Latents | None = None, evidence: bool = True
 ) -> Scores:
-    """The best `keep` concepts of each sentence; with `old` latents its own words are left out of counts of a multinomial."""
+    """The best `keep` concepts of each sentence; with `old` latents its own words are left out of counts of a multinomial, which
+    may also go without the evidence."""
     S = len(x.document)
-    out = Scores(
-        np.empty((S, keep), dtype=np.int32),
-        np.empty((S, keep)),
-        np.empty((S, keep)),
-        np.full((S, keep), -1, dtype=np.int32),
-        np.empty(S if evidence else 0),
-    )
-    own = psi.own.indptr.astype(np.int64), psi.own.indices.astype(np.int64), psi.own.data
-    share = author_prior.effective_share(rows, psi)
-    side = kernels.Prior(share, psi.base, log0(psi.base), rows.ptr, rows.row, rows.weight, *own)
+    concept, value, evidence = np.empty((S, keep), dtype=np.int32), np.empty((S, keep)), evidence or isinstance(words, Lexicon)
+    out = Scores(concept, value, np.empty_like(value), np.full_like(concept, -1), np.empty(S if evidence else 0))
     if isinstance(words, Lexicon):
         k, whole = words.strings, np.float32(words.noise.whole)
         kernels.mention_scores(x.ptr, x.keys, x.document, k.n_classes, words.postings, k.need, whole, k.owner, side, *out)
@@ -78,33 +70,26 @@ def responsibilities(found: Scores, settings: Settings) -> tuple[Array, Array]:
 def sparse(concept: np.ndarray, r: np.ndarray, G: int) -> sp.csr_array:
     """r of the kept concepts as CSR (S, G)."""
     kept = (concept >= 0) & (r > 0)
-    ptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-    return sp.csr_array((r[kept], concept[kept], ptr), shape=(len(r), G))
+    return sp.csr_array((r[kept], concept[kept], pointer(kept.sum(axis=1))), shape=(len(r), G))
 
 
-def with_ratio(found: Scores, r: Array, G: int) -> tuple[sp.csr_array, sp.csr_array]:
-    """r and r / P(g | d), both as CSR (S, G)."""
-    R = sparse(found.concept, r, G)
-    prior = found.prior[(found.concept >= 0) & (r > 0)]
-    return R, sp.csr_array((R.data * np.exp(-prior), R.indices, R.indptr), shape=R.shape)
-
-
-def with_labels(shard: Shard, psi: Psi, found: Scores, r: Array, value: Array) -> tuple[sp.csr_array, sp.csr_array, float]:
-    """As `with_ratio`, but sentences with given concepts have equal parts of each, whatever their words say; and the objective,
-    which these enter by their prior."""
-    n = np.diff(shard.label_ptr)
-    given = n > 0
-    p = author_prior.cells(shard.rows, psi, np.repeat(shard.sentences.document, n), shard.labels)
+def expected(shard: Shard, side: kernels.Prior, found: Scores, r: Array, value: Array) -> tuple[sp.csr_array, sp.csr_array, float]:
+    """r and r / P(g | d), both as CSR (S, G), and the objective. Sentences with given concepts have equal parts of each, whatever
+    their words say, and enter the objective by their prior."""
+    G, n = side.base.shape[1], np.diff(shard.label_ptr)
     part = np.repeat(1.0 / np.maximum(n, 1), n)
-    R, ratio = with_ratio(found, np.where(given[:, None], 0.0, r), len(psi.base))
-    told = [sp.csr_array((data, shard.labels, shard.label_ptr), shape=R.shape) for data in (part, part / p)]
-    return R + told[0], ratio + told[1], float(value[~given].sum() + np.sum(part * np.log(p)))
+    p = author_prior.cells(side, np.repeat(shard.sentences.document, n), shard.labels)
+    r = np.where((n > 0)[:, None], 0.0, r)
+    told = [sp.csr_array((data, shard.labels, shard.label_ptr), shape=(len(r), G)) for data in (part, part / p)]
+    ratio = r * np.exp(-np.where(found.concept < 0, 0.0, found.prior))
+    by_words = [sparse(found.concept, values, G) for values in (r, ratio)]
+    return by_words[0] + told[0], by_words[1] + told[1], float(value[n == 0].sum() + np.sum(part * np.log(p)))
 
 
-def strengths(x: Sentences, words: Lexicon, null: Array, found: Scores) -> Array:
-    """(S, keep) probability that each candidate explains its words, given the prior of the null of each sentence."""
+def strengths(x: Sentences, side: kernels.Prior, words: Lexicon, found: Scores) -> Array:
+    """(S, keep) probability that each candidate explains its words, rather than the null."""
     k, strength = words.strings, np.zeros_like(found.value)
-    classes = np.ascontiguousarray(k.words[:, 0])
+    classes, null = np.ascontiguousarray(k.words[:, 0]), author_prior.cells(side, x.document, -1)
     kernels.compete(x.ptr, x.keys, k.n_classes, k.word_ptr, classes, found.concept, found.value, found.string, log0(null), strength)
     return strength
 
@@ -115,10 +100,10 @@ def told_by(shard: Shard, found: Scores) -> np.ndarray:
     return np.where(found.concept[of] == shard.labels[:, None], found.string[of], -1).max(axis=1, initial=-1)
 
 
-def mentions(shard: Shard, psi: Psi, words: Lexicon, found: Scores) -> Mentions:
+def mentions(shard: Shard, side: kernels.Prior, words: Lexicon, found: Scores) -> Mentions:
     """Which concepts the sentences of a shard mention, by their labels or else surely by their words."""
-    x, n, G = shard.sentences, np.diff(shard.label_ptr), len(psi.base) - 1
-    strength = strengths(x, words, author_prior.dense_column(shard.rows, psi, G)[x.document], found)
+    n, G = np.diff(shard.label_ptr), side.base.shape[1] - 1
+    strength = strengths(shard.sentences, side, words, found)
     sure = (strength > SURE) & (n == 0)[:, None]
     by_words = Mentions(np.nonzero(sure)[0], found.concept[sure], found.string[sure], strength[sure])
     real = shard.labels < G  # a label may be the null

@@ -81,6 +81,7 @@ SEED = Settings(
     stop="assignments", keep=1,
 )  # fmt: skip
 PRESETS = {None: Settings(), "seed": SEED}
+OPEN = {"author_backoff": "auto"}  # what leaves an option open, where that is not None
 CHOICES = {"assign": ("soft", "hard"), "credit": ("split", "whole"), "stop": ("likelihood", "assignments")}
 CHOICES["overlap_kind"] = ("orthogonal", "distance")
 RULES: Any = (  # names, what holds of their values unless they are None, and how that is said
@@ -99,8 +100,7 @@ def settings_of(given: Any) -> Settings:
         raise ValueError(f'preset must be None or "seed", got {given.preset!r}')
     usual = PRESETS[given.preset]
     chosen = {name: getattr(given, name) for name in Settings._fields}
-    opened = {name: value is None for name, value in chosen.items()} | {"author_backoff": chosen["author_backoff"] == "auto"}
-    found = usual._replace(**{name: value for name, value in chosen.items() if not opened[name]})
+    found = usual._replace(**{name: value for name, value in chosen.items() if value != OPEN.get(name)})
     for short, kind in (("mention", Mention), ("multinomial", Multinomial)):
         if isinstance(found.words, str) and found.words == short:
             found = found._replace(words=usual.words if isinstance(usual.words, kind) else kind())
@@ -120,11 +120,9 @@ def check(s: Settings) -> None:
         for name in names.split():
             if values.get(name) is not None and not holds(values[name]):
                 raise ValueError(f"{name} must {what}, got {values[name]!r}")
-    if isinstance(s.words, Mention):
-        if not s.null:
-            raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')
-        return
-    if s.words.whole_table and (s.words.anchor is None or s.null or s.words.held_out):
+    if isinstance(s.words, Mention) and not s.null:
+        raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')
+    if isinstance(s.words, Multinomial) and s.words.whole_table and (s.words.anchor is None or s.null or s.words.held_out):
         raise ValueError(
             "word_sparsity and overlap shape words that are learned: set anchor=1.0 (or more) and held_out=0 in Multinomial(...), "
             "and null=False"

@@ -125,18 +125,10 @@ def lay_out(counts: sp.csr_array, smooth: Array, dtype: Any, unseen: Array | flo
     """Words from c (G, V), e (V,) and the words that no sentence has (G,), eq. 1."""
     c = sp.csr_array(counts.T)
     c.sum_duplicates()
-    c.sort_indices()
     e = np.repeat(smooth, np.diff(c.indptr))
     total = np.asarray(counts.sum(axis=1)).ravel() + smooth.sum() + unseen
-    return Words(
-        c.indptr.astype(np.int64),
-        c.indices.astype(np.int32),
-        np.log1p(c.data / e).astype(dtype),
-        c.data,
-        -np.log(total),
-        total,
-        smooth,
-    )
+    ptr, concept, gain = c.indptr.astype(np.int64), c.indices.astype(np.int32), np.log1p(c.data / e).astype(dtype)
+    return Words(ptr, concept, gain, c.data, -np.log(total), total, smooth)
 
 
 def lay_out_whole(phi: Array, dtype: Any) -> Words:

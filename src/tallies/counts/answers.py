@@ -25,6 +25,7 @@ from tallies.counts.fitted import Fitted, Learned, columns
 from tallies.counts.plan import project
 from tallies.counts.tables import HIDDEN, Counts, as_counts, as_offsets
 from tallies.errors import DataError
+from tallies.maths import patterns, regression
 
 POOR = 0.1  # effective share of the draws below which an estimate is not to be trusted
 FLAT = 1e-4  # latent variance below which a column varies no more than Poisson counts do
@@ -33,8 +34,9 @@ FLAT = 1e-4  # latent variance below which a column varies no more than Poisson 
 # what was learned, in other forms
 
 
-def algorithm(model: Learned) -> str:
+def algorithm(fitted: Fitted) -> str:
     """Which of the solvers was used, in words."""
+    model = fitted.model
     if model.method == "importance":
         return f"importance sampling, {f'rank {model.rank}' if model.rank else 'full rank'}"
     return f"variational PLN-PCA of rank {model.rank}" if model.rank else f"variational PLN with {model.kind} covariance"
@@ -46,9 +48,9 @@ def correlation(Sigma: np.ndarray) -> np.ndarray:
     return Sigma / np.outer(size, size)
 
 
-def n_parameters(model: Learned) -> int:
+def n_parameters(fitted: Fitted) -> int:
     """Free numbers of the model."""
-    d, p = model.B.shape
+    model, (d, p) = fitted.model, fitted.model.B.shape
     if model.rank is not None:
         return d * p + p * model.rank - model.rank * (model.rank - 1) // 2  # C up to a rotation
     return d * p + {"full": p * (p + 1) // 2, "diagonal": p, "spherical": 1, "given": 0}[model.kind]
@@ -57,6 +59,27 @@ def n_parameters(model: Learned) -> int:
 def entropy(fitted: Fitted) -> float:
     """Entropy of the variational distribution of all latents."""
     return float(0.5 * fitted.data.v @ (np.log(2 * np.pi * fitted.latent_variance) + 1).sum(axis=1))
+
+
+def aic(fitted: Fitted) -> float:
+    """-2 loglik + 2 k."""
+    return -2 * fitted.likelihood.value + 2 * n_parameters(fitted)
+
+
+def bic(fitted: Fitted) -> float:
+    """-2 loglik + k log n."""
+    return -2 * fitted.likelihood.value + n_parameters(fitted) * np.log(fitted.data.v.sum())
+
+
+def icl(fitted: Fitted) -> float:
+    """BIC plus twice the entropy."""
+    return bic(fitted) + 2 * entropy(fitted)
+
+
+def shares(fitted: Fitted) -> np.ndarray:
+    """Share of the latent variance of each component."""
+    size = (fitted.model.components**2).sum(axis=0)
+    return size / size.sum()
 
 
 def explained(fitted: Fitted) -> float:
@@ -191,18 +214,18 @@ def expected(fitted: Fitted, X: np.ndarray, offsets: Any) -> np.ndarray:
 
 def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shard_rows: int | None) -> np.ndarray:
     """Expected counts of samples given their counts; of a hidden cell, given the others of its row."""
-    model, O = fitted.model, rows.O
+    model, O, missing = fitted.model, rows.O, rows.O <= HIDDEN
     M, S2, _ = project(model, rows, shard_rows)
-    if rows.missing is not None:
+    if missing.any():
         rule = fitted.data.rule if offsets is None else offsets
         if isinstance(rule, str):
-            O = np.where(rows.missing, rows.O.max(axis=1, keepdims=True), rows.O)
+            O = np.where(missing, rows.O.max(axis=1, keepdims=True), rows.O)
         else:
             O = as_offsets(rule, table._replace(missing=None))
     if model.C is not None:
         return np.exp(O + rows.X @ model.B + M @ model.C.T + 0.5 * S2 @ (model.C**2).T)
-    if rows.missing is not None:
-        S2 = _hidden_variance(model.covariance, rows.missing, S2)
+    if missing.any():
+        S2 = _hidden_variance(model.covariance, missing, S2)
     return np.exp(O + M + 0.5 * S2)
 
 
@@ -214,7 +237,7 @@ def hide(fitted: Fitted, counts: Any, given: Iterable[Any]) -> tuple[np.ndarray,
     if wrong or not known:
         raise DataError(f"given must name columns of the fit or their places, got {wrong or known}; columns: {names[:5]} ...")
     hidden = np.setdiff1d(np.arange(len(names)), known)
-    Y = np.where(table.missing, np.nan, table.Y) if table.missing is not None else table.Y.copy()
+    Y = table.values.copy()
     Y[:, hidden] = np.nan
     return Y, hidden, table.rows
 
@@ -222,17 +245,11 @@ def hide(fitted: Fitted, counts: Any, given: Iterable[Any]) -> tuple[np.ndarray,
 def _hidden_variance(Sigma: np.ndarray, missing: np.ndarray, S2: np.ndarray) -> np.ndarray:
     """Variances where hidden cells have that of Z given the others, not the mean field's, which takes these as known."""
     S2 = S2.copy()
-    patterns, place = np.unique(missing, axis=0, return_inverse=True)
-    for k, hidden in enumerate(patterns):
+    for hidden, at in patterns(np.where(missing, np.nan, 0.0)):
         if not hidden.any():
             continue
-        at = np.flatnonzero(place.ravel() == k)
-        if hidden.all():
-            S2[at] = Sigma.diagonal()
-            continue
-        gain = linalg.solve(Sigma[np.ix_(~hidden, ~hidden)], Sigma[np.ix_(~hidden, hidden)], assume_a="pos")
-        rest = Sigma.diagonal()[hidden] - np.einsum("oh,oh->h", gain, Sigma[np.ix_(~hidden, hidden)])
-        S2[np.ix_(at, hidden)] = rest + S2[np.ix_(at, ~hidden)] @ gain**2
+        slope, rest = regression(Sigma, hidden, np.sqrt(Sigma.diagonal()))
+        S2[np.ix_(at, hidden)] = rest.diagonal() + S2[np.ix_(at, ~hidden)] @ (slope**2).T
     return S2
 
 
@@ -257,7 +274,7 @@ def _training_offsets(fitted: Fitted, rows: np.ndarray) -> np.ndarray:
     return O
 
 
-def into_anndata(fitted: Fitted, data: Any, key: str, criteria: dict[str, float]) -> Any:
+def into_anndata(fitted: Fitted, data: Any, key: str) -> Any:
     """Write the fit into an AnnData."""
     shape = len(fitted.latent_mean), fitted.inputs.n
     if data.shape != shape:
@@ -266,6 +283,7 @@ def into_anndata(fitted: Fitted, data: Any, key: str, criteria: dict[str, float]
     data.obsm[f"{key}_variance"] = fitted.latent_variance
     data.varm[f"{key}_components"] = fitted.model.components
     data.varm[f"{key}_coefficients"] = fitted.model.B.T
-    about = {"algorithm": algorithm(fitted.model), "converged": bool(fitted.run.converged)}
+    about = {"algorithm": algorithm(fitted), "converged": bool(fitted.run.converged)}
+    criteria = {"loglik": fitted.likelihood.value, "bic": bic(fitted), "icl": icl(fitted)}
     data.uns[key] = {**about, **criteria, "covariates": [str(c) for c in fitted.design.names]}
     return data

@@ -20,11 +20,14 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     coefficients_: np.ndarray = part("model.B", "B (d, p).")
     covariance_: np.ndarray = part("model.covariance", "Sigma (p, p); C C' where there is a rank.")
-
-    @property
-    def components_(self) -> np.ndarray:
-        """C (p, q): orthogonal columns, longest first; for rank=None the principal axes of Sigma."""
-        return self.fitted_.model.components
+    components_: np.ndarray = part(
+        "model.components", "C (p, q): orthogonal columns, longest first; for rank=None the principal axes of Sigma."
+    )
+    correlation_: np.ndarray = part(lambda fitted: answers.correlation(fitted.model.covariance), "Latent correlations (p, p).")
+    explained_variance_ratio_: np.ndarray = part(answers.shares, "Share of the latent variance of each component.")
+    latent_mean_: np.ndarray = part("latent_mean", "Means of the latents given the counts: of Z (n, p), or of the scores (n, q).")
+    latent_variance_: np.ndarray = part("latent_variance", "Their variances.")
+    algorithm_: str = part(answers.algorithm, "Which of the solvers was used.")
 
     @property
     def precision_(self) -> np.ndarray:
@@ -34,93 +37,37 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             raise AttributeError(f"a covariance of rank {rank} has no inverse; use components_, or fit with rank=None")
         return linalg.inv(self.covariance_)
 
-    @property
-    def correlation_(self) -> np.ndarray:
-        """Latent correlations (p, p)."""
-        return answers.correlation(self.covariance_)
+    # how good it is
 
-    @property
-    def explained_variance_ratio_(self) -> np.ndarray:
-        """Share of the latent variance of each component."""
-        size = (self.components_**2).sum(axis=0)
-        return size / size.sum()
-
-    latent_mean_: np.ndarray = part("latent_mean", "Means of the latents given the counts: of Z (n, p), or of the scores (n, q).")
-    latent_variance_: np.ndarray = part("latent_variance", "Their variances.")
-
-    @property
-    def loglik_(self) -> float:
-        """Log likelihood of the fit: the bound, or an estimate with the error `loglik_stderr_`."""
-        return self.fitted_.likelihood.value
-
+    loglik_: float = part(
+        "likelihood.value", "Log likelihood of the fit: the bound, or an estimate with the error `loglik_stderr_`."
+    )
     loglik_stderr_: float | None = part("likelihood.stderr", "Standard error of the estimate; None for a bound.")
     ess_: np.ndarray | None = part("likelihood.ess", "Effective share of the draws of each row (n,); None for a bound.")
-
-    @property
-    def elbo_(self) -> float | None:
-        """The bound; None after importance sampling."""
-        return self.loglik_ if self.fitted_.likelihood.bound else None
-
-    @property
-    def n_parameters_(self) -> int:
-        """Free numbers of the model."""
-        return answers.n_parameters(self.fitted_.model)
-
-    @property
-    def entropy_(self) -> float:
-        """Entropy of the variational distribution of all latents."""
-        return answers.entropy(self.fitted_)
-
-    @property
-    def aic_(self) -> float:
-        """-2 loglik + 2 k; smaller is better."""
-        return -2 * self.loglik_ + 2 * self.n_parameters_
-
-    @property
-    def bic_(self) -> float:
-        """-2 loglik + k log n; smaller is better."""
-        return -2 * self.loglik_ + self.n_parameters_ * np.log(self.weights_.sum())
-
-    @property
-    def icl_(self) -> float:
-        """BIC plus twice the entropy of the latents: it prefers models whose latents are well determined."""
-        return self.bic_ + 2 * self.entropy_
-
-    @property
-    def r2_(self) -> float:
-        """Share of the latent variance that the covariates explain."""
-        return answers.explained(self.fitted_)
-
-    @property
-    def algorithm_(self) -> str:
-        """Which of the solvers was used."""
-        return answers.algorithm(self.fitted_.model)
+    elbo_: float | None = part("likelihood.elbo", "The bound; None after importance sampling.")
+    n_parameters_: int = part(answers.n_parameters, "Free numbers of the model.")
+    entropy_: float = part(answers.entropy, "Entropy of the variational distribution of all latents.")
+    aic_: float = part(answers.aic, "-2 loglik + 2 k; smaller is better.")
+    bic_: float = part(answers.bic, "-2 loglik + k log n; smaller is better.")
+    icl_: float = part(
+        answers.icl, "BIC plus twice the entropy of the latents: it prefers models whose latents are well determined."
+    )
+    r2_: float = part(answers.explained, "Share of the latent variance that the covariates explain.")
 
     # what it was learned from
 
     design_: np.ndarray = part("design.X", "Covariates of the fit (n, d).")
     covariate_names_: np.ndarray = part("design.names", "Their names (d,).")
-
-    @property
-    def formula_(self) -> str | None:
-        """The formula that made them, if one did."""
-        read = self.fitted_.design.formula
-        return None if read is None else read.text
-
-    @property
-    def offsets_(self) -> np.ndarray:
-        """Offsets of the fit (n, p), -1e4 where a count is missing; (n, 1) where those of a row are all alike."""
-        return self.fitted_.data.O
-
+    formula_: str | None = part("design.text", "The formula that made them, if one did.")
+    offsets_: np.ndarray = part(
+        "data.O", "Offsets of the fit (n, p), -1e4 where a count is missing; (n, 1) where those of a row are all alike."
+    )
     offsets_rule_: str | None = part("data.rule", "The rule that made them, if one did.")
     weights_: np.ndarray = part("data.v", "Weights of the rows (n,).")
+    _n_features_out: int = part(lambda fitted: fitted.latent_mean.shape[1], "Columns of what `transform` gives.")
 
     def _columns(self) -> np.ndarray:
         return fitted.columns(self.fitted_)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.latent_mean_.shape[1]
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of what `transform` gives: the columns of counts, or pln0, pln1, ... where there is a rank."""

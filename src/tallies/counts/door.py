@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from tallies.counts.fitted import Design, Fitted
-from tallies.counts.formula import matrix
+from tallies.counts.fitted import Design, Fitted, Formula
 from tallies.counts.records import Shard, log_factorial
 from tallies.counts.tables import Counts, as_design, as_offsets, independent
-from tallies.errors import DataError
+from tallies.errors import DataError, need
 from tallies.estimator import Inputs
 from tallies.sources import Held
 
@@ -21,24 +21,13 @@ class Rows(NamedTuple):
     """Validated rows."""
 
     Y: np.ndarray  # counts, 0 where missing                        (n, p)
-    missing: np.ndarray | None  #                                   (n, p)
     O: np.ndarray  # offsets, -1e4 where missing                    (n, p)
     X: np.ndarray  # design                                         (n, d)
     v: np.ndarray  # weights                                        (n,)
 
     def take(self, some: np.ndarray) -> Rows:
-        """Those rows."""
-        if some.dtype == bool and some.all():
-            return self
-        hidden = None if self.missing is None else self.missing[some]
-        return Rows(self.Y[some], hidden, self.O[some], self.X[some], self.v[some])
-
-
-class Before(NamedTuple):
-    """What a fit with warm_start goes on from."""
-
-    W: np.ndarray | None  # [B', C], of a rank or for importance sampling   (p, d + q)
-    w: np.ndarray | None  # of `full`                               (p,)
+        """Those rows, by a mask."""
+        return self if some.all() else Rows(*(part[some] for part in self))
 
 
 class Prepared(NamedTuple):
@@ -49,7 +38,8 @@ class Prepared(NamedTuple):
     inputs: Inputs
     design: Design
     rule: str | None  # by which the offsets were made
-    before: Before | None
+    W: np.ndarray | None  # with warm_start, [B', C] of the fit before: of a rank or for importance sampling   (p, d + q)
+    w: np.ndarray | None  # and w of `full`                         (p,)
 
 
 def check_labels(y: Any) -> None:
@@ -80,14 +70,14 @@ def check_rows(rows: Rows, names: np.ndarray, columns: np.ndarray | None, rank: 
         raise DataError(f"rank must be at most min(n, p) = {min(n, p)}, got {rank}; lower it, or use rank=None")
 
 
-def warm(last: Fitted, rows: Rows, rank: int | None, sampled: bool) -> tuple[Before | None, np.ndarray | None]:
-    """Where a fit of these rows goes on from the last one, and the means of its rows that have a weight; None where it cannot."""
+def warm(last: Fitted, rows: Rows, rank: int | None, sampled: bool) -> tuple[np.ndarray | None, ...]:
+    """Where a fit of these rows goes on from the last one: W, w, and the means of its rows that have a weight; None where it
+    cannot."""
     model, M = last.model, last.latent_mean
     if len(M) != len(rows.X) or model.rank != rank or model.B.shape != (rows.X.shape[1], rows.Y.shape[1]):
-        return None, None
-    before = Before(model.W if rank is not None or sampled else None, last.w)
+        return None, None, None
     M = M if model.rotation is None else M @ model.rotation.T
-    return before, None if sampled else M[rows.v > 0]
+    return model.W if rank is not None or sampled else None, last.w, None if sampled else M[rows.v > 0]
 
 
 def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) -> list[Held]:
@@ -123,7 +113,7 @@ def new_rows(fitted: Fitted, table: Counts, covariates: Any, offsets: Any) -> Ro
         offsets = rule
     n = len(table.Y)
     X = new_design(fitted.design, covariates, n, table.rows)
-    return Rows(table.Y, table.missing, as_offsets(offsets, table), X, np.ones(n))
+    return Rows(table.Y, as_offsets(offsets, table), X, np.ones(n))
 
 
 def new_design(design: Design, covariates: Any, n: int, names: np.ndarray | None = None) -> np.ndarray:
@@ -131,10 +121,54 @@ def new_design(design: Design, covariates: Any, n: int, names: np.ndarray | None
     if design.formula is not None:
         if covariates is None:
             raise DataError(f"the model was fitted with {design.formula.text!r}; pass the table of its variables as covariates")
-        covariates = matrix(design.formula, covariates)
+        covariates = again(design.formula, covariates)
     if covariates is None and list(design.names) != ["intercept"]:
         raise DataError(f"the model was fitted with covariates {list(design.names)}; pass them for the new rows")
     X, _ = as_design(covariates, n, names, design.intercept)
     if X.shape[1] != len(design.names):
         raise DataError(f"covariates have {X.shape[1]} columns, but the model was fitted with {len(design.names)}")
     return X
+
+
+# covariates from a formula, at the fit and for new rows
+
+
+def read_formula(text: str, data: Any) -> tuple[pd.DataFrame, Formula]:
+    """The design that a formula makes of a table, and what is needed to make it again of new rows."""
+    if "~" in text and text.split("~")[0].strip():
+        raise DataError(f'the formula describes the covariates only, such as "~ 1 + tree"; got {text!r}')
+    frame = _frame(data)
+    words = [c for c in frame.columns if not pd.api.types.is_numeric_dtype(frame[c])]
+    levels = {str(c): sorted(frame[c].dropna().unique().tolist()) for c in words}
+    X, state = _matrix(Formula(text, levels, {}), frame)
+    return X, Formula(text, levels, state)
+
+
+def again(formula: Formula, data: Any) -> pd.DataFrame:
+    """The design of new rows by the formula of the fit."""
+    frame = _frame(data)
+    for c, known in formula.levels.items():
+        strange = sorted(set(frame[c].dropna()) - set(known)) if c in frame else []
+        if strange:
+            raise DataError(f"covariate {c!r} has values {strange[:5]} that the fit did not see; it knows {known[:5]}")
+    return _matrix(formula, frame)[0]
+
+
+def _frame(data: Any) -> pd.DataFrame:
+    if isinstance(data, pd.DataFrame):
+        return data
+    if isinstance(data, dict):
+        return pd.DataFrame(data)
+    import narwhals as nw
+
+    return nw.from_native(data, eager_only=True).to_pandas()
+
+
+def _matrix(formula: Formula, frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The design, and what its transforms know: with a state they use it, without they learn it of these rows."""
+    formulaic = need("formulaic", "formula", "A formula")
+    named = {c: pd.Categorical(frame[c], categories=known) for c, known in formula.levels.items() if c in frame}
+    text = formulaic.Formula(formula.text.split("~")[-1])
+    spec = formulaic.ModelSpec(formula=text, transform_state=dict(formula.state), na_action="raise")
+    found = spec.get_model_matrix(frame.assign(**named))
+    return pd.DataFrame(found, index=frame.index), {k: dict(v) for k, v in found.model_spec.transform_state.items()}

@@ -26,9 +26,9 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import validate_data
 
-from tallies.counts import answers, fitted, formula, plan
+from tallies.counts import answers, fitted, plan
 from tallies.counts.attributes import Attributes
-from tallies.counts.door import Prepared, Rows, check_labels, check_rows, cut, new_design, new_rows, warm
+from tallies.counts.door import Prepared, Rows, check_labels, check_rows, cut, new_design, new_rows, read_formula, warm
 from tallies.counts.evidence import Evidence
 from tallies.counts.importance import Importance
 from tallies.counts.tables import Counts, as_counts, as_design, as_offsets, plain
@@ -101,7 +101,7 @@ class PLN(Attributes):
         self, text: str, counts: Any, data: Any, *, offsets: Any = None, sample_weight: Any = None, **run: Unpack[RunOptions]
     ) -> Self:
         """Fit with covariates from a formula (formulaic's, as in R) over the columns of `data`, such as "~ 1 + tree"."""
-        covariates, read = formula.read(text, data)
+        covariates, read = read_formula(text, data)
         return self._fit(self._prepare(counts, None, covariates, offsets, sample_weight, read), **run)
 
     @classmethod
@@ -174,17 +174,17 @@ class PLN(Attributes):
         n, p = table.Y.shape
         added = self.intercept and read is None
         X, names = as_design(covariates, n, table.rows, added)
-        rows = Rows(table.Y, table.missing, as_offsets(offsets, table), X, check_weights(sample_weight, n))
+        rows = Rows(table.Y, as_offsets(offsets, table), X, check_weights(sample_weight, n))
         check_rows(rows, names, table.columns, settings.rank)
         if settings.Sigma is not None and not _covariance(settings.Sigma, p):
             shape = settings.Sigma.shape
             raise DataError(f"a given covariance must be symmetric and positive definite with shape ({p}, {p}), got shape {shape}")
-        before = M = None
+        W = w = M = None
         if self.warm_start and self.__sklearn_is_fitted__():
-            before, M = warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
+            W, w, M = warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
         rule = offsets if isinstance(offsets, str) else None
         design = fitted.Design(X, names, added, read)
-        return Prepared(rows, cut(rows.take(rows.v > 0), self.shard_rows, M), Inputs.of(counts, p), design, rule, before)
+        return Prepared(rows, cut(rows.take(rows.v > 0), self.shard_rows, M), Inputs.of(counts, p), design, rule, W, w)
 
     def _plan(self, data: Prepared, seed: int) -> Plan:
         return plan.fit(self._settings(), data, seed, self.shard_rows)
@@ -327,8 +327,7 @@ class PLN(Attributes):
 
     def to_anndata(self, data: Any, key: str = "pln") -> Any:
         """Write the fit into an AnnData: obsm["X_<key>"], varm["<key>_components"], varm["<key>_coefficients"], uns["<key>"]."""
-        criteria = {"loglik": self.loglik_, "bic": self.bic_, "icl": self.icl_}
-        return answers.into_anndata(self.fitted_, data, key, criteria)
+        return answers.into_anndata(self.fitted_, data, key)
 
 
 def _covariance(Sigma: np.ndarray, p: int) -> bool:

@@ -25,6 +25,11 @@ class Design(NamedTuple):
     intercept: bool  # whether a column of ones was added to those given
     formula: Formula | None
 
+    @property
+    def text(self) -> str | None:
+        """Of the formula."""
+        return None if self.formula is None else self.formula.text
+
 
 class Training(NamedTuple):
     """The other data of the fit: errors of coefficients, reports and samples need them."""
@@ -85,6 +90,11 @@ class Likelihood(NamedTuple):
     bound: bool  # a lower bound; else an estimate with the two that follow
     stderr: float | None = None
     ess: np.ndarray | None = None  # effective shares of the draws  (n,)
+
+    @property
+    def elbo(self) -> float | None:
+        """The value, where it is a bound."""
+        return self.value if self.bound else None
 
 
 class Fitted(NamedTuple):

@@ -15,32 +15,20 @@ eliminated through p scalars w_j, of which S2_ij is the root of
 
 F is minimised by preconditioned L-BFGS. M and the pairs stay with their shard (`tallies.lbfgs`), so an iteration takes two sweeps:
 one tries a step and adds up R'vR, one takes the gradient and adds up the dot products. A trial that does not lower F
-is tried again, shorter. The records are in `records`.
+is tried again, shorter.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from tallies import lbfgs
 from tallies.counts.kernels import plain
-from tallies.counts.records import (
-    FullLatents,
-    FullParams,
-    Place,
-    Point,
-    Shard,
-    Single,
-    Slopes,
-    Sums,
-    Survey,
-    Trial,
-    log_factorial,
-)
+from tallies.counts.records import Place, Shard, Sums, log_factorial
 from tallies.counts.rows import crude
 from tallies.engine import Model, State
 
@@ -48,6 +36,73 @@ MEMORY = 5  # pairs kept by L-BFGS
 START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
 REACH_M, REACH_W = 3.0, 1.0  # longest step of one mean and of one log w: beyond e^3 the exponential is not a parabola
 SMALL = 10_000  # counts below which NumPy ends before a compiler would have begun
+
+
+class Point(NamedTuple):
+    """Model parameters at a point."""
+
+    B: np.ndarray  # coefficients                                   (d, p)
+    Omega: np.ndarray  # precision, or its diagonal                 (p, p) | (p,)
+    omega: np.ndarray  # diagonal of the precision                  (p,)
+    logdet: float  # log|Sigma|
+    shift: np.ndarray  # (move of B) Omega: the rows kept R about the B before   (d, p)
+    pull: np.ndarray | None = None  # R Omega, where p > n: there is no Omega then   (n, p)
+
+
+class FullParams(NamedTuple):
+    """The small global state of `full`."""
+
+    phase: int  # START, TRIAL or GRADIENT
+    sums: Sums
+    point: Point
+    w: np.ndarray | None  # of eq. 2, at the current point; None: not yet known   (p,)
+    w_trial: np.ndarray  # and at the point to try                  (p,)
+    search: lbfgs.Search
+    pairs: lbfgs.Pairs  # those of log w
+    sy: np.ndarray  # s_k'y_l over all, where y_l is not older than s_k   (m, m)
+    single: bool  # the rows are in single precision
+    rough: bool  # steps still gain so much that S2 need not be exact
+
+
+class FullLatents(NamedTuple):
+    """What the rows keep: the current point, the trial point, and the L-BFGS pairs."""
+
+    M: np.ndarray  # variational means                              (n, p)
+    S2: np.ndarray  # variational variances                         (n, p)
+    M_trial: np.ndarray  #                                          (n, p)
+    S2_trial: np.ndarray  #                                         (n, p)
+    A: np.ndarray  # exp(O + M + S2/2) at the trial point           (n, p)
+    g: np.ndarray  # gradient at the current point                  (n, p)
+    D: np.ndarray  # preconditioner at the current point            (n, p)
+    d: np.ndarray  # direction                                      (n, p)
+    R: np.ndarray  # sqrt(v) (M - X B) at the trial point           (n, p)
+    S: np.ndarray  # pairs: moves of M                              (m, n, p)
+    Y: np.ndarray  # pairs: moves of the gradient                   (m, n, p)
+    single: tuple[np.ndarray, np.ndarray] | None  # counts and offsets, as long as the fit is in single precision   (n, p)
+
+
+class Trial(NamedTuple):
+    """Sums at a trial point."""
+
+    fit: float  # sum v [Y(O+M) - A + log(S2)/2 - log Y!]
+    slope: float  # g'd over the rows
+    P: np.ndarray  # X'vR about the current B                       (d, p)
+    G: np.ndarray | None  # R'vR, or its diagonal                   (p, p) | (p,)
+    R: np.ndarray | None  # sqrt(v) R itself, where p > n           (n, p)
+    s2: np.ndarray  # sum v S2                                      (p,)
+
+
+class Slopes(NamedTuple):
+    """Sums at a gradient."""
+
+    T: np.ndarray  # sum v u                                        (p,)
+    sy: np.ndarray  # s_k'y of the new pair                         (m,)
+    sg: np.ndarray  # s_k'g                                         (m,)
+    yDy: np.ndarray  # y_k'D y_l                                    (m, m)
+    yDg: np.ndarray  # y_k'D g                                      (m,)
+
+
+RECORDS = (Point, FullParams, FullLatents)  # what a checkpoint may hold
 
 
 @dataclass(frozen=True)
@@ -62,11 +117,12 @@ class Covariance(Model):
 
     monotone: ClassVar[bool] = True
 
-    def survey(self, shard: Shard) -> Survey:
-        return survey(shard, self._wide(shard))
+    def survey(self, shard: Shard) -> Sums:
+        return shard.sums(self._wide(shard))
 
-    def init(self, survey: Survey, rng: np.random.Generator) -> FullParams:
-        return begin(Sums.of(survey), np.zeros((len(survey.XvX), len(survey.n_j))), self.Sigma, single=self.single)
+    def init(self, survey: Sums, rng: np.random.Generator) -> FullParams:
+        assert survey.n_j is not None
+        return begin(survey, np.zeros((len(survey.XvX), len(survey.n_j))), self.Sigma, single=self.single)
 
     def settle(self, shard: Shard, params: FullParams, rng: np.random.Generator) -> FullLatents:
         M = shard.M
@@ -77,7 +133,7 @@ class Covariance(Model):
         M = M.astype(kind)
         A, g, D, d, R = (np.zeros(M.shape, dtype=kind) for _ in range(5))
         S, Y = (np.zeros((MEMORY, *M.shape), dtype=kind) for _ in range(2))
-        single = Single(shard.Y.astype(kind), np.maximum(shard.O, -200.0).astype(kind)) if self.single else None
+        single = (shard.Y.astype(kind), np.maximum(shard.O, -200.0).astype(kind)) if self.single else None
         first = np.full_like(M, 0.1)
         return FullLatents(M, first, M.copy(), first.copy(), A, g, D, d, R, S, Y, single)
 
@@ -100,7 +156,7 @@ class Covariance(Model):
         if params.phase == START or self.kind in ("diagonal", "spherical"):
             G = np.einsum("ij,ij->j", z.R, z.R)
         elif self._wide(shard):
-            R = _in_place(shard, z.R)
+            R = shard.among(z.R)
         else:
             G = z.R.T @ z.R
         return Trial(fit - shard.constant, slope, P, G, R, s2), z
@@ -236,13 +292,6 @@ class Covariance(Model):
         return Place(M, S2, fit - 0.5 * prior)  # eq. 1, row by row
 
 
-def survey(shard: Shard, wide: bool = False) -> Survey:
-    """The sums that both variational solvers begin with."""
-    X = shard.rooted(shard.X)
-    rates = shard.v @ np.exp(shard.O)
-    return Survey(float(shard.v.sum()), shard.v @ shard.Y, rates, X.T @ X, _in_place(shard, X) if wide else None)
-
-
 def begin(
     sums: Sums, B: np.ndarray, Sigma: np.ndarray | None = None, w: np.ndarray | None = None, single: bool = False
 ) -> FullParams:
@@ -263,13 +312,6 @@ def begin(
     )
 
 
-def _in_place(shard: Shard, rows: np.ndarray) -> np.ndarray:
-    """The rows of a shard among zeros for all others, so that adding shards puts them together."""
-    out = np.zeros((shard.rows, rows.shape[1]), dtype=rows.dtype)
-    out[shard.start : shard.start + len(rows)] = rows
-    return out
-
-
 def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarray]:
     """The loops to use, with counts and offsets in their precision: compiled ones for large shards, NumPy for small ones."""
     if z.single is None and shard.Y.size < SMALL:
@@ -278,7 +320,7 @@ def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarr
 
     if z.single is None:
         return steps, double.trial, shard.Y, shard.O
-    return steps, single.trial, z.single.Y, z.single.O
+    return steps, single.trial, *z.single
 
 
 def _slots(order: tuple[int, ...], new: int = -1) -> np.ndarray:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import stats
+import pandas as pd
+from scipy import special, stats
 
 from tallies.errors import DataError
 from tallies.maths import log0
@@ -115,7 +116,7 @@ def wrench(Y: np.ndarray) -> np.ndarray:
     chance = _chances(present.astype(float), log_depth - log_depth.mean())
     logs = np.where(present, np.log(np.where(present, ratio, 1.0)), np.nan)
     logs = logs - np.nanmean(logs, axis=1, keepdims=True)
-    variance = np.where(present.sum(axis=0) > 1, np.nan_to_num(_variance(logs)), np.inf)
+    variance = pd.DataFrame(logs).var().fillna(np.inf).to_numpy()  # of a column that is present once or never: none
     weight = chance / np.maximum(np.exp(np.minimum(variance, 50.0)) - chance, 1e-6)
     factor = (weight * ratio / chance).sum(axis=1) / weight.sum(axis=1)
     logs_factor = np.log(np.maximum(factor, 1e-12))
@@ -134,21 +135,13 @@ def _inside(values: np.ndarray, cut: float) -> np.ndarray:
     return (ranks >= cut + 1) & (ranks <= len(values) - cut)
 
 
-def _variance(logs: np.ndarray) -> np.ndarray:
-    """Variance of every column over its finite entries."""
-    known = np.isfinite(logs)
-    n = np.maximum(known.sum(axis=0), 2)
-    centred = np.where(known, logs - np.where(known, logs, 0.0).sum(axis=0) / n, 0.0)
-    return (centred**2).sum(axis=0) / (n - 1)
-
-
 def _chances(present: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Logistic regression of every column on x, with half a count of each kind so that no coefficient runs away."""
     n = len(x)
     rate = (present.sum(axis=0) + 0.5) / (n + 1)
     a, b = np.log(rate / (1 - rate)), np.zeros(present.shape[1])
     for _ in range(25):
-        pi = 1 / (1 + np.exp(-(a + x[:, None] * b)))
+        pi = special.expit(a + x[:, None] * b)
         v = pi * (1 - pi)
         # a ridge of 1 on the slope: depth alone rarely moves the log odds by more than its own logarithm
         haa, hab, hbb = v.sum(axis=0) + 1e-3, x @ v, (x * x) @ v + 1.0
@@ -156,7 +149,7 @@ def _chances(present: np.ndarray, x: np.ndarray) -> np.ndarray:
         det = haa * hbb - hab * hab
         a = np.clip(a + np.clip((hbb * ga - hab * gb) / det, -2, 2), -20, 20)
         b = np.clip(b + np.clip((haa * gb - hab * ga) / det, -2, 2), -20, 20)
-    return np.clip(1 / (1 + np.exp(-(a + x[:, None] * b))), 1e-3, 1.0)
+    return np.clip(special.expit(a + x[:, None] * b), 1e-3, 1.0)
 
 
 def _refuse(bad: np.ndarray, why: str, remedy: str) -> None:

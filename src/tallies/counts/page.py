@@ -99,8 +99,7 @@ def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array 
     if Y is None:
         return seen.astype(float), rates(model.fitted_), True
     table = as_counts(Y)
-    values = table.Y if table.missing is None else np.where(table.missing, np.nan, table.Y)
-    return values, model.predict(Y, covariates=covariates, offsets=offsets), np.array_equal(table.Y, seen)
+    return table.values, model.predict(Y, covariates=covariates, offsets=offsets), np.array_equal(table.Y, seen)
 
 
 def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) -> str:

@@ -18,11 +18,11 @@ from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence,
 from tallies.counts.fitted import Fitted, Learned, Likelihood, Training, orient, smallest
 from tallies.counts.full import Covariance
 from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLatents, SamplingParams
-from tallies.counts.kernels.plain import blocks
 from tallies.counts.rank import Rank
-from tallies.counts.records import SEARCHES, Place, Sums
+from tallies.counts.records import Place, Sums, blocks
 from tallies.engine import End, Kept, Plan, Runner, Stage
 from tallies.estimator import Run
+from tallies.lbfgs import Direction, Pairs, Search
 
 SINGLE = 10_000  # counts from which a fit begins in single precision: those whose loops are compiled
 FINAL_DRAWS = 1000  # of the log likelihood after a fit by importance sampling
@@ -65,6 +65,7 @@ class Weighed(NamedTuple):
 
 
 SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, Candidates, Evidence, RowEvidence)
+SEARCHES = (Direction, Pairs, Search, Sums, *full.RECORDS, *rank.RECORDS)
 RECORDS = (Searched, Place, Weighed, *SEARCHES, *SAMPLERS)  # what a checkpoint, or a hyperparameter, may hold
 
 
@@ -91,18 +92,17 @@ def _variational(settings: Settings, data: Prepared, seed: int, shard_rows: int 
 
 
 def _sampled(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Generator[Stage, Kept, Fitted]:
-    options, before, live = settings.sampling, data.before, data.rows.v > 0
+    options, W, live = settings.sampling, data.W, data.rows.v > 0
     assert options is not None
-    if before is not None and before.W is not None:
-        W = before.W
-    else:
+    good = options.good_init or W is not None
+    if W is None:
         model, _ = _search(settings, data)
         most = settings.max_iter if options.good_init else CRUDE
         start = yield Stage(
             "variational start", model, data.sources, lambda end: _axes(_searched(model, end, data)), most, rows=True
         )
         W = start.value
-    sampler = Sampling(options, W.shape[1] - data.rows.X.shape[1], options.good_init or before is not None)
+    sampler = Sampling(options, W.shape[1] - data.rows.X.shape[1], good)
     first = importance.begin(W, int(live.sum()), options.batch_size, seed)
     most = min(settings.max_iter, options.max_epochs * len(first.sizes))
     kept = yield Stage("importance sampling", sampler, data.sources, lambda end: sampler.answer(end.params), most, start=first)
@@ -121,18 +121,18 @@ def _sampled(settings: Settings, data: Prepared, seed: int, shard_rows: int | No
 
 def _search(settings: Settings, data: Prepared) -> tuple[Covariance | Rank, Any]:
     """The variational search, and where it begins: None for its own start."""
-    rows, before = data.rows.take(data.rows.v > 0), data.before
+    rows = data.rows.take(data.rows.v > 0)
     X, p = rows.X, rows.Y.shape[1]
     rootX = np.sqrt(rows.v)[:, None] * X
-    sums = Sums(float(rows.v.sum()), rootX.T @ rootX, None, rootX if len(X) < p else None)
+    sums = Sums(float(rows.v.sum()), rootX.T @ rootX, rootX if len(X) < p else None)
     if settings.rank is not None:
         model = Rank(settings.rank, settings.n_starts, tol=LOOSE * settings.tol)
-        return model, None if before is None or before.W is None else rank.begin(sums, before.W)
+        return model, None if data.W is None else rank.begin(sums, data.W)
     single = rows.Y.size > SINGLE
     search = Covariance(settings.kind, settings.Sigma, single=single, tol=settings.tol)
-    if before is None or before.w is None:
+    if data.w is None:
         return search, None
-    return search, full.begin(sums, np.zeros((X.shape[1], p)), None, before.w, single)
+    return search, full.begin(sums, np.zeros((X.shape[1], p)), None, data.w, single)
 
 
 def _searched(model: Covariance | Rank, end: End, data: Prepared) -> Searched:
@@ -188,8 +188,8 @@ def _learned(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.
 def _fitted(
     run: Run, data: Prepared, learned: Learned, latent: tuple[Any, Any], likelihood: Likelihood, w: np.ndarray | None
 ) -> Fitted:
-    Y, missing, O, _, v = data.rows
-    even = missing is None and bool((O[:, :1] == O).all())
+    Y, O, _, v = data.rows
+    even = bool((O[:, :1] == O).all())
     training = Training(smallest(Y), O[:, :1].copy() if even else O, v, data.rule)
     return Fitted(run, data.inputs, learned, *latent, likelihood, data.design, training, w)
 

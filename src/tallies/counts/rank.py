@@ -12,37 +12,23 @@ as first guess of the inverse Hessian, taken afresh now and then. M, psi and the
 sweep an iteration. Every few steps the axes are turned (`axes`): along turns J hardly changes, and L-BFGS alone would take
 hundreds of steps there. The bound has local maxima. The first start is the principal components of crude logarithms; the second
 has one axis more, and gives up the one that costs least. Both are run a while, and the better one to the end. Any further start
-lends the best so far an axis, takes one back, and is left as soon as it is not likely to end higher. The records are in `records`.
+lends the best so far an axis, takes one back, and is left as soon as it is not likely to end higher.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from tallies import lbfgs
 from tallies.counts import axes, rows
-from tallies.counts.full import survey
 from tallies.counts.kernels.plain import TOP
-from tallies.counts.records import (
-    Place,
-    RankLatents,
-    RankParams,
-    RankTally,
-    Shard,
-    Spare,
-    Starts,
-    Sums,
-    Survey,
-    Turn,
-    log_factorial,
-)
+from tallies.counts.records import Place, Shard, Sums, log_factorial
+from tallies.counts.rows import MEMORY, RankLatents
 from tallies.engine import Model, State
 
-MEMORY = 4  # pairs kept by L-BFGS
-REACH = 1.5  # longest move of any entry in one step
 RIDGE = 0.01  # of a column of W whose counts say nothing yet
 REFRESH = (1, 2, 4)  # steps after which the blocks are taken afresh; then every ten
 TURN_EVERY = 5  # steps between turns
@@ -51,6 +37,71 @@ LENT = 0.1  # size of the random loadings of an axis that is lent
 HOPE = 0.5  # a start is left when it is behind the best by more than this part of the gain of its last ten steps
 SURVEY, BEGIN, STEP, TURN, WEIGH = range(5)  # what the next sweep does
 PLACED, DROPPED, LENDING, KEPT = range(4)  # where the rows of a start come from: W, an axis less, an axis more, the best start
+
+
+class Turn(NamedTuple):
+    """A Newton step of the axes, and how far it is tried."""
+
+    E: np.ndarray  # of the axes                                    (q, q)
+    shift: np.ndarray  # of the origin                              (d, q)
+    step: float  # part of it
+    again: np.ndarray  # the turn being tried over the one before   (q, q)
+
+
+class Starts(NamedTuple):
+    """The starts of a PLN-PCA."""
+
+    first: np.ndarray  # W of the first start, with an axis to spare where there is one   (p, d + q + 1)
+    best: np.ndarray  # W of the best start so far                  (p, d + q)
+    F: float = np.inf  # its value
+    met: bool = False  # it has met the stopping rule
+    number: int = 0  # which start is running
+    source: int = 0  # where its rows come from
+    final: bool = False  # it goes on to the end
+    keep: bool = False  # the start that just ended is the best so far
+
+
+class Spare(NamedTuple):
+    """The search for the axis to give up."""
+
+    u: np.ndarray | None = None  # direction being weighed, or given up   (q + 1,)
+    cheapest: np.ndarray | None = None  # cheapest so far           (q + 1,)
+    cost: float = np.inf  # of giving it up
+    weighings: int = 0
+
+
+class RankParams(NamedTuple):
+    """The small global state of `rank`."""
+
+    phase: int  # SURVEY, BEGIN, STEP, TURN or WEIGH
+    sums: Sums
+    W: np.ndarray  # [B', C] at the current point                   (p, d + q)
+    W_trial: np.ndarray  # and at the point to try                  (p, d + q)
+    search: lbfgs.Search
+    pairs: lbfgs.Pairs  # those of W
+    starts: Starts
+    spare: Spare = Spare()
+    turn: Turn | None = None
+    taken: int = 0  # steps accepted since the start
+    accepted: bool = False  # the last trial point is now the current point
+    refresh: bool = True  # the next sweep takes the blocks afresh
+
+
+class RankTally(NamedTuple):
+    """Sums over a shard: of a point (F to turning), of the survey (P, G), or of a direction to give up."""
+
+    F: float = 0.0  # free energy
+    slope: float = 0.0  # g'd over the rows
+    g_W: Any = None  # its gradient                                 (p, d + q)
+    H: Any = None  # Z'diag(v A_j) Z + diag [0, A_j'v S2]           (p, d + q, d + q)
+    table: lbfgs.Dots | None = None
+    turning: axes.Turning | None = None
+    P: Any = None  # X'vM                                           (d, p)
+    G: Any = None  # M'vM                                           (p, p)
+    weighing: axes.Weighing | None = None
+
+
+RECORDS = (Turn, Starts, Spare, RankParams, RankLatents)  # what a checkpoint may hold
 
 
 @dataclass(frozen=True)
@@ -66,15 +117,16 @@ class Rank(Model):
 
     monotone: ClassVar[bool] = True
 
-    def survey(self, shard: Shard) -> Survey:
-        return survey(shard)
+    def survey(self, shard: Shard) -> Sums:
+        return shard.sums()
 
-    def init(self, survey: Survey, rng: np.random.Generator) -> RankParams:
+    def init(self, survey: Sums, rng: np.random.Generator) -> RankParams:
+        assert survey.n_j is not None
         blank = np.zeros((len(survey.n_j), len(survey.XvX) + self.q))
-        return begin(Sums.of(survey), blank)._replace(phase=SURVEY)
+        return begin(survey, blank)._replace(phase=SURVEY)
 
     def settle(self, shard: Shard, params: RankParams, rng: np.random.Generator) -> RankLatents:
-        return _room(len(shard.Y), self.q, np.zeros((len(shard.Y), 2 * self.q)))
+        return rows.room(len(shard.Y), self.q, np.zeros((len(shard.Y), 2 * self.q)))
 
     def sweep(self, shard: Shard, z: RankLatents, params: RankParams, rng: np.random.Generator) -> tuple[RankTally, RankLatents]:
         search = params.search
@@ -93,7 +145,7 @@ class Rank(Model):
             self._turn_rows(shard, z, params.turn)
         else:
             if search.fresh:
-                slope = _aim(z, search.toward)
+                slope = rows.aim(z, search.toward)
             np.add(z.x, search.step * z.d, out=z.x_trial)
         turns = self._turns(params)
         F, g_W, H = rows.evaluate(shard, z, params.W_trial, params.refresh, turns)
@@ -102,7 +154,7 @@ class Rank(Model):
             z.Y[search.slot] = z.g_trial - z.g
         if params.phase != TURN:
             new = slice(None) if params.refresh else slice(search.slot, search.slot + 1)
-            z.DY[new] = _apply(z, z.Y[new])
+            z.DY[new] = rows.apply(z, z.Y[new])
         turning = None
         if turns:
             q = z.P.shape[1]
@@ -209,7 +261,7 @@ class Rank(Model):
         if params.phase == STEP:
             pairs = pairs.remember(search.slot, search.step * pairs.d, g - pairs.g)
         if H is not None or params.phase == STEP:
-            pairs = pairs._replace(DY=_blocks(pairs.D, pairs.Y))
+            pairs = pairs._replace(DY=rows.blockwise(pairs.D, pairs.Y))
         return pairs._replace(g=g)
 
     def _weigh(self, params: RankParams, found: axes.Weighing) -> RankParams:
@@ -250,7 +302,7 @@ class Rank(Model):
         """Let the next sweep try the step of the search; of a new direction the part of W is found first."""
         pairs = params.pairs
         if search.fresh and not self.placing:
-            pairs = pairs._replace(d=_within(lbfgs.along(search.toward, _blocks(pairs.D, pairs.g), pairs.S, pairs.DY)))
+            pairs = pairs._replace(d=rows.within(lbfgs.along(search.toward, rows.blockwise(pairs.D, pairs.g), pairs.S, pairs.DY)))
         return params._replace(search=search, pairs=pairs, W_trial=params.W + search.step * pairs.d)
 
     def objective(self, tally: RankTally, before: RankParams, after: RankParams) -> float:
@@ -287,25 +339,22 @@ class Rank(Model):
         return (params.starts.best, params.starts.F) if best else (params.W, params.search.F)
 
 
-def begin(sums: Sums, W: np.ndarray) -> RankParams:
-    """Params to begin with at a known W: the only start."""
-    return _restart(sums, W, Starts(first=W, best=W, source=PLACED, final=True))
-
-
-def _restart(params: RankParams | Sums, W: np.ndarray, starts: Starts) -> RankParams:
-    """Let the next sweep begin a start at W: of the search before only what concerns the starts is kept."""
-    old = params if isinstance(params, RankParams) else None
+def begin(sums: Sums, W: np.ndarray, starts: Starts | None = None) -> RankParams:
+    """Params to begin with at W; by default it is known, and the only start."""
     return RankParams(
         phase=BEGIN,
-        sums=params if isinstance(params, Sums) else params.sums,
+        sums=sums,
         W=W,
         W_trial=W,
         search=lbfgs.begin(MEMORY)._replace(slot=0),
         pairs=lbfgs.no_pairs(W, np.zeros((*W.shape, W.shape[1])), MEMORY),
-        starts=starts,
-        spare=Spare() if old is None else Spare(u=old.spare.u),
-        accepted=old is not None and old.accepted,
+        starts=Starts(first=W, best=W, source=PLACED, final=True) if starts is None else starts,
     )
+
+
+def _restart(params: RankParams, W: np.ndarray, starts: Starts) -> RankParams:
+    """Let the next sweep begin a start at W: of the search before only what concerns the starts is kept."""
+    return begin(params.sums, W, starts)._replace(spare=Spare(u=params.spare.u), accepted=params.accepted)
 
 
 def _turn(params: RankParams, turn: Turn, step: float) -> RankParams:
@@ -315,14 +364,6 @@ def _turn(params: RankParams, turn: Turn, step: float) -> RankParams:
     search = params.search._replace(tries=params.search.tries + 1)
     W = axes.turn_columns(params.W, T, a)
     return params._replace(phase=TURN, search=search, turn=turn._replace(step=step, again=again), W_trial=W)
-
-
-def _room(n: int, q: int, best: np.ndarray) -> RankLatents:
-    """Room for the rows of a start."""
-    x, x_trial, g, g_trial, d = (np.zeros((n, 2 * q)) for _ in range(5))
-    S, Y, DY = (np.zeros((MEMORY, n, 2 * q)) for _ in range(3))
-    P, D = (np.zeros((n, q, q)) for _ in range(2))
-    return RankLatents(x, x_trial, g, g_trial, P, D, np.zeros((n, q)), d, S, Y, DY, best)
 
 
 def _enter(shard: Shard, z: RankLatents, params: RankParams) -> RankLatents:
@@ -339,34 +380,6 @@ def _enter(shard: Shard, z: RankLatents, params: RankParams) -> RankLatents:
     else:
         M = shard.M if shard.M is not None else rows.place(shard, W, params.sums.mean)
     psi = best[:, q:] if source == KEPT else rows.spread(shard, W, M)
-    z = _room(len(M), q, best)
+    z = rows.room(len(M), q, best)
     np.concatenate([M, psi], axis=1, out=z.x_trial)
     return z
-
-
-def _aim(z: RankLatents, toward: lbfgs.Direction) -> float:
-    """Write the direction into z.d, no entry longer than REACH, and return its slope."""
-    np.copyto(z.d, lbfgs.along(toward, _apply(z, z.g[None])[0], z.S, z.DY))
-    q = z.D.shape[1]
-    z.d[:, :q] = _within(z.d[:, :q])
-    np.clip(z.d[:, q:], -REACH, REACH, out=z.d[:, q:])
-    return float(np.vdot(z.g, z.d))
-
-
-def _apply(z: RankLatents, rows: np.ndarray) -> np.ndarray:
-    """The blocks of eq. 2 times every row [M, psi] of a stack."""
-    q = z.D.shape[1]
-    out = np.empty_like(rows)
-    out[..., :q] = np.matmul(z.D, rows[..., :q].transpose(1, 2, 0)).transpose(2, 0, 1)
-    out[..., q:] = z.D_psi * rows[..., q:]
-    return out
-
-
-def _blocks(D: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """A block of eq. 2 times its row, for all rows."""
-    return np.matmul(D, rows[..., None])[..., 0]
-
-
-def _within(d: np.ndarray) -> np.ndarray:
-    """Shorten rows that move an entry by more than REACH; whole rows, so that a block of eq. 2 still leads downhill."""
-    return d * np.minimum(1.0, REACH / np.maximum(np.abs(d).max(axis=1, keepdims=True), 1e-300))

@@ -7,12 +7,42 @@ The curvature of a row's scores M_i is P_i + I, and that of a column of W is H_j
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from tallies.counts.kernels.plain import TOP, blocks
-from tallies.counts.records import RankLatents, Shard
+from tallies import lbfgs
+from tallies.counts.kernels.plain import TOP
+from tallies.counts.records import Shard, blocks
 
+MEMORY = 4  # pairs kept by L-BFGS
+REACH = 1.5  # longest move of any entry in one step
 BLOCK = 1 << 16  # entries worked on at once: products of few columns want long blocks
+
+
+class RankLatents(NamedTuple):
+    """What the rows keep; a row's variables are [M, psi]."""
+
+    x: np.ndarray  # current point                                  (n, 2q)
+    x_trial: np.ndarray  #                                          (n, 2q)
+    g: np.ndarray  # gradient at the current point                  (n, 2q)
+    g_trial: np.ndarray  #                                          (n, 2q)
+    P: np.ndarray  # C'diag(A_i)C, at the last refresh or turn      (n, q, q)
+    D: np.ndarray  # blocks of eq. 2 for M                          (n, q, q)
+    D_psi: np.ndarray  # their diagonal for psi                     (n, q)
+    d: np.ndarray  # direction                                      (n, 2q)
+    S: np.ndarray  # pairs                                          (m, n, 2q)
+    Y: np.ndarray  #                                                (m, n, 2q)
+    DY: np.ndarray  # D times them                                  (m, n, 2q)
+    best: np.ndarray  # point of the best start                     (n, 2q)
+
+
+def room(n: int, q: int, best: np.ndarray) -> RankLatents:
+    """Room for the rows of a start."""
+    x, x_trial, g, g_trial, d = (np.zeros((n, 2 * q)) for _ in range(5))
+    S, Y, DY = (np.zeros((MEMORY, n, 2 * q)) for _ in range(3))
+    P, D = (np.zeros((n, q, q)) for _ in range(2))
+    return RankLatents(x, x_trial, g, g_trial, P, D, np.zeros((n, q)), d, S, Y, DY, best)
 
 
 def evaluate(shard: Shard, z: RankLatents, W: np.ndarray, renew: bool, curved: bool) -> tuple[float, np.ndarray, np.ndarray | None]:
@@ -61,6 +91,34 @@ def evaluate(shard: Shard, z: RankLatents, W: np.ndarray, renew: bool, curved: b
         k = np.arange(d, W.shape[1])
         H[:, k, k] += AS
     return float(F), g_W, H
+
+
+def aim(z: RankLatents, toward: lbfgs.Direction) -> float:
+    """Write the direction into z.d, no entry longer than REACH, and return its slope."""
+    np.copyto(z.d, lbfgs.along(toward, apply(z, z.g[None])[0], z.S, z.DY))
+    q = z.D.shape[1]
+    z.d[:, :q] = within(z.d[:, :q])
+    np.clip(z.d[:, q:], -REACH, REACH, out=z.d[:, q:])
+    return float(np.vdot(z.g, z.d))
+
+
+def apply(z: RankLatents, rows: np.ndarray) -> np.ndarray:
+    """The blocks of eq. 2 times every row [M, psi] of a stack."""
+    q = z.D.shape[1]
+    out = np.empty_like(rows)
+    out[..., :q] = np.matmul(z.D, rows[..., :q].transpose(1, 2, 0)).transpose(2, 0, 1)
+    out[..., q:] = z.D_psi * rows[..., q:]
+    return out
+
+
+def blockwise(D: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """A block of eq. 2 times its row, for all rows."""
+    return np.matmul(D, rows[..., None])[..., 0]
+
+
+def within(d: np.ndarray) -> np.ndarray:
+    """Shorten rows that move an entry by more than REACH; whole rows, so that a block of eq. 2 still leads downhill."""
+    return d * np.minimum(1.0, REACH / np.maximum(np.abs(d).max(axis=1, keepdims=True), 1e-300))
 
 
 def crude(shard: Shard, mean: np.ndarray) -> np.ndarray:

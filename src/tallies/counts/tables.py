@@ -27,6 +27,11 @@ class Counts(NamedTuple):
     rows: np.ndarray | None  # names, None where there are none     (n,)
     columns: np.ndarray | None  #                                   (p,)
 
+    @property
+    def values(self) -> np.ndarray:
+        """Counts, NaN where missing (n, p)."""
+        return self.Y if self.missing is None else np.where(self.missing, np.nan, self.Y)
+
 
 def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     """Read a count table: .csv, .tsv, .txt (also .gz), .parquet, .mtx, .h5ad or .biom. Rows are samples; `transpose` turns it.
@@ -78,10 +83,7 @@ def as_counts(counts: Any) -> Counts:
             rows = np.asarray(counts.index.astype(str), dtype=object)
         frame = nw.from_native(counts, eager_only=True)
         columns = np.asarray([str(c) for c in frame.columns], dtype=object)
-        text = [c for c, t in frame.schema.items() if not (t.is_numeric() or t == nw.Boolean)]
-        if text:
-            raise DataError(f"counts must be numbers, but columns {text[:5]} are not; drop them, or use the first as row names")
-        counts = frame.to_numpy()
+        counts = _numbers(frame, "counts must be numbers, but columns {} are not; drop them, or use the first as row names")
     try:  # data frames come column by column; the loops go along rows
         Y = check_array(
             counts, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite="allow-nan", input_name="counts"
@@ -112,8 +114,7 @@ def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
     elif isinstance(offsets, str):
         if offsets not in OFFSETS:
             raise DataError(f"offsets must be None, an array, or one of {', '.join(sorted(OFFSETS))}; got {offsets!r}")
-        Y = counts.Y if counts.missing is None else np.where(counts.missing, np.nan, counts.Y)
-        O = np.repeat(OFFSETS[offsets](Y)[:, None], p, axis=1)
+        O = np.repeat(OFFSETS[offsets](counts.values)[:, None], p, axis=1)
     else:
         frame = nw.from_native(offsets, eager_only=True, allow_series=True, pass_through=True)
         O = np.asarray(frame.to_numpy() if isinstance(frame, nw.DataFrame | nw.Series) else offsets, dtype=np.float64)
@@ -142,14 +143,10 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
         frame = nw.from_native(covariates, eager_only=True, allow_series=True)
         if isinstance(frame, nw.Series):
             frame = frame.to_frame()
-        text = [c for c, t in frame.schema.items() if not (t.is_numeric() or t == nw.Boolean)]
-        if text:
-            raise DataError(f"covariates {text[:5]} are not numbers; use PLN.from_formula, which encodes categories")
         names = [str(c) for c in frame.columns]
-        X = frame.to_numpy().astype(np.float64)
-    else:
-        X = np.asarray(covariates, dtype=np.float64)
-        X = X[:, None] if X.ndim == 1 else X
+        covariates = _numbers(frame, "covariates {} are not numbers; use PLN.from_formula, which encodes categories")
+    X = np.asarray(covariates, dtype=np.float64)
+    X = X[:, None] if X.ndim == 1 else X
     if X.ndim != 2 or len(X) != n:
         raise DataError(f"covariates must have one row a sample: expected {n} rows, got shape {X.shape}")
     if not np.isfinite(X).all():
@@ -158,6 +155,14 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
     if intercept:
         X, names = np.hstack([np.ones((n, 1)), X]), ["intercept", *names]
     return X, np.array(names, dtype=object)
+
+
+def _numbers(frame: Any, error: str) -> np.ndarray:
+    """The values of a frame of numbers; the error names columns that are none."""
+    text = [c for c, t in frame.schema.items() if not (t.is_numeric() or t == nw.Boolean)]
+    if text:
+        raise DataError(error.format(text[:5]))
+    return frame.to_numpy()
 
 
 def independent(X: np.ndarray, names: np.ndarray) -> None:

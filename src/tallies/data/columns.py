@@ -21,8 +21,7 @@ def values_of(column: Any) -> np.ndarray:
             return column.to_numpy() if whole else column.cast(nw.Float64).to_numpy()
         if dtype == nw.Boolean and column.null_count() == 0:
             return column.to_numpy().astype(bool)
-        values = np.empty(len(column), dtype=object)
-        values[:] = column.to_list()
+        values = np.fromiter(column.to_list(), dtype=object, count=len(column))
         if dtype != nw.Object:  # strings and categories stay what they are, even where they look like numbers
             return values
         column = values

@@ -146,11 +146,7 @@ class Corpus:
             ids.append(name)
             authors.append(who)
             for part in parts:
-                words = words_of(part)
-                if grow:
-                    flat.extend([place.setdefault(w, len(place)) for w in words])
-                else:
-                    flat.extend([place[w] for w in words if w in place])
+                flat.extend([place.setdefault(w, len(place)) for w in words_of(part) if grow or w in place])
                 rows.append(len(flat))
                 home.append(d)
             if keep_sentences:

@@ -31,8 +31,7 @@ def kind_of(path: str | Path) -> str:
     >>> kind_of("counts.tsv.gz")
     'tsv'
     """
-    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() != ".gz"]
-    kind = KINDS.get(suffixes[-1]) if suffixes else None
+    kind = KINDS.get(Path(Path(path).name.lower().removesuffix(".gz")).suffix)
     if kind is None:
         raise DataError(f"expected a table as one of {', '.join(KINDS)} (also .gz), got {str(path)!r}; convert or rename it")
     return kind

@@ -10,8 +10,6 @@ from sklearn.utils.validation import column_or_1d
 
 from tallies.errors import DataError
 
-Codes = np.ndarray
-
 
 def _column(y: Any, n: int) -> np.ndarray:
     y = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
@@ -29,7 +27,7 @@ def _missing(y: np.ndarray) -> np.ndarray:
     return isna(y)
 
 
-def encode_labels(y: Any, n: int, missing: bool) -> tuple[np.ndarray, Codes]:
+def encode_labels(y: Any, n: int, missing: bool) -> tuple[np.ndarray, np.ndarray]:
     """The sorted classes and the code of each row. With `missing`, absent labels (and -1 among whole numbers) become -1.
 
     >>> encode_labels(["b", "a", "b"], 3, missing=False)
@@ -63,7 +61,7 @@ def encode_labels(y: Any, n: int, missing: bool) -> tuple[np.ndarray, Codes]:
     return classes, codes
 
 
-def label_codes(y: Any, n: int, classes: np.ndarray) -> Codes:
+def label_codes(y: Any, n: int, classes: np.ndarray) -> np.ndarray:
     """The code of each label among known classes; an unknown label is an error."""
     y = _column(y, n)
     where = np.clip(np.searchsorted(classes, y), 0, len(classes) - 1)

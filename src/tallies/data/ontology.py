@@ -115,8 +115,8 @@ class Ontology:
         terms, problems = [], []
         for row, (concept, name, definition, synonyms, parents) in enumerate(zip(*columns, strict=True), 1):
             if text_of(concept):
-                also = [(s, "") for s in _items(synonyms)]
-                terms.append(_Term(text_of(concept), row, text_of(name), text_of(definition), also, _items(parents)))
+                texts = (text_of(name), text_of(definition))
+                terms.append(_Term(text_of(concept), row, *texts, _items(synonyms), _items(parents)))
             else:
                 problems.append(f"row {row}: no id; left out")
         return _assemble(terms, problems)
@@ -130,7 +130,7 @@ class Ontology:
         """
         bags, above = grouped(words, "(concept, word)"), grouped(parents, "(concept, parent)")
         concepts = dict.fromkeys([*bags, *above])
-        terms = [_Term(c, i, "", " ".join(bags.get(c, [])), [], above.get(c)) for i, c in enumerate(concepts, 1)]
+        terms = [_Term(c, i, "", " ".join(bags.get(c, [])), [], above.get(c, [])) for i, c in enumerate(concepts, 1)]
         return _assemble(terms, [], named=False)
 
     # use
@@ -200,13 +200,11 @@ def lineage(up: sp.csr_array) -> sp.csr_array:
 class _Term:
     """One stanza or row while reading."""
 
-    def __init__(self, id: str, line: int, name: str = "", definition: str = "", synonyms: Any = None, parents: Any = None):
-        self.id, self.line, self.name, self.definition = id, line, name, definition
-        self.synonyms: list[tuple[str, str]] = synonyms or []
-        self.parents: list[str] = parents or []
+    def __init__(self, id: str, line: int, name: str = "", definition: str = "", synonyms: Any = (), parents: Any = ()):
+        self.id, self.line, self.name, self.definition, self.obsolete = id, line, name, definition, False
+        self.synonyms, self.parents, self.scopes = list(synonyms), list(parents), [""] * len(synonyms)
         self.alternatives: list[str] = []
         self.replaced: list[str] = []
-        self.obsolete = False
 
 
 def _parse_obo(text: str) -> Ontology:
@@ -256,7 +254,8 @@ def _term(line: int, stanza: list[tuple[int, str]]) -> _Term:
             if tag == "def":
                 term.definition = _unescape(found[1])
             else:
-                term.synonyms.append((_unescape(found[1]), found[2] or ""))
+                term.synonyms.append(_unescape(found[1]))
+                term.scopes.append(found[2] or "")
         elif tag in links:
             links[tag].append(value.split()[0] if value.split() else "")
         elif tag == "is_obsolete":
@@ -271,29 +270,26 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True) -
     from scipy.sparse.csgraph import connected_components
 
     living: dict[str, _Term] = {}
-    for term in terms:
-        if term.obsolete:
-            continue
-        if term.id in living:
-            first = living[term.id]
+    for term in (t for t in terms if not t.obsolete):
+        first = living.setdefault(term.id, term)
+        if first is not term:
             problems.append(f"line {term.line}: id {term.id} was defined at line {first.line}; the second was joined to the first")
-            first.synonyms += [(term.name, ""), *term.synonyms] if term.name != first.name else term.synonyms
+            other = [term.name] if term.name != first.name else []
+            first.synonyms += other + term.synonyms
+            first.scopes += [""] * len(other) + term.scopes
             first.parents += term.parents
-            continue
-        living[term.id] = term
-        if named and not term.name:
+        elif named and not term.name:
             remedy = "its first synonym is used" if term.synonyms else "it can only be found by its definition"
             problems.append(f"line {term.line}: {term.id} has no name; {remedy}")
-            term.name = term.synonyms[0][0] if term.synonyms else ""
+            term.name = "".join(term.synonyms[:1])
     alternatives = {a: t.id for t in living.values() for a in t.alternatives if a not in living}
     gone = [t for t in terms if t.obsolete and t.id not in living]
     heirs = {t.id: t.replaced[0] for t in gone if t.replaced}
-    for old, new in heirs.items():
-        for _ in range(len(heirs)):  # a replacement may itself have been replaced
-            if new in living or new not in heirs:
-                break
-            new = heirs[new]
-        new = alternatives.get(new, new)
+    for old in heirs:
+        line = [old]  # a replacement may itself have been replaced
+        while line[-1] in heirs and heirs[line[-1]] not in line:
+            line.append(heirs[line[-1]])
+        new = alternatives.get(line[-1], line[-1])
         if new in living:
             alternatives[old] = new
     for t in living.values():
@@ -303,18 +299,9 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True) -
             some = ", ".join(strange[:3])
             problems.append(f"line {t.line}: {t.id} names parents that are not here: {some}; the links were dropped")
             t.parents = [p for p in t.parents if p in living]
-    values = list(living.values())
-    found = Ontology(
-        list(living),
-        [t.name for t in values],
-        [t.definition for t in values],
-        [[s for s, _ in t.synonyms] for t in values],
-        [t.parents for t in values],
-        [[scope for _, scope in t.synonyms] for t in values],
-        alternatives,
-        [t.id for t in gone],
-        problems,
-    )
+    columns = ("id", "name", "definition", "synonyms", "parents", "scopes")
+    lists: list[Any] = [[getattr(term, name) for term in living.values()] for name in columns]
+    found = Ontology(*lists, *[alternatives, [t.id for t in gone], problems])
     _, circle = connected_components(found.links, connection="strong")
     size = np.bincount(circle)[circle]
     on = [c for c, n in zip(living, size, strict=True) if n > 1 or c in living[c].parents]

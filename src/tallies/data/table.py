@@ -53,14 +53,15 @@ def table_bytes(table: tuple) -> int:
     return sum(array.nbytes for array in arrays)
 
 
+def column_names(X: Any) -> list[str] | None:
+    """The names of the columns of a data frame; None where there are none, or not all of them are texts."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow calls the data themselves `columns`
+    return None if names is None or callable(names) or not all(isinstance(name, str) for name in names) else list(names)
+
+
 def check_names(X: Any) -> None:
     """Refuse a data frame with two columns of one name: neither can be asked for."""
-    names = getattr(X, "columns", None)
-    if names is None or callable(names):
-        names = getattr(X, "column_names", None)  # pyarrow
-    if names is None or not all(isinstance(name, str) for name in names):
-        return
-    twice = [name for name, count in Counter(names).items() if count > 1]
+    twice = [name for name, count in Counter(column_names(X)).items() if count > 1]
     if twice:
         raise DataError(f"column names must differ, but {twice[:5]} occur more than once; rename or drop them")
 

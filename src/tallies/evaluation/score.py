@@ -57,8 +57,13 @@ def compare(models: Mapping[str, Any], X: Any, *data: Any, **options: Any) -> pd
 
     scores = {name: evaluate(model, X, *data, **options) for name, model in models.items()}
     for what in ("kind", "unit"):
-        found = sorted({getattr(score, what) for score in scores.values()})
-        if len(found) > 1:
-            warnings.warn(f"comparing scores of different {what}: {', '.join(found)}; they are not the same quantity", stacklevel=2)
+        warn_if_mixed(what, {getattr(score, what) for score in scores.values()})
     table = pd.DataFrame.from_dict(scores, orient="index", columns=list(Score._fields))
     return table.sort_values("value", ascending=False)
+
+
+def warn_if_mixed(what: str, found: set[str]) -> None:
+    """Warn where scores to be compared have more than one kind or unit."""
+    if len(found) > 1:
+        told = f"comparing scores of different {what}: {', '.join(sorted(found))}; they are not the same quantity"
+        warnings.warn(told, stacklevel=3)

@@ -18,23 +18,14 @@ from tallies.html.page import Page
 from tallies.registry import furniture
 
 
-def build(
-    model: Any,
-    *data: Any,
-    title: str = "",
-    data_name: str = "",
-    held_out: bool | None = None,
-    command: str = "",
-    note: str = "",
-    **options: Any,
-) -> Page:
+def build(model: Any, *data: Any, **options: Any) -> Page:
     """The page of a fitted model. What is not known from the model itself is told by keywords, all optional:
 
     `title`; `data_name`, the name of the data; `held_out`, whether the rows given here were unseen in the fit;
-    `command`, how to repeat the fit; `note`, a sentence under the first one.
+    `command`, how to repeat the fit; `note`, a sentence under the first one. Others are those of its room's page.
     """
     check_is_fitted(model)
-    about = About(title, data_name, held_out, command, note)
+    about = About(**{name: options.pop(name) for name in About._fields if name in options})
     room = furniture(model, "page")
     return plain_page(model, about) if room is None else room.page(model, about, *data, **options)
 

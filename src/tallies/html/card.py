@@ -13,9 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from tallies.html.common import cautions, plural
-from tallies.html.page import Html, show, tag
-
-LONG = 300  # characters of a text from data: a card is no place for more
+from tallies.html.page import Html, cut, show, tag
 
 _BOX = (
     "border:1px solid rgba(128,128,128,.45);border-radius:8px;padding:.6em .9em;max-width:52em;"
@@ -37,7 +35,7 @@ def card(model: Any) -> str:
     True
     """
     name = type(model).__name__
-    options = tag("span", _cut(repr(model)).removeprefix(name), style=_SOFT)
+    options = tag("span", cut(repr(model)).removeprefix(name), style=_SOFT)
     try:
         check_is_fitted(model)
     except NotFittedError:
@@ -45,11 +43,11 @@ def card(model: Any) -> str:
         asked = inspect.signature(model.fit).parameters.values()
         needed = [p.name for p in asked if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
         call = tag("code", f"model.fit({', '.join(needed)})")
-        body = [tag("div", _cut(about)), tag("div", "Not fitted yet. Next: ", call)]
+        body = [tag("div", cut(about)), tag("div", "Not fitted yet. Next: ", call)]
     else:
-        body = [tag("div", _cut(line)) for line in (ended(model), *model._facts())]
-        body += [tag("div", _cut(text), style=_WARN) for text in cautions(model)]
-        rows = [_row(_cut(what), _cut(found)) for what, found in model._learned()]
+        body = [tag("div", cut(line)) for line in (ended(model), *model._facts())]
+        body += [tag("div", cut(text), style=_WARN) for text in cautions(model)]
+        rows = [_row(cut(what), cut(found)) for what, found in model._learned()]
         body += [tag("table", *rows, style="margin:.5em 0;border-collapse:collapse;font-size:1em;color:inherit")] if rows else []
         steps = [part for step in model.next_steps for part in (" · ", tag("code", step))][1:]
         body.append(tag("div", "Next: ", *steps, style=_SOFT))
@@ -62,10 +60,6 @@ def ended(model: Any) -> str:
     if model.n_iter_ <= 1 and model.converged_:
         return f"Fitted in one pass, which is exact{value}."
     return f"{'Settled' if model.converged_ else 'Stopped'} after {plural(model.n_iter_, 'sweep')}{value}."
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONG else text[: LONG - 1] + "…"
 
 
 def _row(what: str, found: str) -> Html:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tallies._version import __version__
 from tallies.html import charts
-from tallies.html.page import Page, Section, now, show
+from tallies.html.page import Page, Section, cut, now, show
 
 TRACED = 600  # points of a curve: no screen shows more
 
@@ -125,7 +125,7 @@ def option_text(value: Any) -> str:
         usual, given = value._field_defaults, value._asdict()
         told = (f"{k}={option_text(v)}" for k, v in given.items() if k not in usual or repr(v) != repr(usual[k]))
         text = f"{type(value).__name__}({', '.join(told)})"
-    return text if len(text) <= 300 else text[:299] + "…"
+    return cut(text)
 
 
 def plural(n: int, one: str, many: str = "") -> str:

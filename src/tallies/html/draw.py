@@ -36,7 +36,9 @@ def draw(chart: Chart, ax: Any = None, item: int | None = None) -> Any:
         chart = chart["none"] if item is None else chart["views"][item]
     chart = _ranked(chart) if "slide" in chart else chart
     paint, size = _KINDS[chart["kind"]]
-    ax = _axes(*size(chart)) if ax is None else ax
+    if ax is None:
+        pyplot = need("matplotlib.pyplot", "plots", "A plot", "matplotlib")
+        ax = pyplot.subplots(figsize=size(chart), layout="constrained")[1]
     paint(chart, ax)
     ax.set_title(chart["title"])
     for name, axis in ((name, chart[name]) for name in "xy" if name in chart):
@@ -51,11 +53,6 @@ def draw(chart: Chart, ax: Any = None, item: int | None = None) -> Any:
     if ax.get_legend_handles_labels()[1]:
         ax.legend(frameon=False, fontsize=8)
     return ax
-
-
-def _axes(width: float, height: float) -> Any:
-    pyplot = need("matplotlib.pyplot", "plots", "A plot", "matplotlib")
-    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def _colour(k: int) -> str:
@@ -88,12 +85,14 @@ def _lines(chart: Chart, ax: Any) -> None:
         style: dict[str, Any] = {"color": _colour(k), "linestyle": "--" if s.get("dash") else DASHES[k // 8 % 4], "linewidth": 1.5}
         style |= {"label": s.get("name") or None, "drawstyle": "steps-post" if s.get("step") else "default"}
         style |= {"marker": _marker(k), "markersize": 4} if s.get("marks") else {}
-        if "low" in s:  # rounding can put an end on the wrong side of its middle
-            ax.errorbar(x, y, np.maximum([y - s["low"], s["high"] - y], 0), **style)
-        else:
-            ax.plot(x, y, **style)
+        ax.errorbar(x, y, _errors(s, y), **style)
         if s.get("fill"):
             ax.fill_between(x, y, step="post" if s.get("step") else None, color=_colour(k), alpha=0.12, linewidth=0)
+
+
+def _errors(series: dict[str, Any], middle: np.ndarray) -> Any:
+    """How far its ends are from the middle, where it has any; rounding can put one on the wrong side."""
+    return np.maximum([middle - series["low"], series["high"] - middle], 0) if "low" in series else None
 
 
 def _law(series: dict[str, Any], domain: list[float]) -> dict[str, Any]:
@@ -114,9 +113,8 @@ def _bars(chart: Chart, ax: Any) -> None:
         values, thick = np.asarray(s["values"], dtype=float), 0.8 / many
         signed = many == 1 and "key" not in s and (values < 0).any()  # red for, blue against
         colour = [COLOURS[int(v > 0)] for v in values] if signed else _colour(s.get("key", s.get("colour", g)))
-        error = np.maximum([values - s["low"], s["high"] - values], 0) if "low" in s else None
         place, height = at + (g - (many - 1) / 2) * thick, thick * (0.6 if behind else 1)
-        ax.barh(place, values, height, color=colour, xerr=error, ecolor=SOFT, label=s.get("name") or None)
+        ax.barh(place, values, height, color=colour, xerr=_errors(s, values), ecolor=SOFT, label=s.get("name") or None)
     ax.axvline(0, color="0.3", linewidth=1)
     ax.set_yticks(at, [str(label) for label in chart["labels"]], fontsize=8)
     ax.invert_yaxis()  # from the top down, as a ranking is read

@@ -32,31 +32,19 @@ class Judged:
     def __post_init__(self) -> None:
         self.best = self.proba.argmax(axis=1)
         self.known = np.flatnonzero(self.y >= 0)
-        self.right = self.best[self.known] == self.y[self.known]
-
-    @property
-    def accuracy(self) -> float:
-        return float(self.right.mean())
-
-    @property
-    def confidence(self) -> float:
-        return float(self.proba[self.known].max(axis=1).mean())
-
-    @property
-    def log_losses(self) -> Array:
-        """(n,) nats; finite even where a class was called impossible."""
-        return -np.log(np.maximum(self.proba[self.known, self.y[self.known]], 1e-300))
-
-    @property
-    def brier(self) -> Array:
-        target = np.eye(len(self.classes))[self.y[self.known]]
-        return np.square(self.proba[self.known] - target).sum(axis=1)
+        # of these rows
+        self.true, self.called, self.stated = self.y[self.known], self.best[self.known], self.proba[self.known]
+        self.right = self.called == self.true
+        self.log_losses = -np.log(np.maximum(self.proba[self.known, self.true], 1e-300))  # finite where a class was impossible
+        self.brier = np.square(self.stated - np.eye(len(self.classes))[self.true]).sum(axis=1)
+        self.accuracy = float(self.right.sum() / max(len(self.known), 1))
+        self.confidence = float(self.stated.max(axis=1).sum() / max(len(self.known), 1))
 
     # in words
 
     def lead(self, about: About, guess: int) -> str:
         """How often it is right, beside one who always answers class `guess`."""
-        m, always = len(self.known), float(np.mean(self.y[self.known] == guess))
+        m, always = len(self.known), float(np.mean(self.true == guess))
         return (
             f"On {plural(m, 'row')} {about.rows} it is right for {percent(self.accuracy, m)}; "
             f"always answering “{self.classes[guess]}” would be right for {percent(always, m)}."
@@ -64,23 +52,18 @@ class Judged:
 
     def warnings(self, about: About, too_sure: str, too_shy: str) -> list[str]:
         """What its rates should not be taken for; `too_sure` and `too_shy` say what to do about it."""
-        lost, m, found = len(self.y) - len(self.known), len(self.known), []
-        if not m:
-            return []
-        if lost:
-            unknown = "no label, or one that the model does not know; they are left out of all rates."
-            found.append(f"{plural(lost, 'row has', 'rows have')} {unknown}")
-        if about.held_out is False:
-            found.append("These rates are of rows that the model was fitted to; expect less on new rows.")
+        lost, m = len(self.y) - len(self.known), len(self.known)
         gap, (low, high) = self.confidence - self.accuracy, wilson(self.right.sum(), m)
         stated = f"it states {percent(self.confidence, m)} on average and is right for {percent(self.accuracy, m)}."
-        if gap > 0.03 and self.confidence > high:
-            found.append(f"It is surer than it should be: {stated} {too_sure}".rstrip())
-        elif gap < -0.03 and self.confidence < low:
-            found.append(f"It is less sure than it could be: {stated} {too_shy}".rstrip())
-        if m < FEW_ROWS:
-            found.append(f"Only {plural(m, 'row')} with known class: every rate here is rough.")
-        return found
+        unknown = "no label, or one that the model does not know; they are left out of all rates."
+        told = (
+            (lost, f"{plural(lost, 'row has', 'rows have')} {unknown}"),
+            (about.held_out is False, "These rates are of rows that the model was fitted to; expect less on new rows."),
+            (gap > 0.03 and self.confidence > high, f"It is surer than it should be: {stated} {too_sure}".rstrip()),
+            (gap < -0.03 and self.confidence < low, f"It is less sure than it could be: {stated} {too_shy}".rstrip()),
+            (m < FEW_ROWS, f"Only {plural(m, 'row')} with known class: every rate here is rough."),
+        )
+        return [text for holds, text in told if holds and m]
 
     def numbers(self, prior: Array) -> list[tuple[str, str, str]]:
         """What the first screen says of its quality; `prior` is what one knows of the classes without looking at a row."""
@@ -111,31 +94,28 @@ class Judged:
     # in pictures
 
     def confusion(self) -> charts.Chart:
-        return confusion(self.classes, self.y[self.known], self.best[self.known])
+        return confusion(self.classes, self.true, self.called)
 
     def mistakes(self, most: int = 8) -> list[tuple[str, str, int, str]]:
         """The commonest confusions: true class, called, rows, share of the true class."""
-        wrong = self.known[~self.right]
-        pairs, counts = np.unique(np.column_stack([self.y[wrong], self.best[wrong]]), axis=0, return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:most]
-        size = np.bincount(self.y[self.known], minlength=len(self.classes))
-        found = zip(pairs[order], counts[order].tolist(), strict=True)
-        return [(self.classes[a], self.classes[b], rows, percent(rows / size[a])) for (a, b), rows in found]
+        counts = confusion_matrix(self.true, self.called, labels=np.arange(len(self.classes)))
+        size = counts.sum(axis=1)
+        np.fill_diagonal(counts, 0)
+        pairs = sorted(np.argwhere(counts).tolist(), key=lambda pair: -counts[*pair])[:most]
+        return [(self.classes[a], self.classes[b], int(counts[a, b]), percent(counts[a, b] / size[a])) for a, b in pairs]
 
     def calibration(self) -> charts.Chart:
         """Stated probability against how often it came true: of the class called, or of the class selected."""
-        proba, y = self.proba[self.known], self.y[self.known]
-        overall = reliability(proba.max(axis=1), self.right, "the class called")
+        overall = reliability(self.stated.max(axis=1), self.right, "the class called")
         if len(self.classes) > 100:
             return overall
-        views = [reliability(proba[:, k], y == k, name, k) for k, name in enumerate(self.classes)]
+        views = [reliability(self.stated[:, k], self.true == k, name, k) for k, name in enumerate(self.classes)]
         return charts.follow("class", views, overall)
 
     def sureness(self) -> charts.Chart:
         """How sure it was of the rows that it got right, and of those that it got wrong."""
-        stated = self.proba[self.known].max(axis=1)
         edges = np.array([0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0])
-        group = np.clip(np.searchsorted(edges, stated, side="left") - 1, 0, len(edges) - 2)
+        group = np.clip(np.searchsorted(edges, self.stated.max(axis=1), side="left") - 1, 0, len(edges) - 2)
         right, wrong = (np.bincount(group[which], minlength=len(edges) - 1) for which in (self.right, ~self.right))
         used = np.flatnonzero(right + wrong)[::-1]
         labels = [f"{edges[g]:.0%} to {edges[g + 1]:.0%}" if g else "below 50%" for g in used]

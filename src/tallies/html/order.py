@@ -36,8 +36,6 @@ def alike(R: Array) -> tuple[np.ndarray, Array]:
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
-    if len(R) < 2:
-        return np.arange(len(R)), np.empty((0, 4))
     D = 1 - np.nan_to_num(R)
     D = np.maximum((D + D.T) / 2, 0)
     np.fill_diagonal(D, 0)

@@ -24,9 +24,11 @@ from tallies.disk import atomic
 from tallies.storage import plain
 
 DIGITS = 6  # significant digits of numbers in the page: more than any reader or pixel can tell
+LONG = 300  # characters of a text in a card or a line of facts
 
 Run = tuple[str, str, str]  # a piece of text, the class of its mark ("" for none), what the mark says
 Tag = tuple[str, str, int, str]  # a word that selects: its text, the selector, the item, the class of its mark
+Passage = tuple[Sequence[int], str, Sequence[Tag], Sequence[Run]]  # items that a text belongs to, heading, tags, its runs
 Node = tuple[str, float, int | None, list[Any]]  # a name, its number, the item that it selects, the nodes below
 
 
@@ -90,13 +92,7 @@ class Section:
     def code(self, text: str) -> Section:
         return self.add(tag("pre", tag("code", text), tabindex=0))
 
-    def passages(
-        self,
-        items: Iterable[tuple[Sequence[int], str, Sequence[Tag], Sequence[Run]]],
-        of: str = "",
-        search: str = "",
-        most: int = 12,
-    ) -> Section:
+    def passages(self, items: Iterable[Passage], of: str = "", search: str = "", most: int = 12) -> Section:
         """Texts with marked words: keys of the selector `of` that they belong to, heading, tags, runs of text.
 
         With `search`, the label of a box, the reader can look for words; `most` are shown at a time.
@@ -242,6 +238,11 @@ def show(value: Any) -> str:
     if isinstance(value, float):  # from 10,000 on, whole numbers say enough; at a hyphen a line could end
         return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:,.4g}".replace("e-", "e\N{MINUS SIGN}")
     return str(value)
+
+
+def cut(text: str) -> str:
+    """A text from data, in a place that is not for long ones."""
+    return text if len(text) <= LONG else text[: LONG - 1] + "…"
 
 
 def embed(data: Any) -> str:

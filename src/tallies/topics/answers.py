@@ -21,7 +21,17 @@ Method = Literal["completion", "left_to_right"]  # of scoring held-out documents
 
 
 class Assignments(NamedTuple):
-    """A topic for every token of the fit: those of document d are in the places offsets[d] to offsets[d + 1]."""
+    """A topic for every token of the fit, documents in the order of the data: those of document d are in the places offsets[d]
+    to offsets[d + 1].
+
+    >>> from tallies import LDA
+    >>> model = LDA(n_topics=2, max_iter=20, burn_in=10).fit([[2, 1, 0], [0, 0, 3]])
+    >>> offsets, words, topics = model.assignments_
+    >>> offsets.tolist(), words.tolist(), len(topics)
+    ([0, 3, 6], [0, 0, 1, 2, 2, 2], 6)
+    >>> model.assignments_.of(1)[0].tolist()
+    [2, 2, 2]
+    """
 
     offsets: Array  # (D+1,)
     words: Array  # (N,)  column of each token, rising within a document
@@ -63,6 +73,11 @@ class Fitted(NamedTuple):
     histories: tuple[Array, ...]  # log p(w, z) of each chain, from the sweep on in which all documents have entered
     documents: Documents
 
+    @property
+    def first(self) -> Params:
+        """The chain whose topics are shown."""
+        return self.chains[0]
+
 
 def keep_chain(end: End) -> Sampled:
     """What to keep of a further chain."""
@@ -89,6 +104,11 @@ def topics(chain: Params, words: Any = slice(None)) -> Topics:
     return Topics(phi, chain.alpha)
 
 
+def word_probabilities(fitted: Fitted) -> Array:
+    """(K, V) word probabilities of each topic, the mean over the kept sweeps of the first chain."""
+    return topics(fitted.first).phi.T.astype(np.float64)
+
+
 def words_of(inputs: Inputs) -> Array:
     """(V,) names of the words, or their column numbers."""
     n, names = inputs
@@ -97,19 +117,19 @@ def words_of(inputs: Inputs) -> Array:
 
 def shares(fitted: Fitted) -> Array:
     """(K,) part of all tokens that belong to each topic."""
-    n_k = fitted.chains[0].n_k
+    n_k = fitted.first.n_k
     return n_k / max(n_k.sum(), 1)
 
 
 def document_topics(fitted: Fitted) -> Array:
-    """(D, K) topic probabilities of each fitted document."""
-    theta = fitted.documents.n_dk.toarray() + fitted.chains[0].alpha
+    """(D, K) topic probabilities of each fitted document, the mean over the kept sweeps of the first chain."""
+    theta = fitted.documents.n_dk.toarray() + fitted.first.alpha
     return theta / theta.sum(axis=1, keepdims=True)
 
 
 def top(fitted: Fitted, n: int) -> Array:
     """(K, n) columns of the most probable words of each topic."""
-    phi = topics(fitted.chains[0]).phi
+    phi = topics(fitted.first).phi
     n = min(n, len(phi))
     some = np.argpartition(-phi, n - 1, axis=0)[:n]
     order = np.argsort(-np.take_along_axis(phi, some, axis=0), axis=0, kind="stable")
@@ -118,7 +138,7 @@ def top(fitted: Fitted, n: int) -> Array:
 
 def matches(fitted: Fitted) -> Array:
     """(chains, K) topic of each chain that belongs to each topic of the first chain."""
-    same = np.arange(len(fitted.chains[0].alpha))
+    same = np.arange(len(fitted.first.alpha))
     if len(fitted.chains) == 1:
         return same[None]
     first, *others = (topics(chain).phi.T for chain in fitted.chains)
@@ -162,20 +182,16 @@ def _mixtures(parts: tuple[sp.csr_array, Array], chains: tuple[Topics, ...], ord
     X, seeds = parts
     total = np.zeros((X.shape[0], orders.shape[1]))
     for c, chain in enumerate(chains):
-        theta = scores.gibbs_mixtures(X, chain, seeds[:, c])[0] if method == "gibbs" else scores.mixtures(X, chain)
+        theta = scores.gibbs_mixtures((X, seeds[:, c]), chain)[0] if method == "gibbs" else scores.mixtures(X, chain)
         total += theta[:, orders[c]]
     return total / len(chains)
 
 
 def assignments(new: New, seed: int) -> list[tuple[Array, Array]]:
     """For each document the column of every token and a topic drawn for it, given the topics of the first chain."""
-    parts = by_documents(_draw, (new.counts, _seeds(seed, new.counts.shape[0])), new.chains[0])
-    drawn = [z for part in parts for z in part]
+    parts = by_documents(scores.gibbs_mixtures, (new.counts, _seeds(seed, new.counts.shape[0])), new.chains[0])
+    drawn = [z for _, topics in parts for z in topics]
     return [(new.columns[scores.tokens_of(new.counts, d)], z) for d, z in enumerate(drawn)]
-
-
-def _draw(parts: tuple[sp.csr_array, Array], chain: Topics) -> list[Array]:
-    return scores.gibbs_mixtures(parts[0], chain, parts[1])[1]
 
 
 def _seeds(seed: int, shape: Any) -> Array:
@@ -207,7 +223,7 @@ def evaluate(new: New, method: Method, seed: int, **options: Any) -> Score:
 
 def sample(fitted: Fitted, n: int, length: int | None, seed: int) -> sp.csr_array:
     """n new documents from the first chain; without a length, lengths are drawn from those of the fitted documents."""
-    rng, (phi, alpha), lengths = np.random.default_rng(seed), topics(fitted.chains[0]), fitted.chains[0].lengths
+    rng, (phi, alpha), lengths = np.random.default_rng(seed), topics(fitted.first), fitted.first.lengths
     size = rng.choice(len(lengths), n, p=lengths / lengths.sum()) if length is None else np.full(n, length)
     n_dk = np.array([rng.multinomial(m, p) for m, p in zip(size, rng.dirichlet(alpha, n), strict=True)]).reshape(n, -1)
     words, documents = [], []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from tallies.engine import Plan, Stage, stream
 from tallies.errors import ConvergenceWarning
-from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, seed_of
+from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score
 from tallies.sources import Held, cuts
 from tallies.topics import answers, door, scores
@@ -38,8 +37,24 @@ class Data(NamedTuple):
     earlier: Fitted | None = None  # the fit to which documents are added
 
 
+class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+    """What can be read of an LDA once it is fitted."""
+
+    chains_: tuple[Params, ...] = part("chains", "What each chain ended with: counts of its last sweep, sums of the kept, priors.")
+    histories_: tuple[Array, ...] = part("histories", "log p(w, z) of each chain by sweep, once all documents have entered.")
+    topics_: Array = part(answers.word_probabilities)
+    document_topics_: Array = part(answers.document_topics)
+    document_counts_: sp.csr_array = part("documents.n_dk", "(D, K) tokens of each topic in each fitted document, means likewise.")
+    assignments_: Assignments = part("documents.assignments", "The topic of every token in the last sweep of the first chain.")
+    alpha_: Array = part("first.alpha", "(K,) prior of the topics of a document, estimated or given.")
+    beta_: float = part("first.beta", "Prior of the words of a topic.")
+    vocabulary_: Array = part(lambda fitted: answers.words_of(fitted.inputs), "(V,) names of the words, or their column numbers.")
+    matches_: Array = part(answers.matches)
+    _n_features_out: int = part(lambda fitted: len(fitted.first.alpha), "Number of topics: what scikit-learn names the columns by.")
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+class LDA(Attributes):
     """Topics of documents: a document is a mixture of topics, a topic a distribution over words.
 
     >>> import numpy as np
@@ -118,20 +133,17 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
                 raise ValueError(f'alpha must be "auto", a positive number, or {self.n_topics} of them, got {self.alpha!r}')
 
     def _plan(self, data: Data, seed: int) -> Plan:
-        how, earlier, start = str(self.start) if data.earlier is None else "enter", data.earlier, None
-        model = Gibbs(self.n_topics, self.alpha, self.beta, self.burn_in, self.thin, how, self.plateau)
-        if earlier is not None:
-            start = model.begin(data.lengths, data.base)._replace(alpha=earlier.chains[0].alpha, beta=earlier.chains[0].beta)
-        elif data.base.nnz:
-            start = model.begin(data.lengths, data.base)
+        earlier = data.earlier
+        prior, how = (self, str(self.start)) if earlier is None else (earlier.first, "enter")
+        model = Gibbs(self.n_topics, prior.alpha, prior.beta, self.burn_in, self.thin, how, self.plateau)
+        start = model.begin(data.lengths, data.base)
         first = Stage("", model, data.sources, answers.keep_chain_and_documents, self.max_iter, start=start, rows=True)
         others = [first._replace(name=f"chain {c + 1}", keep=answers.keep_chain) for c in range(1, self.n_chains)]
         kept = yield [first._replace(name="chain 1" if others else ""), *others]
         runs, chains, documents = [Run.of(k, seed) for k in kept], [k.value.chain for k in kept], kept[0].value.documents
         if earlier is not None:
-            both = zip_longest(earlier.chains[0].lengths, data.lengths, fillvalue=0)
-            chains = [chains[0]._replace(lengths=np.array([a + b for a, b in both]))]
             documents = earlier.documents.and_then(documents)
+            chains = [chains[0]._replace(lengths=np.bincount(np.diff(documents.assignments.offsets)))]
         run = runs[0]._replace(converged=all(has_settled(run.history, 5) for run in runs))
         return Fitted(run, data.inputs, self.burn_in, tuple(chains), tuple(run.history for run in runs), documents)
 
@@ -142,64 +154,6 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             warnings.warn(told, ConvergenceWarning, stacklevel=4)
 
     # what a fit gives
-
-    @property
-    def chains_(self) -> tuple[Params, ...]:
-        """What each chain ended with: counts of its last sweep, sums over the kept ones, priors."""
-        return self.fitted_.chains
-
-    @property
-    def histories_(self) -> tuple[Array, ...]:
-        """log p(w, z) of each chain after each sweep, from the one on in which all documents have entered."""
-        return self.fitted_.histories
-
-    @property
-    def topics_(self) -> Array:
-        """(K, V) word probabilities of each topic, the mean over the kept sweeps of the first chain."""
-        return answers.topics(self.chains_[0]).phi.T.astype(np.float64)
-
-    @property
-    def document_topics_(self) -> Array:
-        """(D, K) topic probabilities of each fitted document, the mean over the kept sweeps of the first chain."""
-        return answers.document_topics(self.fitted_)
-
-    @property
-    def document_counts_(self) -> sp.csr_array:
-        """(D, K) tokens of each topic in each fitted document, the mean over the kept sweeps of the first chain."""
-        return self.fitted_.documents.n_dk
-
-    @property
-    def assignments_(self) -> Assignments:
-        """The topic of every token of the fit in the last sweep of the first chain, documents in the order of the data.
-
-        >>> model = LDA(n_topics=2, max_iter=20, burn_in=10).fit([[2, 1, 0], [0, 0, 3]])
-        >>> offsets, words, topics = model.assignments_
-        >>> offsets.tolist(), words.tolist(), len(topics)
-        ([0, 3, 6], [0, 0, 1, 2, 2, 2], 6)
-        >>> model.assignments_.of(1)[0].tolist()
-        [2, 2, 2]
-        """
-        return self.fitted_.documents.assignments
-
-    @property
-    def alpha_(self) -> Array:
-        """(K,) prior of the topics of a document, estimated or given."""
-        return self.chains_[0].alpha
-
-    @property
-    def beta_(self) -> float:
-        """Prior of the words of a topic."""
-        return self.chains_[0].beta
-
-    @property
-    def vocabulary_(self) -> Array:
-        """(V,) names of the words, or their column numbers."""
-        return answers.words_of(self.fitted_.inputs)
-
-    @property
-    def matches_(self) -> Array:
-        """(chains, K) topic of each chain that belongs to each topic of the first chain."""
-        return answers.matches(self.fitted_)
 
     def diagnostics(self) -> dict[str, float]:
         """R-hat and effective sample size of the log likelihood after burn-in; R-hat above 1.05 asks for more sweeps."""
@@ -273,7 +227,7 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     # text, and what scikit-learn asks
 
     def _facts(self) -> list[str]:
-        first, n = self.chains_[0], self.document_counts_.shape[0]
+        first, n = self.fitted_.first, self.document_counts_.shape[0]
         lines = [f"{n:,} documents, {self.n_features_in_:,} words, {int(first.n_k.sum()):,} tokens"]
         lines.append(f"mean of {first.kept} kept sweeps; alpha sums to {first.alpha.sum():.3g}, beta {first.beta:g}")
         if len(self.chains_) > 1:
@@ -286,10 +240,6 @@ class LDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def _measure(self) -> str:
         return "log p(words, topics)"
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.alpha_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

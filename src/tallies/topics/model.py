@@ -40,13 +40,6 @@ FEWEST = 64  # documents at its beginning; with fewer it begins later
 WINDOW = 20  # sweeps, or a quarter of the chain if that is more, whose mean is compared with that of as many before: a plateau?
 
 
-class Survey(NamedTuple):
-    """Added over shards."""
-
-    lengths: Array  # (L+1,)  documents of each length
-    words: Array  # (V,)  tokens of each column
-
-
 class Params(NamedTuple):
     """The global state. Base counts are tokens that stay in their topic: seed words, or documents of an earlier fit."""
 
@@ -96,18 +89,12 @@ class Gibbs(engine.Model):
     beta: Any  # "auto": estimated; a number
     burn_in: int  # iterations before samples are kept; alpha and beta are estimated in them and then stay
     thin: int  # every thin-th iteration after burn_in is kept
-    start: str  # "growing" | "random" | "enter": given the base counts, with priors as they are
+    start: str  # "growing" | "random" | "enter": all documents at once, given the base counts
     plateau: bool  # whether to stop when the log likelihood no longer rises
 
-    def survey(self, shard: Tokens) -> Survey:
-        words = np.bincount(shard.layout.words, minlength=len(shard.rank))[shard.rank]
-        return Survey(np.bincount(shard.lengths, minlength=shard.longest + 1), words)
-
-    def init(self, survey: Survey, rng: np.random.Generator) -> Params:
-        return self.begin(survey.lengths, sp.csr_array((len(survey.words), self.n_topics), dtype=np.int64))
-
     def begin(self, lengths: Array, base: sp.csr_array) -> Params:
-        """Params before the first sweep, where no token has a topic but those of the base counts (V, K)."""
+        """Params before the first sweep, where no token has a topic but those of the base counts (V, K): the door has seen all
+        that a survey would tell."""
         alpha = np.full(self.n_topics, 0.1 if isinstance(self.alpha, str) else self.alpha, dtype=float)
         beta = 0.01 if isinstance(self.beta, str) else float(self.beta)
         n_k = np.asarray(base.sum(axis=0), dtype=np.int64)
@@ -176,14 +163,13 @@ class Gibbs(engine.Model):
 
     def _growth(self, t: int, n_documents: int) -> tuple[float, int]:
         """Share of the documents that iteration t sweeps over, and how often: three iterations for each doubling."""
-        doublings = 0
-        if self.start == "growing":
-            doublings = int(np.clip(np.log2(max(n_documents / FEWEST, 1.0)), 0, GROWTH))
+        most = GROWTH if self.start == "growing" else 0
+        doublings = int(np.clip(np.log2(max(n_documents / FEWEST, 1.0)), 0, most))
         left = max(doublings - (t - 1) // 3, 0)
         return 0.5**left, 2**left
 
     def _learns(self, t: int) -> bool:
-        learns = self.start != "enter" and (isinstance(self.alpha, str) or isinstance(self.beta, str))
+        learns = isinstance(self.alpha, str) or isinstance(self.beta, str)
         return learns and LEARN_FROM <= t <= self.burn_in and t % LEARN_EVERY == 0
 
     def _keeps(self, t: int) -> bool:

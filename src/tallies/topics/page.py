@@ -58,8 +58,8 @@ def page(
         **({} if coherence is None else {"coherence (NPMI)": coherence.round(3).tolist()}),
         "most probable words": [" ".join(tops[k]) for k in t.order],
     }
-    rows = [list(row) for row in zip(*columns.values(), strict=True)]
-    learned.table(list(columns), rows, "Topics, the largest first", "topic", list(range(len(rows))))
+    rows = zip(*columns.values(), strict=True)
+    learned.table(list(columns), rows, "Topics, the largest first", "topic", range(len(t.names)))
     if group is not None:
         if isinstance(group, str) and group == "authors":
             group = [who[0] if who else None for who in X.authors]
@@ -99,19 +99,16 @@ def _score(model: Any, counts: sp.csr_array) -> tuple[Any, float, int] | None:
 
 
 def _lead(model: Any, about: About, score: Any, t: Learned, settled: int | None) -> str:
-    text = f"{plural(len(t.names), 'topic')} in {plural(model.document_counts_.shape[0], 'document')}."
+    what = f"{plural(len(t.names), 'topic')} in {plural(model.document_counts_.shape[0], 'document')}."
+    good = f"The largest is {t.names[0]}, with {t.share[0]:.0%} of all words."
     if score is not None:
-        found, alone, _ = score
-        whose = about.whose("unseen", "the fitted", "the given")
-        text += (
-            f" On {whose} documents it predicts words as well as choosing among {np.exp(-found.value):,.0f}; "
-            f"word frequencies alone need {alone:,.0f}."
-        )
-    else:
-        text += f" The largest is {t.names[0]}, with {t.share[0]:.0%} of all words."
-    if settled is None:
-        return f"{text} The chain was still moving after {plural(model.n_iter_, 'sweep')}."
-    return f"{text} The chain had settled after {settled:,} of {model.n_iter_:,} sweeps."
+        whose, (found, alone, _) = about.whose("unseen", "the fitted", "the given"), score
+        good = f"On {whose} documents it predicts words as well as choosing among {np.exp(-found.value):,.0f}; "
+        good += f"word frequencies alone need {alone:,.0f}."
+    end = f"was still moving after {plural(model.n_iter_, 'sweep')}"
+    if settled is not None:
+        end = f"had settled after {settled:,} of {model.n_iter_:,} sweeps"
+    return f"{what} {good} The chain {end}."
 
 
 def settled_after(history: Array, n_iter: int) -> int | None:
@@ -185,10 +182,10 @@ def _texts(X: Any) -> list[str] | None:
     """The texts of a corpus that kept its sentences."""
     if getattr(X, "sentences", None) is None:
         return None
-    parts: list[list[str]] = [[] for _ in range(len(X))]
-    for d, sentence in zip(X.sentence_document, X.sentences, strict=True):
-        parts[d].append(sentence)
-    return [" ".join(p) for p in parts]
+    import pandas as pd
+
+    whole = pd.Series(X.sentences, dtype=object).groupby(X.sentence_document).agg(" ".join)
+    return whole.reindex(range(len(X)), fill_value="").tolist()
 
 
 def _documents(out: Page, t: Learned, theta: Array, counts: Any, texts: Any, names: Any) -> None:
@@ -207,7 +204,7 @@ def _documents(out: Page, t: Learned, theta: Array, counts: Any, texts: Any, nam
         section.text("Give the documents to the report to see their words.", soft=True)
         return
     section.text("Words are underlined by the topic that most probably wrote them.", soft=True)
-    lookup = {str(w): v for v, w in enumerate(t.words)} if texts is not None else {}
+    lookup = {str(w): v for v, w in enumerate(t.words)}
     home: dict[int, list[int]] = {}
     for (_, k), row in np.ndenumerate(best):  # the most typical document of every topic first
         if t.share[k] > 0:
@@ -253,19 +250,16 @@ def _bag(counts: sp.csr_array, d: int, theta: Array, t: Learned, lead: list[int]
 
 
 def _settled(out: Page, model: Any, when: int | None) -> None:
-    section = out.section("convergence", "Did the sampler settle?")
+    say, chains = "No, or there were too few sweeps to tell: see the curve.", ""
     if when is not None:
-        section.text(f"Yes: from sweep {when:,} on the log likelihood stayed where it ended; {model.n_iter_:,} sweeps were made.")
-    else:
-        section.text("No, or there were too few sweeps to tell: see the curve.")
+        say = f"Yes: from sweep {when:,} on the log likelihood stayed where it ended; {model.n_iter_:,} sweeps were made."
     if len(model.chains_) > 1:
-        r = model.diagnostics()
-        section.text(
-            f"{len(model.chains_)} chains: R-hat {r['r_hat']:.3f} (under 1.05 they agree), effective sample size of the log "
-            f"likelihood {r['effective_size']:.0f}. Predictions are averaged over them; the topics shown are of the first."
-        )
-    if np.isfinite(model.history_).sum() > 1:
-        section.charts(topics.chains(model))
+        chains = (
+            f"{len(model.chains_)} chains: R-hat {{r_hat:.3f}} (under 1.05 they agree), effective sample size of the log "
+            "likelihood {effective_size:.0f}. Predictions are averaged over them; the topics shown are of the first."
+        ).format(**model.diagnostics())
+    curve = topics.chains(model) if len(model.history_) > 1 else None
+    out.section("convergence", "Did the sampler settle?").text(say, chains).charts(curve)
 
 
 _CODE = """import tallies

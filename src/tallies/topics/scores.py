@@ -6,7 +6,6 @@ Several chains are pooled on their predictive probabilities, never on phi, whose
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from scipy.special import logsumexp
 
 from tallies.backends import each, on_cluster, over_rows
 from tallies.evaluation.score import Score
+from tallies.maths import ragged
 from tallies.sources import MAX_SHARDS, held
 from tallies.topics.kernels import lists as kernels
 
@@ -61,10 +61,10 @@ def tokens_of(X: sp.csr_array, d: int) -> np.ndarray:
     return np.repeat(X.indices[row], X.data[row]).astype(np.int64)
 
 
-def gibbs_mixtures(X: sp.csr_array, topics: Topics, seeds: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+def gibbs_mixtures(parts: tuple[sp.csr_array, np.ndarray], topics: Topics) -> tuple[np.ndarray, list[np.ndarray]]:
     """theta by averaging Gibbs samples with phi frozen, and the last topic of every token; each document has its own seed."""
-    D = X.shape[0]
-    theta, z = np.zeros((D, len(topics.alpha))), [np.empty(0, np.int64)] * D
+    X, seeds = parts
+    theta, z = np.zeros((len(seeds), len(topics.alpha))), [np.empty(0, np.int64)] * len(seeds)
 
     def task(rows: slice) -> None:
         for d in range(rows.start, rows.stop):
@@ -72,7 +72,7 @@ def gibbs_mixtures(X: sp.csr_array, topics: Topics, seeds: np.ndarray) -> tuple[
             z[d] = np.empty(len(words), np.int64)
             kernels.gibbs_mixture(words, *topics, BURN_IN, SAMPLES, seeds[d], z[d], theta[d])
 
-    over_rows(task, D, BLOCK)
+    over_rows(task, len(seeds), BLOCK)
     return theta / theta.sum(axis=1, keepdims=True), z
 
 
@@ -148,8 +148,7 @@ def windows(texts: Iterable[Sequence[str]], place: dict[str, int], width: int | 
     for text in texts:
         size = width or max(len(text), 1)
         rows += (sorted({place[w] for w in text[a : a + size] if w in place}) for a in range(max(len(text) - size + 1, 1)))
-    indptr = np.cumsum([0, *map(len, rows)])
-    indices = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+    indptr, indices = ragged(rows, np.int64)
     return sp.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(rows), len(place)))
 
 

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from tallies.errors import DataError
 from tallies.kernels.lanes import LANES
+from tallies.maths import pointer
 from tallies.topics.kernels.sampling import Layout
 
 
@@ -69,7 +70,7 @@ def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.G
     # a new topic is entered before the old one leaves, so there may be one topic more than tokens
     room = np.minimum(frequency + np.diff(base.indptr) + 1, n_topics)[order]
     room = -(-room // LANES) * LANES
-    at = np.concatenate([[0], np.cumsum(room)])
+    at = pointer(room)
     rows = rng.permutation(n_documents)
     longest = int(lengths.max(initial=0))
     shards = []
@@ -79,12 +80,9 @@ def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.G
         Y = sp.csr_array((Y.data, rank[Y.indices], Y.indptr), shape=Y.shape)
         Y.sort_indices()
         cell = np.repeat(np.arange(D), np.diff(Y.indptr)) * P + block[order][Y.indices]
-        tokens = np.bincount(cell, weights=Y.data, minlength=D * P).astype(np.int64)
-        ends = np.concatenate([[0], np.cumsum(tokens)])
+        ends = pointer(np.bincount(cell, weights=Y.data, minlength=D * P))
         index = np.int32 if ends[-1] < 2**31 else np.int64
-        places = np.empty((P + 1, D), dtype=index)
-        places[:P] = ends[:-1].reshape(D, P).T
-        places[P] = ends[P::P] if D else 0
+        places = ends[np.arange(P + 1)[:, None] + P * np.arange(D)].astype(index)
         blocks = np.searchsorted(places[0], np.arange(P + 1) * (ends[-1] / P))
         blocks[-1] = D
         layout = Layout(
@@ -92,7 +90,7 @@ def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.G
             cuts=places,
             blocks=blocks.astype(np.int64),
             at=at[:-1],
-            topics_at=np.concatenate([[0], np.cumsum(np.minimum(lengths[mine], n_topics) + 1)]).astype(np.int64),
+            topics_at=pointer(np.minimum(lengths[mine], n_topics) + 1),
             shift=entry(shift),
         )
         shards.append(Tokens(layout, mine, rank, int(at[-1]), longest, cut.start, n_documents, len(cuts) == 1))

@@ -12,38 +12,21 @@ CHUNK = 64  # rows taken together: their values, column by column, stay in the f
 def gaussian_scores(X, mean, half_precision, constant, out):
     """Add sum_j constant_kj - (x_ij - mean_kj)^2 half_precision_kj over the observed cells of each row."""
     n, d = X.shape
-    K = mean.shape[0]
     block, acc = np.zeros((d, CHUNK)), np.zeros(CHUNK)
-    total = np.zeros(K)
-    for k in range(K):
-        for j in range(d):
-            total[k] += constant[k, j]
     for start in range(0, n, CHUNK):
         m = min(CHUNK, n - start)
-        gap = False
         for i in range(m):
             for j in range(d):
-                x = X[start + i, j]
-                block[j, i] = x
-                gap |= x != x
-        for k in range(K):
-            if gap:
-                for i in range(m):
-                    a = 0.0
-                    for j in range(d):
-                        z = block[j, i] - mean[k, j]
-                        if z == z:
-                            a += constant[k, j] - z * z * half_precision[k, j]
-                    out[start + i, k] += a
-                continue
+                block[j, i] = X[start + i, j]
+        for k in range(mean.shape[0]):
             acc[:] = 0.0
             for j in range(d):
-                mu, h = mean[k, j], half_precision[k, j]
+                mu, h, c = mean[k, j], half_precision[k, j], constant[k, j]
                 for i in range(CHUNK):  # whole chunks, for the vector unit: what is past m is never read
                     z = block[j, i] - mu
-                    acc[i] += z * z * h
+                    acc[i] += c - z * z * h if z == z else 0.0
             for i in range(m):
-                out[start + i, k] += total[k] - acc[i]
+                out[start + i, k] += acc[i]
 
 
 @njit(nogil=True, cache=True)

@@ -6,32 +6,19 @@ from numba import njit
 
 @njit(nogil=True, cache=True)
 def class_sums(X, y, weight, K):
-    """Weights n (K,) and sums s (K, d) of the rows of each class. Any NaN or infinity in X shows as one in s."""
+    """Weights n and sums s, each (K, d), of the observed cells of each class; and how many cells of all are NaN, and infinite."""
     d = X.shape[1]
-    n, s = np.zeros(K), np.zeros((K, d))
-    for i in range(X.shape[0]):
-        k, w = y[i], weight[i]
-        if k >= 0 and w > 0:
-            n[k] += w
-            for j in range(d):
-                s[k, j] += w * X[i, j]
-    return n, s
-
-
-@njit(nogil=True, cache=True)
-def class_sums_observed(X, y, weight, K):
-    """As `class_sums`, over the cells that are not NaN: n (K, d) counts them; infinities are counted apart."""
-    d = X.shape[1]
-    n, s, infinite = np.zeros((K, d)), np.zeros((K, d)), 0
+    n, s, gaps, infinite = np.zeros((K, d)), np.zeros((K, d)), 0, 0
     for i in range(X.shape[0]):
         k, w = y[i], weight[i]
         for j in range(d):
             x = X[i, j]
+            gaps += x != x
             infinite += np.isinf(x)
             if k >= 0 and w > 0 and x == x:
                 n[k, j] += w
                 s[k, j] += w * x
-    return n, s, infinite
+    return n, s, gaps, infinite
 
 
 @njit(nogil=True, cache=True)

@@ -1,6 +1,6 @@
 # what numba compiles through intrinsics has no Python types
 # mypy: disable-error-code="call-arg"
-"""What a row of log joint probabilities says: its best class, its evidence, its posterior."""
+"""What a row says of classes: the best of linear scores; the evidence and the posterior of log joint probabilities."""
 
 import numpy as np
 from numba import njit
@@ -8,17 +8,6 @@ from numba import njit
 from tallies.kernels.lanes import prefetch
 
 AHEAD = 16  # rows by which memory is asked for before its turn: the machine by itself stops at the end of every page
-
-
-@njit(nogil=True, cache=True)
-def best(J, out):
-    """Index of the largest entry of each row."""
-    for i in range(J.shape[0]):
-        k = 0
-        for j in range(1, J.shape[1]):
-            if J[i, j] > J[i, k]:
-                k = j
-        out[i] = k
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})

@@ -42,85 +42,51 @@ def exponentiate(h, bits, power):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def softmax_rows(H, weight, starts, lse):
-    """Turn rows of H into weight * softmax within each output; add weight * log sum exp of each output to lse."""
-    n_out, M = len(starts) - 1, H.shape[1]
-    several = weight.shape[1] > 1  # else one weight a row, for all outputs
-    product = np.ones(n_out)  # of the sums of rows of weight 1: one logarithm for hundreds of them
-    bits = np.empty(M, np.int64)
-    power = bits.view(np.float64)
-    for i in range(H.shape[0]):
-        h = H[i]
-        for o in range(n_out):
-            a, b = starts[o], starts[o + 1]
-            top = h[a]
-            for k in range(a + 1, b):
-                top = max(top, h[k])
-            for k in range(a, b):
-                h[k] -= top
-            lse[o] += weight[i, o * several] * top
-        exponentiate(h, bits, power)
-        for o in range(n_out):
-            a, b = starts[o], starts[o + 1]
-            total = 0.0
-            for k in range(a, b):
-                total += h[k]
-            w = weight[i, o * several]
-            if w == 1.0:
-                product[o] *= total
-                if product[o] > 1e280:
-                    lse[o] += np.log(product[o])
-                    product[o] = 1.0
-            else:
-                lse[o] += w * np.log(total)
-            share = w / total
-            for k in range(a, b):
-                h[k] *= share
-    for o in range(n_out):
-        lse[o] += np.log(product[o])
+def softmax_rows(H, weight, starts, lse, last=0.0):
+    """Turn rows of H into weight * softmax within each output; add weight * log sum exp of each output to lse.
 
-
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def softmax_corner(H, weight, starts, lse):
-    """`softmax_rows` where the last state of each output has score 0 and no column; `starts` counts the columns there are.
-
-    Scores up to 30 are exponentiated as they are, against the 1 of the last state, without a search for the largest.
+    last=1: the last state of each output has score 0 and no column; `starts` counts the columns there are. Scores up to 30 are
+    then exponentiated as they are, against the 1 of the last state, without a search for the largest.
     """
     n_out, M = len(starts) - 1, H.shape[1]
-    several = weight.shape[1] > 1
-    binary = n_out == M and (np.diff(starts) == 1).all()  # then loops over outputs need no inner ones, and use the vector unit
-    product, total = np.ones(n_out), np.empty(n_out)
+    several = weight.shape[1] > 1  # else one weight a row, for all outputs
+    single = (np.diff(starts) == 1).all()  # a column an output: loops over outputs need no inner ones, and use the vector unit
+    product, total = np.ones(n_out), np.empty(n_out)  # product of the sums of rows of weight 1: one logarithm for many of them
     bits = np.empty(M, np.int64)
     power = bits.view(np.float64)
     for i in range(H.shape[0]):
         h = H[i]
-        large = False
+        large = last == 0.0
         for k in range(M):
             large |= h[k] > 30.0
+        total[:] = last
         if large:
             for o in range(n_out):
                 a, b = starts[o], starts[o + 1]
-                top = 0.0
+                top = 0.0 if last else h[a]
                 for k in range(a, b):
                     top = max(top, h[k])
-                lse[o] += weight[i, o * several] * top
-                total[o] = np.exp(-top)
                 for k in range(a, b):
-                    h[k] = np.exp(h[k] - top)
-        else:
-            total[:] = 1.0
-            exponentiate(h, bits, power)
-        if binary:
+                    h[k] -= top
+                lse[o] += weight[i, o * several] * top
+                total[o] = np.exp(-top) if last else 0.0
+        exponentiate(h, bits, power)
+        if single:
             for o in range(n_out):
                 total[o] += h[o]
         else:
             for o in range(n_out):
+                one = total[o]
                 for k in range(starts[o], starts[o + 1]):
-                    total[o] += h[k]
+                    one += h[k]
+                total[o] = one
         if several or weight[i, 0] != 1.0:
             for o in range(n_out):
                 w = weight[i, o * several]
-                lse[o] += w * np.log(total[o])
+                if w == 1.0:
+                    product[o] *= total[o]
+                else:
+                    lse[o] += w * np.log(total[o])
                 total[o] = w / total[o]
         else:
             for o in range(n_out):
@@ -131,13 +97,14 @@ def softmax_corner(H, weight, starts, lse):
                 if product[o] > 1e150:
                     lse[o] += np.log(product[o])
                     product[o] = 1.0
-        if binary:
+        if single:
             for o in range(n_out):
                 h[o] *= total[o]
         else:
             for o in range(n_out):
+                share = total[o]
                 for k in range(starts[o], starts[o + 1]):
-                    h[k] *= total[o]
+                    h[k] *= share
     for o in range(n_out):
         lse[o] += np.log(product[o])
 
@@ -190,18 +157,6 @@ def scatter(ids, H, G):
 
 
 @njit(nogil=True, cache=True)
-def expected(ids, weight, W, starts, G, lse):
-    """G += expected counts of every feature with every output state under weights W; lse += weighted log sums of each output."""
-    rows = max(16, 8192 // W.shape[1])  # rows of h held at a time: 64 KB, so that they stay in the cache
-    H = np.empty((rows, W.shape[1]))
-    for a in range(0, len(ids), rows):
-        b = min(a + rows, len(ids))
-        gather(ids[a:b], W, H[: b - a])
-        softmax_rows(H[: b - a], weight[a:b], starts, lse)
-        scatter(ids[a:b], H[: b - a], G)
-
-
-@njit(nogil=True, cache=True)
 def one_hot(ids, X):
     """Rows of X: 1 at the features of each row, else 0."""
     X[:] = 0.0
@@ -209,18 +164,6 @@ def one_hot(ids, X):
         for c in range(ids.shape[1]):
             if ids[i, c] >= 0:
                 X[i, ids[i, c]] = 1.0
-
-
-@njit(nogil=True, cache=True)
-def scatter_states(ids, states, weight, starts, G):
-    """Add the observed states of n output variables to G: `scatter` of one-hot rows, without building them."""
-    for i in range(ids.shape[0]):
-        for c in range(ids.shape[1]):
-            f = ids[i, c]
-            if f >= 0:
-                for o in range(states.shape[1]):
-                    if states[i, o] >= 0:
-                        G[f, starts[o] + states[i, o]] += weight[i]
 
 
 @njit(nogil=True, cache=True)
@@ -236,17 +179,6 @@ def gram(ids, weight, G):
         for c in range(count):
             for e in range(c + 1):
                 G[have[c], have[e]] += weight[i]
-
-
-@njit(nogil=True, cache=True)
-def matches(A, B, out):
-    """In how many variables each row of A agrees with each row of B; codes below 0 agree with nothing."""
-    for i in range(A.shape[0]):
-        for r in range(B.shape[0]):
-            equal = 0
-            for j in range(A.shape[1]):
-                equal += (A[i, j] == B[r, j]) & (A[i, j] >= 0)
-            out[i, r] = equal
 
 
 @njit(nogil=True, cache=True)
@@ -283,66 +215,55 @@ def advance(codes, W, bias, variables, strides, offset, starts, uniform, synchro
 
     synchronous: all from the state before (a time series); else one after the other, each seeing the last (a Gibbs sweep).
     """
-    n, K = len(starts) - 1, variables.shape[1]
-    now, new = codes.copy(), codes.copy()
-    h = np.empty(W.shape[1])
-    for t in range(out.shape[0]):
-        for o in range(n):
+    now, ids, h = codes.copy().reshape(1, -1), np.empty((1, len(variables)), np.int64), np.empty(W.shape[1])
+    for t in range(len(out)):
+        for o in range(len(starts) - 1):
             a, b = starts[o], starts[o + 1]
+            active_ids(now, variables, strides, offset, ids)
             h[a:b] = bias[a:b]
-            for c in range(variables.shape[0]):
-                f = offset[c]
-                for q in range(K):
-                    v = variables[c, q]
-                    if v < 0:
-                        break
-                    f += now[v] * strides[c, q]
+            for f in ids[0]:
                 for k in range(a, b):
                     h[k] += W[f, k]
-            top = h[a:b].max()
-            total = 0.0
+            top, total = h[a:b].max(), 0.0
             for k in range(a, b):
                 h[k] = np.exp(h[k] - top)
                 total += h[k]
-            left = uniform[t, o] * total
-            state = b - a - 1
-            for k in range(a, b - 1):
-                left -= h[k]
-                if left < 0:
-                    state = k - a
-                    break
-            new[o] = state
+            left, state = uniform[t, o] * total, 0
+            while state < b - a - 1 and left >= h[a + state]:
+                left -= h[a + state]
+                state += 1
+            out[t, o] = state
             if not synchronous:
-                now[o] = state
-        now[:] = new
-        out[t] = new
+                now[0, o] = state
+        now[0] = out[t]
+
+
+@njit(nogil=True, cache=True)
+def meet_margin(E, f, v, u):
+    """Set u such that the rows of u E v sum to f; by how much one of the sums was off."""
+    change = 0.0
+    for a in range(len(f)):
+        total = 0.0
+        for b in range(len(v)):
+            total += E[a, b] * v[b]
+        new = f[a] / total if total > 0 else 0.0
+        change = max(change, abs(new - u[a]) * total)
+        u[a] = new
+    return change
 
 
 @njit(nogil=True, cache=True)
 def direct_information(J, fi, fj, tol, max_iter):
     """Mutual information of the two-site model exp(J + u + v) whose margins are fi and fj (proportional fitting)."""
     E = np.exp(J - J.max())
-    u, v = np.ones(len(fi)), np.ones(len(fj))
+    u, v, information = np.ones(len(fi)), np.ones(len(fj)), 0.0
     for _ in range(max_iter):
-        change = 0.0
-        for a in range(len(fi)):
-            total = 0.0
-            for b in range(len(fj)):
-                total += E[a, b] * v[b]
-            new = fi[a] / total if total > 0 else 0.0
-            change = max(change, abs(new - u[a]) * total)
-            u[a] = new
-        for b in range(len(fj)):
-            total = 0.0
-            for a in range(len(fi)):
-                total += E[a, b] * u[a]
-            v[b] = fj[b] / total if total > 0 else 0.0
+        change = meet_margin(E, fi, v, u)
+        meet_margin(E.T, fj, u, v)
         if change < tol:
             break
-    information = 0.0
-    for a in range(len(fi)):
-        for b in range(len(fj)):
-            P = u[a] * E[a, b] * v[b]
-            if P > 0:
-                information += P * np.log(P / (fi[a] * fj[b]))
+    for a, b in np.ndindex(E.shape):
+        P = u[a] * E[a, b] * v[b]
+        if P > 0:
+            information += P * np.log(P / (fi[a] * fj[b]))
     return information

@@ -1,4 +1,4 @@
-"""The loops over counts of the PLN fits, compiled. Symbols as in `models.pln_full`; the NumPy twins are in `pln_plain`.
+"""The loops over counts of the PLN fits, compiled. Symbols as in `full`; the NumPy twins are in `plain`.
 
 The compiler turns no call of exp or log into vector code, so both are written out in additions and products on a row at a time:
 exp(x) = 2^k exp(r) with |r| < 0.35 and a polynomial in r; log(x) = e log 2 + log(m), a series in (m - 1)/(m + 1).
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-TOP = 60.0  # largest exponent, as in pln_plain
+TOP = 60.0  # largest exponent, as in `plain`
 BOTTOM = -700.0  # exp(-700) = 1e-304 is the last that is not a subnormal number
 LOG2_E = 1.4426950408889634
 LN2_HI = 0.6931471803691238  # ln 2 in two parts, so that k ln 2 is exact
@@ -21,8 +21,6 @@ ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer i
 ONE_BITS = np.int64(0x3FF0000000000000)
 FRACTION = np.int64(0x000FFFFFFFFFFFFF)
 HALF_ROOT = np.int64(0x0006A09E667F3BCD)  # fraction bits of sqrt 2
-SPLIT = 4503599627370496.0  # 2^52
-SPLIT_BITS = np.int64(0x4330000000000000)
 
 E3, E4, E5, E6, E7, E8, E9, E10, E11, E12 = (1.0 / math.factorial(k) for k in range(3, 13))
 L3, L5, L7, L9, L11, L13, L15, L17, L19 = (1.0 / k for k in range(3, 20, 2))

@@ -1,4 +1,4 @@
-"""The sequential proposal of `models.pln_evidence`: draw u_j given u_1 ... u_{j-1} from a piecewise linear density on a grid."""
+"""The sequential proposal of `evidence`: draw u_j given u_1 ... u_{j-1} from a piecewise linear density on a grid."""
 
 from __future__ import annotations
 

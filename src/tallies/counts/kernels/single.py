@@ -1,4 +1,4 @@
-"""The loops of `kernels.pln` in single precision, for the first steps of a fit: half the memory, twice the speed.
+"""The loops of `double` in single precision, for the first steps of a fit: half the memory, twice the speed.
 
 Written apart because the compiler would turn every product with a double constant into a double. Sums are kept in double precision.
 """
@@ -18,7 +18,7 @@ ROUND = np.float32(12582912.0)  # 1.5 * 2^23: adding it leaves the nearest integ
 ONE_BITS = np.int32(0x3F800000)
 FRACTION = np.int32(0x007FFFFF)
 ROOT_GAP = np.int32(0x00800000 - 0x003504F3)  # from the fraction bits of sqrt 2 to the next power
-ZERO, HALF, ONE, TWO = np.float32(0.0), np.float32(0.5), np.float32(1.0), np.float32(2.0)
+HALF, ONE, TWO = np.float32(0.5), np.float32(1.0), np.float32(2.0)
 E2, E3, E4, E5, E6, E7 = (np.float32(1.0 / k) for k in (2, 6, 24, 120, 720, 5040))
 L3, L5, L7, L9 = (np.float32(1.0 / k) for k in (3, 5, 7, 9))
 BIAS = np.float32(127.0)
@@ -60,7 +60,7 @@ def row_log(x, power, bits, out):
 
 @njit(**_options)
 def trial(M, O, Y, v, w, S2, A, close):
-    """As `kernels.pln.trial`."""
+    """As `double.trial`."""
     n, p = M.shape
     base, x, power, a = np.empty(p, np.float32), np.empty(p, np.float32), np.empty(p, np.float32), np.empty(p, np.float32)
     s, move, w32 = np.empty(p, np.float32), np.empty(p, np.float32), w.astype(np.float32)

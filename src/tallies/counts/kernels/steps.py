@@ -1,7 +1,7 @@
-"""The loops of a step of the PLN fits that need no exp or log, compiled; for both precisions. Symbols as in `models.pln_full`.
+"""The loops of a step of the PLN fits that need no exp or log, compiled; for both precisions. Symbols as in `full`.
 
 A loop that stores to several arrays is not turned into vector code, since the compiler would have to prove too many pairs of arrays
-apart. So every loop here stores to one, on a row at a time. The NumPy twins are in `pln_plain`.
+apart. So every loop here stores to one, on a row at a time. The NumPy twins are in `plain`.
 """
 
 from __future__ import annotations
