@@ -1,9 +1,9 @@
 """Kill a command at each of its file operations, and see that nothing is lost: `python tests/killing.py --points 500`.
 
-A fork of this process runs the command and dies at the k-th operation on a file (open, rename, remove, folder made or removed, mode,
-lock, sync, entry of an archive), or finds the disk full there. Then what was there before must be there still, or what the command
-makes must be there whole; the next command must go through; the end must have the bytes of a fit that nobody killed; and nothing
-may be left lying about. With `--full` the disk is full instead of the process killed.
+A fork of this process runs the command and dies at the k-th operation on a file (open, rename, remove, folder made or removed,
+mode, lock, sync, entry of an archive), or, with `--full`, finds the disk full there. Then what was there before must be there
+still, or what the command makes must be there whole; the next command must go through; the end must have the bytes of a fit that
+nobody killed; and nothing may be left lying about.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import time
 import traceback
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +53,17 @@ class Point(NamedTuple):
     model: str
     case: str
     at: int  # number of the operation
+
+
+WRITES = {"report": "RUN/report.html", "predict": "out.csv", "save": "saved.tallies"}  # the file that a case writes over
+
+
+class Template(NamedTuple):
+    """How a case begins."""
+
+    folder: Path
+    operations: int  # that its command takes
+    after: bytes  # what it writes over a file
 
 
 def words_of(model: str, sweeps: int, *more: str) -> list[str]:
@@ -168,12 +180,12 @@ def _within(folder: str, path: Any) -> bool:
 class Campaign:
     """References and templates of every case, made once."""
 
-    def __init__(self, home: Path):
-        self.home = home
+    def __init__(self, home: Path, models: Sequence[str] = tuple(FAMILIES)):
+        self.home, self.models = home, models
         self.data = home / "data"
         self.data.mkdir()
         write_files(self.data)
-        self.templates: dict[tuple[str, str], tuple[Path, int]] = {}
+        self.templates: dict[tuple[str, str], Template] = {}
         self.references: dict[tuple[str, int], bytes] = {}
 
     def reference(self, model: str, sweeps: int) -> bytes:
@@ -191,7 +203,7 @@ class Campaign:
         shutil.copytree(template or self.data, folder)
         return folder
 
-    def template(self, model: str, case: str) -> tuple[Path, int]:
+    def template(self, model: str, case: str) -> Template:
         """A folder in which the case can begin, and how many operations its command takes."""
         if (model, case) not in self.templates:
             folder = self.fresh("template")
@@ -211,24 +223,23 @@ class Campaign:
                     shutil.rmtree(folder / left, ignore_errors=True)
                 fork(folder, words_of(model, 4), at=low)
                 assert (folder / "RUN.unfinished/checkpoint").exists()
-            if case == "report":
-                (folder / "RUN/report.html").write_text("old")
-            if case in ("predict", "save"):
-                (folder / {"predict": "out.csv", "save": "saved.tallies"}[case]).write_text("old")
+            if case in WRITES:
+                (folder / WRITES[case]).write_text("old")
             trial = self.fresh("trial", folder)
             code, done, said = fork(trial, cases(model)[case])
             assert code == 0, (model, case, said)
+            after = (trial / WRITES[case]).read_bytes() if case in WRITES else b""
             shutil.rmtree(trial)
-            self.templates[model, case] = folder, done
+            self.templates[model, case] = Template(folder, done, after)
         return self.templates[model, case]
 
     def points(self) -> list[Point]:
-        return [Point(m, c, k) for m in FAMILIES for c in cases(m) for k in range(1, self.template(m, c)[1] + 1)]
+        return [Point(m, c, k) for m in self.models for c in cases(m) for k in range(1, self.template(m, c).operations + 1)]
 
     def check(self, point: Point, full: bool = False) -> str:
         """What was wrong after the kill; "" where nothing was."""
-        template, _ = self.template(point.model, point.case)
-        folder, words = self.fresh("point", template), cases(point.model)[point.case]
+        folder = self.fresh("point", self.template(point.model, point.case).folder)
+        words = cases(point.model)[point.case]
         try:
             code, _, said = fork(folder, words, point.at, full)
             if not full and code != -signal.SIGKILL:
@@ -242,13 +253,9 @@ class Campaign:
     def _intact(self, point: Point, folder: Path) -> str:
         """Before any other command: the old state or the new one."""
         model = folder / "RUN/model.tallies"
-        if point.case in ("report", "predict", "save"):
-            name = {"report": "RUN/report.html", "predict": "out.csv", "save": "saved.tallies"}[point.case]
-            text = (folder / name).read_bytes()
-            whole = {"report": b"</html>", "predict": b"\n", "save": b""}[point.case]
-            return (
-                "" if text == b"old" or ((text.rstrip(b"\n") + b"\n").find(whole) >= 0 and len(text) > 3) else f"{name} is broken"
-            )
+        if point.case in WRITES:
+            known = [b"old", self.template(point.model, point.case).after]
+            return "" if (folder / WRITES[point.case]).read_bytes() in known else f"{WRITES[point.case]} is neither old nor new"
         known = [self.reference(point.model, 2), self.reference(point.model, 4)]
         if model.exists():
             if model.read_bytes() not in known:
@@ -272,7 +279,7 @@ class Campaign:
         code, _, said = fork(folder, words)
         if code != 0:
             return f"`{' '.join(words)}` afterwards ended in {code}: {said[-300:]}"
-        if point.case not in ("report", "predict", "save"):
+        if point.case not in WRITES:
             want = self.reference(point.model, 4)
             if (folder / "RUN/model.tallies").read_bytes() != want:
                 return f"other bytes than a fit never killed, after `{' '.join(words)}`"
@@ -284,21 +291,25 @@ class Campaign:
         return f"left over: {', '.join(str(p.relative_to(folder)) for p in left)}" if left else ""
 
 
-def campaign(points: int, seed: int, full: bool, show: bool = True) -> dict[str, Any]:
+def campaign(points: int, seed: int, full: bool, models: Sequence[str]) -> dict[str, Any]:
     """Check so many points, spread evenly by lot over all cases; 0: all of them."""
     with tempfile.TemporaryDirectory() as home:
-        run = Campaign(Path(home))
+        run = Campaign(Path(home), models)
         everything = run.points()
-        order = np.random.default_rng(seed).permutation(len(everything))
-        wanted = [everything[i] for i in (order[:points] if points else order)]
+        drawn = [everything[i] for i in np.random.default_rng(seed).permutation(len(everything))]
+        seen: Counter[tuple[str, str]] = Counter()
+        turn = []  # which of its case a point is: cases take turns
+        for point in drawn:
+            turn.append(seen[point[:2]])
+            seen[point[:2]] += 1
+        wanted = [drawn[i] for i in np.argsort(turn, kind="stable")[: points or None]]
         failures = []
         for number, point in enumerate(wanted, 1):
             wrong = run.check(point, full)
             if wrong:
                 failures.append([*point, wrong])
-                if show:
-                    print(f"{point}: {wrong}", file=sys.stderr, flush=True)
-            if show and number % 50 == 0:
+                print(f"{point}: {wrong}", file=sys.stderr, flush=True)
+            if number % 50 == 0:
                 print(f"{number} of {len(wanted)} points, {len(failures)} failures", file=sys.stderr, flush=True)
     return {"points": len(wanted), "of": len(everything), "failures": failures}
 
@@ -308,6 +319,7 @@ if __name__ == "__main__":
     parser.add_argument("--points", type=int, default=0, help="how many, by lot; default: all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--full", action="store_true", help="a full disk instead of a kill")
+    parser.add_argument("--models", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
     found = campaign(**vars(parser.parse_args()))
     print(json.dumps(found))
     sys.exit(bool(found["failures"]))

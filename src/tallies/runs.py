@@ -2,7 +2,7 @@
 
 While a fit runs, its options and checkpoints are in the folder `RUN.unfinished` beside the place of the RUN, with a file `owner`
 that its process keeps locked; the folder becomes the RUN, in one rename, when the model is in it. So at any moment the old RUN is
-there, or the new one; and what a kill or a power cut leaves says by itself what it is, and is put right by the next command (`tidy`):
+there, or the new one; and what a kill or a power cut leaves says by itself what it is, and the next command puts it right (`tidy`):
 
     RUN.unfinished with an owner that is locked              a fit that runs
                    with an owner, without a model            a fit cut short, from which `tallies resume RUN` goes on
