@@ -95,7 +95,10 @@ def carry_out(words: list[str]) -> None:
     if words == ["save"]:
         import tallies
 
-        tallies.load("RUN/model.tallies").save("saved.tallies")
+        try:
+            tallies.load("RUN/model.tallies").save("saved.tallies")
+        except OSError as error:
+            sys.exit(f"{error}")
         return
     sys.argv = ["tallies", *words]
     main.main()
@@ -118,7 +121,7 @@ def fork(folder: Path, words: list[str], at: int = 0, full: bool = False) -> tup
                 carry_out(words)
                 code = 0
             except SystemExit as end:
-                code = int(end.code or 0)
+                code = end.code if isinstance(end.code, int) else int(end.code is not None)
             seen.append(-1)
             sys.stdout.flush()
             sys.stderr.flush()
@@ -162,7 +165,8 @@ def _arm(folder: str, at: int, full: bool) -> list[int]:
         usual = getattr(owner, name)
 
         def hooked(*args: Any, _usual: Callable[..., Any] = usual, **more: Any) -> Any:
-            operation()
+            if not full or _usual.__name__ != "open" or "w" in args:  # reading needs no room
+                operation()
             return _usual(*args, **more)
 
         setattr(owner, name, hooked)

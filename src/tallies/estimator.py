@@ -21,7 +21,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
-from tallies import registry, storage, watch
+from tallies import forms, registry, storage, watch
 from tallies.backends import one_blas_thread, place
 from tallies.engine import Kept, Plan, Record, Runner, Stage, State
 from tallies.errors import ConvergenceWarning, DataWarning, FileError, nearest
@@ -295,11 +295,15 @@ def load(path: str | Path) -> Any:
 
     tree = storage.read(path, "model", types)
     cls = found[0]
-    fields = {field.name for field in dataclasses.fields(cls)}
-    wrong = [k for k in tree["hyperparameters"] if k not in fields]
-    if wrong or not hasattr(tree["fitted"], "run"):
-        raise FileError(f"{path} is not what a {cls.__name__} of this version of Tallies saves ({wrong or 'no fit'}); refit")
-    model = cls(**tree["hyperparameters"])
+    fields, settings, fitted = {field.name for field in dataclasses.fields(cls)}, tree.get("hyperparameters"), tree.get("fitted")
+    try:
+        if not isinstance(settings, dict) or set(settings) - fields or not hasattr(fitted, "run") or len(tree) != 2:
+            raise ValueError("other settings, or no fit")
+        for name, value in settings.items():
+            forms.check(value, forms.hints_of(cls)[name], {}, name)
+    except ValueError as error:
+        raise FileError(f"{path} is not what a {cls.__name__} of this version of Tallies saves ({error}); refit") from error
+    model = cls(**settings)
     model.fitted_ = tree["fitted"]
     return model
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tallies import forms
 from tallies._version import __version__
 from tallies.disk import atomic
 from tallies.errors import FileError
@@ -78,6 +79,7 @@ def read(path: str | Path, kind: str, types: Callable[[str], Iterable[type]]) ->
                 raise FileError(f"expected a {kind} file, got a {head['kind']} file: {path}")
             allowed = {t.__name__: t for t in types(head["owner"])}
             tree = json.loads(body, object_hook=_unpacker(archive, allowed))["tree"]
+            forms.check(tree, Any, {})
     except FileError:
         raise
     except Exception as error:  # whatever a broken or hostile file provokes in the readers ends as one clear sentence
@@ -126,12 +128,30 @@ def pack(tree: Any, other: Callable[[Any], Any]) -> tuple[Any, list[np.ndarray]]
     return packed(tree), arrays
 
 
+def _read_array(body: bytes) -> np.ndarray:
+    """An array from an .npy entry, whose header must tell of just the bytes that follow it."""
+    entry = io.BytesIO(body)
+    version = np.lib.format.read_magic(entry)
+    if version > (2, 0):
+        raise ValueError(f"an array of .npy version {version}")
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = header(entry)
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(body) - entry.tell():
+        raise ValueError(f"an array of {dtype} {shape} in {len(body)} bytes")
+    return np.lib.format.read_array(io.BytesIO(body), allow_pickle=False)
+
+
 def _unpacker(archive: zipfile.ZipFile, types: Mapping[str, type]) -> Callable[[dict[str, Any]], Any]:
     """What makes of each object of the JSON, the innermost first, the value that `pack` was given."""
 
+    seen: set[int] = set()
+
     def array(i: int) -> np.ndarray:
+        if i in seen:  # a small file must not become large
+            raise ValueError(f"array {i} stands in two places")
+        seen.add(i)
         # read whole first: the zip reader then checks the sum of every byte before numpy sees one
-        return np.lib.format.read_array(io.BytesIO(archive.read(f"{int(i)}.npy")), allow_pickle=False)
+        return _read_array(archive.read(f"{int(i)}.npy"))
 
     def csr(body: list[Any]) -> sp.csr_array:
         shape, *parts = body

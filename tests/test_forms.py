@@ -1,0 +1,73 @@
+"""The checker of stored records: what it lets in, and what not."""
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from tallies.forms import Form, check
+
+
+class Inner(NamedTuple):
+    topic: Annotated[np.ndarray, Form("n", "i", 0, below="K")]
+    ptr: Annotated[np.ndarray, Form("D+1", "i", ends="n")]
+
+
+class Outer(NamedTuple):
+    phi: Annotated[np.ndarray, Form("K V", "f", 0, 1)]
+    n_dk: Annotated[sp.csr_array, Form("D K", "i", 0)]
+    parts: list[Inner]
+    words: tuple[str, ...]
+    rate: Annotated[float, Form(low=0)]
+    way: Literal["a", "b"]
+    gap: Annotated[np.ndarray, Form("V", "f", nan=True)] | None = None
+    notes: dict[str, list[float]] | None = None
+
+
+def good(**changes: Any) -> Outer:
+    whole = Outer(
+        phi=np.full((2, 3), 0.5),
+        n_dk=sp.csr_array(np.array([[1, 0], [0, 2]])),
+        parts=[Inner(np.array([0, 1, 1]), np.array([0, 1, 3])), Inner(np.array([], dtype=np.int8), np.array([0, 0, 0]))],
+        words=("x", "y"),
+        rate=0.5,
+        way="a",
+    )
+    return whole._replace(**changes)
+
+
+def test_what_is_right_passes():
+    check(good(), Outer, {})
+    check({"any": [good(gap=np.array([1.0, np.nan, 2.0]), notes={"a": [1, 2.5]})]}, Any, {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"phi": np.full((2, 3), 1.5)}, "phi should be items from 0 to 1"),
+        ({"phi": np.full((2, 3), np.nan)}, "phi should be no NaN"),
+        ({"phi": np.ones((2, 3), dtype=int)}, "items of kind f"),
+        ({"phi": np.full(6, 0.5)}, r"shape \(K V\)"),
+        ({"phi": np.full((3, 3), 0.5)}, "K = 3"),
+        ({"phi": [[0.5]]}, "an array"),
+        ({"n_dk": sp.csr_array(np.array([[-1, 0], [0, 2]]))}, "from 0"),
+        ({"parts": [Inner(np.array([0, 2, 1]), np.array([0, 1, 3]))]}, "topic should be items from 0 to 1"),
+        ({"parts": [Inner(np.array([0, -1, 1]), np.array([0, 1, 3]))]}, "topic should be items from 0"),
+        ({"parts": [Inner(np.array([0, 1, 1]), np.array([0, 1, 9]))]}, "pointer that ends at n"),
+        ({"parts": [Inner(np.array([0, 1, 1]), np.array([0, 4, 3]))]}, "pointer"),
+        ({"parts": [Inner(np.array([0, 1, 1]), np.array([0, 1, 2, 3]))]}, r"shape \(D\+1\)"),
+        ({"parts": [None]}, "Inner"),
+        ({"parts": ()}, "list"),
+        ({"words": ("x", 1)}, "str"),
+        ({"rate": -1.0}, "from 0"),
+        ({"rate": np.ones(3)}, "a number"),
+        ({"way": "c"}, "one of"),
+        ({"gap": np.ones(2)}, "V = 3"),
+        ({"gap": "none"}, "None"),
+        ({"notes": {"a": ["b"]}}, "None"),
+    ],
+)
+def test_what_is_wrong_is_named(changes, said):
+    with pytest.raises(ValueError, match=said):
+        check(good(**changes), Outer, {})
