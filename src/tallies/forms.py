@@ -66,7 +66,7 @@ def check(value: Any, hint: Any, known: Lengths, where: str = "") -> None:
         for key, item in value.items():
             check(key, inner[0], known, f"a key of {where}")
             check(item, inner[1], known, f"{where}[{key!r}]")
-    elif isinstance(home, type) and issubclass(home, Collection):
+    elif isinstance(home, type) and issubclass(home, Collection) and home is not np.ndarray:
         _need(isinstance(value, home), where, home.__name__, value)
         kinds = inner if home is tuple and inner[1:] != (...,) else inner[:1] * len(value)
         _need(len(kinds) == len(value), where, f"{len(kinds)} items", value)
