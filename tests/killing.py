@@ -12,6 +12,7 @@ import argparse
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -64,6 +65,11 @@ class Template(NamedTuple):
     folder: Path
     operations: int  # that its command takes
     after: bytes  # what it writes over a file
+
+
+def undated(page: bytes) -> bytes:
+    """A page without the minute in which it was written."""
+    return re.sub(rb"\d{4}-\d\d-\d\d \d\d:\d\d UTC", b"", page)
 
 
 def words_of(model: str, sweeps: int, *more: str) -> list[str]:
@@ -232,7 +238,7 @@ class Campaign:
             trial = self.fresh("trial", folder)
             code, done, said = fork(trial, cases(model)[case])
             assert code == 0, (model, case, said)
-            after = (trial / WRITES[case]).read_bytes() if case in WRITES else b""
+            after = undated((trial / WRITES[case]).read_bytes()) if case in WRITES else b""
             shutil.rmtree(trial)
             self.templates[model, case] = Template(folder, done, after)
         return self.templates[model, case]
@@ -259,7 +265,11 @@ class Campaign:
         model = folder / "RUN/model.tallies"
         if point.case in WRITES:
             known = [b"old", self.template(point.model, point.case).after]
-            return "" if (folder / WRITES[point.case]).read_bytes() in known else f"{WRITES[point.case]} is neither old nor new"
+            return (
+                ""
+                if undated((folder / WRITES[point.case]).read_bytes()) in known
+                else f"{WRITES[point.case]} is neither old nor new"
+            )
         known = [self.reference(point.model, 2), self.reference(point.model, 4)]
         if model.exists():
             if model.read_bytes() not in known:

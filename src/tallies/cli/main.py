@@ -6,7 +6,6 @@ to do next to stderr.
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -204,13 +203,9 @@ def main() -> None:
     warnings.showwarning = lambda message, *rest, **more: say(f"Warning: {message}")
     try:
         code = app(prog_name="tallies", standalone_mode=False)
-        sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         say("\nStopped.")
         sys.exit(130)
-    except BrokenPipeError:  # such as `| head`: the reader has had enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  else the interpreter would complain at its end
-        sys.exit(141)
     except Exception as error:
         code = _explain(error)
     if code:
