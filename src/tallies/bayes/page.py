@@ -15,7 +15,7 @@ from tallies.bayes.odd_views import complete_rows, odd_values, own_rows
 from tallies.data.table import table_rows
 from tallies.errors import DataError
 from tallies.html import charts
-from tallies.html.common import About, cautions, converged, fitted, plural, use
+from tallies.html.common import About, begin, converged, finish, plural
 from tallies.html.judged import Judged
 from tallies.html.page import Page, Section
 
@@ -41,10 +41,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         table = model._table(X)
         judged = Judged(classes, model.predict_proba(X), model.log_prob(X), _codes(model, y, table_rows(table)))
     known = judged if judged is not None and len(judged.known) else None
-    name = type(model).__name__
-    title = about.title or (f"{name} of {about.data_name}" if about.data_name else name)
-    out = Page(title, _lead(model, about, columns, bits, known))
-    out.note = about.note
+    out = begin(model, about, f"{type(model).__name__} of", _lead(model, about, columns, bits, known))
     _warn(out, model, about, judged)
     order = np.argsort(-bits, kind="stable")
     shown = np.sort(np.argsort(-prior, kind="stable")[:SERIES])
@@ -80,9 +77,8 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         ("Rows in this report", len(judged.log_p) if judged is not None else None),
         ("Were these in the fit?", about.whose("no, held out", "yes", "not said") if judged is not None else None),
     ]
-    fitted(out, model, about, facts)
-    use(out, _code(model, columns, classes), "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN")
-    return out
+    shell = "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN"
+    return finish(out, model, about, facts, _code(model, columns, classes), shell)
 
 
 def _codes(model: Any, y: Any, n: int) -> np.ndarray:
@@ -108,7 +104,6 @@ def _lead(model: Any, about: About, columns: list[Column], bits: np.ndarray, jud
 
 
 def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
-    out.warnings += cautions(model)
     few = [str(c) for c, n in zip(model.classes_, model.params_.n, strict=True) if n < FEW]
     if few:
         names = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
@@ -199,9 +194,7 @@ def _code(model: Any, columns: list[Column], classes: list[str]) -> str:
     which = ", ".join(repr(c.name) for c in columns[:4]) + (", ..." if len(columns) > 4 else "")
     like = f"a table with the columns {which}" if named else f"an array of {len(columns)} columns"
     one = repr(model.classes_.tolist()[0])
-    return f"""import tallies
-
-model = tallies.load("model.tallies")   # written by model.save("model.tallies")
+    return f"""\
 model.predict(X)                        # X: {like}; gaps are allowed
 model.predict_proba(X)                  # one column for each of {len(classes)} classes
 model.log_prob(X)                       # low values: strange rows

@@ -9,7 +9,7 @@ import numpy as np
 from tallies.categories import views as weights
 from tallies.categories.scores import strongest_pairs
 from tallies.html import charts
-from tallies.html.common import About, cautions, converged, fitted, plural, use
+from tallies.html.common import About, begin, converged, finish, plural
 from tallies.html.order import alike
 from tallies.html.page import Page
 from tallies.maths import Array
@@ -25,13 +25,10 @@ def page(model: Any, about: About, X: Any = None) -> Page:
     arrow = " → " if model.lag else " – "
     pairs = strongest_pairs(S, PAIRS, bool(model.lag)).tolist()
     called = [names[a] + arrow + names[b] for a, b in pairs]
-    out = Page(about.title or (f"Network of {about.data_name}" if about.data_name else "FEMNetwork"), "")
-    out.note = about.note
+    log_p = None if X is None else np.asarray(model.log_conditional(X))
+    out = begin(model, about, "Network of", _lead(model, about, called, log_p))
     out.pick("pair", "Pair", called, "the strongest")
     out.pick("variable", "Variable", names)
-    log_p = None if X is None else np.asarray(model.log_conditional(X))
-    out.lead = _lead(model, about, called, log_p)
-    out.warnings += cautions(model)
     if model.effective_rows_ < len(names):
         out.warnings.append(
             f"{model.effective_rows_:,.0f} effective rows for {plural(len(names), 'variable')}: weak couplings are noise."
@@ -59,9 +56,7 @@ def page(model: Any, about: About, X: Any = None) -> Page:
         ("Ridge", float(model.ridge_) if model.pair_ridges_ is None else "by pair"),
         ("Lag", int(model.lag)),
     ]
-    fitted(out, model, about, facts)
-    use(out, _CODE, "tallies score RUN rows.csv\ntallies report RUN rows.csv")
-    return out
+    return finish(out, model, about, facts, _CODE, "tallies score RUN rows.csv\ntallies report RUN rows.csv")
 
 
 def _lead(model: Any, about: About, called: list[str], log_p: Array | None) -> str:
@@ -115,9 +110,7 @@ def _told(model: Any, log_p: Array, names: list[str]) -> charts.Chart:
     return charts.bars(title, x, [names[j] for j in top], series, caption=caption)
 
 
-_CODE = """import tallies
-
-model = tallies.load("model.tallies")   # written by model.save("model.tallies")
+_CODE = """\
 model.top_couplings(20)                 # the strongest pairs
 model.scores("direct_information")      # another measure of strength
 model.simulate(100)                     # new rows

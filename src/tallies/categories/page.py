@@ -10,7 +10,7 @@ import numpy as np
 from tallies.categories import views as weights
 from tallies.data.labels import label_codes
 from tallies.html import charts
-from tallies.html.common import About, cautions, converged, fitted, plural, use
+from tallies.html.common import About, begin, converged, finish, plural
 from tallies.html.judged import Judged
 from tallies.html.page import Page
 from tallies.maths import Array
@@ -31,8 +31,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         proba = model.predict_proba(X)
         judged = Judged(classes, proba, np.zeros(len(proba)), label_codes(y, len(proba), model.classes_))
     readable = model.rows_ is None or len(model.degree_) < 3  # the kernel of high degrees has too many weights to write down
-    out = Page(about.title or (f"FEM of {about.data_name}" if about.data_name else "FEM"), "")
-    out.note, best = about.note, ""
+    out, best = begin(model, about, "FEM of"), ""
     if readable:
         _, terms, V = model._zero_sum()
         size, groups = strengths(terms, V), terms.all()
@@ -65,7 +64,6 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
             f"With terms of degrees {degrees} there are too many weights to show; model.effect(...) gives any of them."
         )
     out.lead = _lead(model, about, judged, best)
-    out.warnings += cautions(model)
     if judged is not None:
         out.warnings += judged.warnings(about, "", "A smaller ridge may help.")
         out.numbers = judged.numbers(np.bincount(judged.y[judged.known], minlength=len(classes)) / max(len(judged.known), 1))
@@ -80,9 +78,8 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         ("Solver", model.solver_),
         ("Rows in this report", None if judged is None else len(judged.y)),
     ]
-    fitted(out, model, about, facts)
-    use(out, _CODE, "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN rows.csv")
-    return out
+    shell = "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN rows.csv"
+    return finish(out, model, about, facts, _CODE, shell)
 
 
 def _combinations(model: Any, degree: int) -> charts.Chart:
@@ -133,9 +130,7 @@ def _lead(model: Any, about: About, judged: Judged | None, best: str) -> str:
     return f"{text} {judged.lead(about, int(np.bincount(judged.y[judged.known]).argmax()))}"
 
 
-_CODE = """import tallies
-
-model = tallies.load("model.tallies")   # written by model.save("model.tallies")
+_CODE = """\
 model.predict_proba(X)                  # a table with the same columns
 model.interactions(20)                  # the strongest terms
 model.effect(variable="state")          # the weights of one combination

@@ -16,7 +16,7 @@ from tallies.concepts.views import bars, profile
 from tallies.data.text import WORD, stem
 from tallies.errors import DataError
 from tallies.html import charts
-from tallies.html.common import About, cautions, converged, fitted, percent, plural, use
+from tallies.html.common import About, begin, converged, finish, percent, plural
 from tallies.html.page import Node, Page, Run, Tag
 from tallies.maths import Array
 
@@ -43,9 +43,7 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     place = {int(g): i for i, g in enumerate(listed)}
     authors = _authors(model, corpus if ours else None)
     spoken = float(np.mean([a is not None for a in model.assignments_]))
-    title = about.title or (f"Concepts in {about.data_name}" if about.data_name else "AuthorConcept")
-    out = Page(title, _lead(model, names, n_g, spoken))
-    out.note = about.note
+    out = begin(model, about, "Concepts in", _lead(model, names, n_g, spoken))
     _warn(out, model, n_g, spoken)
     out.numbers = [
         ("Sentences with a concept", percent(spoken, model.n_sentences_), f"of {plural(model.n_sentences_, 'sentence')}"),
@@ -72,9 +70,8 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     learned.tree(_tree(model, names, np.asarray(model.roll_up(n_g)), place), "concept")
     converged(out, model)
     sizes = model.n_sentences_, len(model.document_ids_), len(model.authors_), G
-    fitted(out, model, about, list(zip(("Sentences", "Documents", "Authors", "Concepts"), sizes, strict=True)))
-    use(out, _CODE, "tallies predict RUN texts.jsonl\ntallies report RUN texts.jsonl")
-    return out
+    facts = list(zip(("Sentences", "Documents", "Authors", "Concepts"), sizes, strict=True))
+    return finish(out, model, about, facts, _CODE, "tallies predict RUN texts.jsonl\ntallies report RUN texts.jsonl")
 
 
 def _distinct(names: list[str]) -> Iterator[str]:
@@ -105,7 +102,7 @@ def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
         ((n_g < 0.5).all(), "No concept has half a sentence: names and synonyms of the ontology do not occur in the texts."),
         (lone, short),
     )
-    out.warnings += [*cautions(model), *(text for holds, text in told if holds)]
+    out.warnings += [text for holds, text in told if holds]
 
 
 def _authors(model: Any, corpus: Any) -> np.ndarray:
@@ -235,9 +232,7 @@ def _tree(model: Any, names: list[str], total: Array, place: dict[int, int]) -> 
     return [node(g, frozenset([g])) for g in roots]
 
 
-_CODE = """import tallies
-
-model = tallies.load("model.tallies")      # written by model.save("model.tallies")
+_CODE = """\
 model.annotate(["a new sentence"])         # its concepts, with probabilities
 model.explain("a new sentence", concept)   # which words speak for a concept
 model.author_profile(author)               # what an author writes about

@@ -12,7 +12,7 @@ from tallies.counts import views as counts
 from tallies.counts.answers import correlation, flat_columns, rates
 from tallies.counts.tables import as_counts
 from tallies.html import charts
-from tallies.html.common import About, cautions, converged, fitted, plural, use
+from tallies.html.common import About, begin, converged, finish, plural
 from tallies.html.page import Page
 from tallies.maths import Array
 
@@ -40,10 +40,7 @@ def page(
     R = np.nan_to_num(np.asarray(model.correlation_))
     Y, rate, ours = _expected(model, counts_, covariates, offsets)
     score = None if counts_ is None or ours else model._evaluate(counts_, covariates, offsets)
-    out = Page(
-        about.title or (f"Counts of {about.data_name}" if about.data_name else "PLN"), _lead(model, about, species, R, score)
-    )
-    out.note = about.note
+    out = begin(model, about, "Counts of", _lead(model, about, species, R, score))
     _warn(out, model, Y if ours else None, species)
     out.numbers = _numbers(model, score)
     whole = len(species) <= LISTED
@@ -88,9 +85,8 @@ def page(
         ("Algorithm", model.algorithm_),
         ("Parameters", int(model.n_parameters_)),
     ]
-    fitted(out, model, about, facts)
-    use(out, _CODE, "tallies predict RUN counts.csv\ntallies score RUN counts.csv\ntallies report RUN counts.csv")
-    return out
+    shell = "tallies predict RUN counts.csv\ntallies score RUN counts.csv\ntallies report RUN counts.csv"
+    return finish(out, model, about, facts, _CODE, shell)
 
 
 def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array | None, Array | None, bool]:
@@ -122,7 +118,6 @@ def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) ->
 
 
 def _warn(out: Page, model: Any, Y: Array | None, species: list[str]) -> None:
-    out.warnings += cautions(model)
     flat = [species[j] for j in flat_columns(model.fitted_.model)]
     if flat and model.fitted_.model.rank is not None:
         which = ", ".join(flat[:5]) + " ..." * (len(flat) > 5)
@@ -187,9 +182,7 @@ def _truth(out: Page, model: Any, truth: Mapping[str, Any], species: list[str]) 
     section.charts(first, counts.beside_truth("Correlations", "correlation", true[a, b], model.correlation_[a, b], labels))
 
 
-_CODE = """import tallies
-
-model = tallies.load("model.tallies")   # written by model.save("model.tallies")
+_CODE = """\
 model.transform(counts)                 # latent values of new samples
 model.predict(counts)                   # what is expected of their counts
 model.coefficient_table()               # effects of covariates

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.errors import DataError
-from tallies.html.common import About, fitted, plural, use
+from tallies.html.common import About, begin, finish, plural
 from tallies.html.page import Page, Run, Tag
 from tallies.maths import Array
 from tallies.topics import views as topics
@@ -38,10 +38,8 @@ def page(
     score = _score(model, counts) if counts is not None else None
     coherence = model.coherence(counts)[t.order] if counts is not None else None
     D, settled = topics.distances(t.phi), settled_after(model.history_, model.n_iter_) if model.converged_ else None
-    title = about.title or (f"Topics of {about.data_name}" if about.data_name else "LDA")
-    out = Page(title, _lead(model, about, score, t, settled))
-    out.note = about.note
-    out.warnings += _warnings(model, about, t, D, counts)
+    out = begin(model, about, "Topics of", _lead(model, about, score, t, settled))
+    out.warnings = list(_warnings(model, about, t, D, counts))
     out.pick("topic", "Topic", t.names)
     if score is not None:
         out.numbers = _numbers(score, coherence)
@@ -74,9 +72,7 @@ def page(
         ("Documents in this report", None if counts is None else counts.shape[0]),
         ("Were these in the fit?", None if counts is None else "yes" if ours else about.whose("no, held out", "yes", "not said")),
     ]
-    fitted(out, model, about, facts)
-    use(out, _CODE, _COMMANDS)
-    return out
+    return finish(out, model, about, facts, _CODE, _COMMANDS)
 
 
 def _same(counts: sp.csr_array, model: Any) -> bool:
@@ -262,9 +258,7 @@ def _settled(out: Page, model: Any, when: int | None) -> None:
     out.section("convergence", "Did the sampler settle?").text(say, chains).charts(curve)
 
 
-_CODE = """import tallies
-
-model = tallies.load("model.tallies")            # written by model.save("model.tallies")
+_CODE = """\
 new = tallies.Corpus.from_texts(["a new text"])  # words are matched to the model's by name
 model.transform(new)                             # shares of the topics
 model.top_words(10)                              # the words of every topic
