@@ -15,7 +15,7 @@ from tallies.bayes.odd_views import complete_rows, odd_values, own_rows
 from tallies.data.table import table_rows
 from tallies.errors import DataError
 from tallies.html import charts
-from tallies.html.common import About, begin, converged, finish, plural
+from tallies.html.common import About, begin, converged, finish, plural, told
 from tallies.html.judged import Judged
 from tallies.html.page import Page, Section
 
@@ -105,20 +105,19 @@ def _lead(model: Any, about: About, columns: list[Column], bits: np.ndarray, jud
 
 def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
     few = [str(c) for c, n in zip(model.classes_, model.params_.n, strict=True) if n < FEW]
-    if few:
-        names = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
-        told = f"learned from fewer than {FEW} rows ({names}): do not trust what it says of them."
-        out.warnings.append(f"{plural(len(few), 'class was', 'classes were')} {told}")
+    names = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
+    from_few = f"learned from fewer than {FEW} rows ({names}): do not trust what it says of them."
+    out.warnings += told((few, f"{plural(len(few), 'class was', 'classes were')} {from_few}"))
     if judged is not None:
         out.warnings += judged.warnings(about, "Trust its order of classes more than its probabilities.", "")
 
 
 def _ranking(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> charts.Chart:
     top = listed[:20]
-    x, names, values = charts.axis("information about the class (bits)"), [columns[j].name for j in top], bits[top]
+    title, unit, names = "What each column alone tells", "information about the class (bits)", [columns[j].name for j in top]
     caption = f"Choose one to see its values. To know the class for certain takes {bits_needed(prior):.2f} bits. "
     more = {"select": "feature", "keys": list(range(len(top))), "caption": caption + "Columns that say the same do not add up."}
-    return charts.bars("What each column alone tells", x, names, [{"name": "", "values": values}], **more)
+    return charts.bar(title, unit, names, bits[top], **more)
 
 
 def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> str:
@@ -152,10 +151,9 @@ def _words(columns: list[Column], classes: list[str], order: np.ndarray, prior: 
         rest = np.delete(p, k, axis=1) @ (others / max(float(others.sum()), 1e-300))
         gain = p[:, k] * np.log2(np.maximum(p[:, k], 1e-300) / np.maximum(rest, 1e-300))
         top = np.argsort(-gain, kind="stable")[:15]
-        ratio = {"name": "", "values": p[top, k] / np.maximum(rest[top], 1e-300), "colour": k}
-        x = charts.axis(f"times as frequent in {name} as in the other classes")
-        words = [columns[block[i]].name for i in top]
-        views.append(charts.bars(f"Words that speak for {name}", x, words, [ratio], caption="Frequent ones first."))
+        ratio, words = p[top, k] / np.maximum(rest[top], 1e-300), [columns[block[i]].name for i in top]
+        title, unit = f"Words that speak for {name}", f"times as frequent in {name} as in the other classes"
+        views.append(charts.bar(title, unit, words, ratio, look={"colour": k}, caption="Frequent ones first."))
     return charts.follow("class", views)
 
 

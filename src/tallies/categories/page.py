@@ -86,10 +86,9 @@ def _combinations(model: Any, degree: int) -> charts.Chart:
     """The strongest combinations of so many variables, with the states that they speak loudest of."""
     top = model.interactions(MOST, degree=degree)
     rows = [list(row) for row in zip(top["term"], top["strength"], top["strongest"], top["weight"], strict=True)]
-    title, series = f"Strongest combinations of {degree} variables", [{"name": "", "values": top["strength"].to_numpy()}]
     caption = "What the variables say together, beyond what each and any fewer of them say."
-    chart = charts.bars(title, charts.axis(STRENGTH), top["term"].tolist(), series, caption=caption)
-    return chart | {"columns": ["combination", "strength", "its largest weight is of", "weight"], "rows": rows}
+    more = {"columns": ["combination", "strength", "its largest weight is of", "weight"], "rows": rows, "caption": caption}
+    return charts.bar(f"Strongest combinations of {degree} variables", STRENGTH, top["term"], top["strength"], **more)
 
 
 def _signed(what: str, features: list[str], V: Array, errors: Array | None, mine: np.ndarray, classes: list[str]) -> charts.Chart:

@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.concepts.answers import expected
-from tallies.concepts.views import bars, profile
+from tallies.concepts.views import profile
 from tallies.data.text import WORD, stem
 from tallies.errors import DataError
 from tallies.html import charts
-from tallies.html.common import About, begin, converged, finish, percent, plural
+from tallies.html.common import About, begin, converged, finish, percent, plural, told
 from tallies.html.page import Node, Page, Run, Tag
 from tallies.maths import Array
 
@@ -55,7 +55,7 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     most = listed[:BARS]
     caption = "Sentences count by the probability that they speak of a concept. Choose one to see its sentences and words."
     choice = {"keys": list(range(len(most))), "select": "concept", "caption": caption}
-    top = bars("What is written about", "expected sentences", [names[g] for g in most], n_g[most], **choice)
+    top = charts.bar("What is written about", "expected sentences", [names[g] for g in most], n_g[most], **choice)
     profiles = [profile(model, str(model.authors_[a])) for a in authors]
     out.hero(top, charts.follow("author", profiles, _grid(model, authors, listed, names)) if profiles else None)
     out.face = top
@@ -96,13 +96,12 @@ def _lead(model: Any, names: list[str], n_g: Array, spoken: float) -> str:
 def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
     lone = sum(len(str(name).split()) == 1 and len(str(name)) < 3 for name in model.concept_names_)
     short = f"{plural(lone, 'concept has', 'concepts have')} a name of one or two letters, which any text may hold."
-    told = (
+    out.warnings += told(
         (model.cycle_, f"Hard assignments came back after {model.cycle_} sweeps: a cycle, not a maximum."),
         (spoken < 0.1, "Few sentences speak of any concept: does the ontology fit these texts?"),
         ((n_g < 0.5).all(), "No concept has half a sentence: names and synonyms of the ontology do not occur in the texts."),
         (lone, short),
     )
-    out.warnings += [text for holds, text in told if holds]
 
 
 def _authors(model: Any, corpus: Any) -> np.ndarray:
@@ -131,7 +130,7 @@ def _grid(model: Any, authors: np.ndarray, listed: np.ndarray, names: list[str])
 def _words(model: Any, g: int, name: str) -> charts.Chart:
     table = model.concept_profile(str(model.concept_ids_[g]), BARS)
     caption = "How much a sentence gains for this concept by each; 2.3 makes it ten times as likely."
-    return bars(f"What speaks for {name}", "log odds", table["word"], table["log_odds"], caption=caption)
+    return charts.bar(f"What speaks for {name}", "log odds", table["word"], table["log_odds"], caption=caption)
 
 
 def _sentences(out: Page, model: Any, corpus: Any, texts: list[str], listed: Any, place: dict[int, int], ours: bool) -> None:

@@ -12,7 +12,7 @@ from tallies.counts import views as counts
 from tallies.counts.answers import correlation, flat_columns, rates
 from tallies.counts.tables import as_counts
 from tallies.html import charts
-from tallies.html.common import About, begin, converged, finish, plural
+from tallies.html.common import About, begin, converged, finish, listing, plural, told
 from tallies.html.page import Page
 from tallies.maths import Array
 
@@ -71,11 +71,8 @@ def page(
     ]
     if score is not None:
         rows.append([f"log likelihood of the given counts ({score.unit})", score.value, score.stderr, score.kind])
-    quality.table(
-        ["score", "value", "standard error", "kind"],
-        rows,
-        "Of the criteria, smaller is better; they compare fits to the same counts",
-    )
+    caption = "Of the criteria, smaller is better; they compare fits to the same counts"
+    quality.table(["score", "value", "standard error", "kind"], rows, caption)
     converged(out, model)
     facts = [
         ("Samples", len(model.design_)),
@@ -118,21 +115,15 @@ def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) ->
 
 
 def _warn(out: Page, model: Any, Y: Array | None, species: list[str]) -> None:
-    flat = [species[j] for j in flat_columns(model.fitted_.model)]
-    if flat and model.fitted_.model.rank is not None:
-        which = ", ".join(flat[:5]) + " ..." * (len(flat) > 5)
-        out.warnings.append(f"Species on none of the gradients ({which}): their correlations mean nothing.")
-    if Y is not None:
-        thin = [name for name, n in zip(species, np.nansum(Y, axis=0), strict=True) if n < THIN]
-        if thin:
-            names = ", ".join(thin[:5]) + " ..." * (len(thin) > 5)
-            out.warnings.append(
-                f"{plural(len(thin), 'species was', 'species were')} counted fewer than {THIN} times in all ({names}): "
-                "what is said of them is mostly guessed."
-            )
-    n, k = len(model.design_), int(model.n_parameters_)
-    if k > n * len(species):
-        out.warnings.append(f"{k:,} parameters from {n * len(species):,} counts: fit a smaller rank.")
+    learned, k, n = model.fitted_.model, int(model.n_parameters_), len(model.design_) * len(species)
+    flat = [species[j] for j in flat_columns(learned) if learned.rank is not None]
+    thin = [] if Y is None else [species[j] for j in np.flatnonzero(np.nansum(Y, axis=0) < THIN)]
+    seldom = f"counted fewer than {THIN} times in all ({listing(thin, 5)}): what is said of them is mostly guessed."
+    out.warnings += told(
+        (flat, f"Species on none of the gradients ({listing(flat, 5)}): their correlations mean nothing."),
+        (thin, f"{plural(len(thin), 'species was', 'species were')} {seldom}"),
+        (k > n, f"{k:,} parameters from {n:,} counts: fit a smaller rank."),
+    )
 
 
 def _numbers(model: Any, score: Any) -> list[tuple[str, str, str]]:

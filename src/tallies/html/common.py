@@ -133,6 +133,24 @@ def option_text(value: Any) -> str:
     return cut(text)
 
 
+def told(*sentences: tuple[Any, str]) -> list[str]:
+    """Those sentences whose condition holds."""
+    return [text for holds, text in sentences if holds]
+
+
+def listing(names: Sequence[str], most: int) -> str:
+    """
+    >>> listing(["a", "b"], 2), listing(["a", "b", "c"], 2)
+    ('a, b', 'a, b ...')
+    """
+    return ", ".join(names[:most]) + " ..." * (len(names) > most)
+
+
+def sampled(places: np.ndarray, most: int) -> np.ndarray:
+    """The places, or as many of them as can be used, at random but always the same, in their order."""
+    return places if len(places) <= most else np.sort(np.random.default_rng(0).choice(places, most, replace=False))
+
+
 def plural(n: int, one: str, many: str = "") -> str:
     """
     >>> plural(1, "row"), plural(1200, "row"), plural(2, "class", "classes")

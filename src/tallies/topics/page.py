@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from tallies.errors import DataError
-from tallies.html.common import About, begin, finish, plural
+from tallies.html.common import About, begin, finish, listing, plural, sampled, told
 from tallies.html.page import Page, Run, Tag
 from tallies.maths import Array
 from tallies.topics import views as topics
@@ -39,7 +39,7 @@ def page(
     coherence = model.coherence(counts)[t.order] if counts is not None else None
     D, settled = topics.distances(t.phi), settled_after(model.history_, model.n_iter_) if model.converged_ else None
     out = begin(model, about, "Topics of", _lead(model, about, score, t, settled))
-    out.warnings = list(_warnings(model, about, t, D, counts))
+    out.warnings = _warnings(model, about, t, D, counts)
     out.pick("topic", "Topic", t.names)
     if score is not None:
         out.numbers = _numbers(score, coherence)
@@ -86,8 +86,7 @@ def _score(model: Any, counts: sp.csr_array) -> tuple[Any, float, int] | None:
     long = np.flatnonzero(counts.sum(axis=1) > 1)
     if not len(long):
         return None
-    if len(long) > JUDGED:
-        long = np.sort(np.random.default_rng(0).choice(long, JUDGED, replace=False))
+    long = sampled(long, JUDGED)
     some = sp.csr_array(counts[long])
     n_w, n = model.chains_[0].n_wk.sum(axis=1) + len(model.alpha_) * model.beta_, some.sum(axis=0)
     alone = float(np.exp(-(n @ np.log(n_w / n_w.sum())) / n.sum()))
@@ -133,33 +132,24 @@ def _rise(model: Any) -> str:
     return f", by {rise:.2g} nats a word over the last quarter of them" if rise > 0 else ""
 
 
-def _warnings(model: Any, about: About, t: Learned, D: Array, counts: Any) -> Iterator[str]:
-    K = len(t.names)
+def _warnings(model: Any, about: About, t: Learned, D: Array, counts: Any) -> list[str]:
+    K, r_hat = len(t.names), model.diagnostics()["r_hat"] if len(model.chains_) > 1 else 1.0
     few = [str(k) for k, share in zip(t.order, t.share, strict=True) if share < FEW / K]
-    if few:
-        are = "is" if len(few) == 1 else "are"
-        yield f"{len(few)} of {plural(K, 'topic')} {are} hardly used ({_some(few, 8)}): fewer topics may do."
-    near = [(a, b) for a, b in np.argwhere(np.triu(D < TWINS, 1)).tolist() if t.share[b] >= FEW / K]
-    if near:
-        pairs = _some([f"{t.order[a]} and {t.order[b]}" for a, b in near], 5)
-        yield f"{plural(len(near), 'pair')} of topics use nearly the same words ({pairs})."
-    if not model.converged_:
-        when = f"when the chain was stopped after {plural(model.n_iter_, 'sweep')}{_rise(model)}"
-        yield f"The log likelihood was still rising {when}: raise max_iter and burn_in."
-    if model.chains_[0].kept < 2:
-        yield "Everything here is of one sweep, not a mean over kept ones: raise max_iter above burn_in."
-    r_hat = model.diagnostics()["r_hat"] if len(model.chains_) > 1 else 1.0
-    if r_hat > 1.05:
-        yield f"The chains have not reached the same level (R-hat {r_hat:.2f}, should be under 1.05): raise max_iter."
+    twins = np.argwhere(np.triu(D < TWINS, 1)).tolist()
+    near = [f"{t.order[a]} and {t.order[b]}" for a, b in twins if t.share[b] >= FEW / K]
     empty = 0 if counts is None else int((counts.sum(axis=1) == 0).sum())
-    if empty:
-        yield f"{plural(empty, 'document has', 'documents have')} no word that the model knows."
-    if counts is not None and about.held_out is False:
-        yield "The scores are of documents that the model was fitted to; expect less on new ones."
-
-
-def _some(names: list[str], n: int) -> str:
-    return ", ".join(names[:n]) + (" ..." if len(names) > n else "")
+    ours = counts is not None and about.held_out is False
+    hardly = f"{'is' if len(few) == 1 else 'are'} hardly used ({listing(few, 8)}): fewer topics may do."
+    when = f"when the chain was stopped after {plural(model.n_iter_, 'sweep')}{_rise(model)}"
+    return told(
+        (few, f"{len(few)} of {plural(K, 'topic')} {hardly}"),
+        (near, f"{plural(len(near), 'pair')} of topics use nearly the same words ({listing(near, 5)})."),
+        (not model.converged_, f"The log likelihood was still rising {when}: raise max_iter and burn_in."),
+        (model.chains_[0].kept < 2, "Everything here is of one sweep, not a mean over kept ones: raise max_iter above burn_in."),
+        (r_hat > 1.05, f"The chains have not reached the same level (R-hat {r_hat:.2f}, should be under 1.05): raise max_iter."),
+        (empty, f"{plural(empty, 'document has', 'documents have')} no word that the model knows."),
+        (ours, "The scores are of documents that the model was fitted to; expect less on new ones."),
+    )
 
 
 def _numbers(score: Any, coherence: Any) -> list[tuple[str, str, str]]:
