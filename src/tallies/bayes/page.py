@@ -15,7 +15,7 @@ from tallies.bayes.odd_views import complete_rows, odd_values, own_rows
 from tallies.data.table import table_rows
 from tallies.errors import DataError
 from tallies.html import charts
-from tallies.html.common import About, begin, converged, finish, plural, told
+from tallies.html.common import About, begin, finish, plural, told
 from tallies.html.judged import Judged
 from tallies.html.page import Page, Section
 
@@ -68,7 +68,6 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         _quality(out, known, model, X, known.calibration() if view else None)
     if judged is not None:
         _strange(out, judged, model, table, columns, label)
-    converged(out, model)
     counted = Counter(c.family for c in columns)
     facts = [
         ("Rows", float(model.params_.n.sum())),

@@ -9,7 +9,7 @@ import numpy as np
 from tallies.categories import views as weights
 from tallies.categories.scores import strongest_pairs
 from tallies.html import charts
-from tallies.html.common import About, begin, converged, finish, plural, told
+from tallies.html.common import About, begin, finish, plural, told
 from tallies.html.order import alike
 from tallies.html.page import Page
 from tallies.maths import Array
@@ -46,7 +46,6 @@ def page(model: Any, about: About, X: Any = None) -> Page:
             ["score (larger is better)", "value", "standard error", "kind", "unit"],
             [["log p(row) by pseudo-likelihood", found.value, found.stderr, found.kind, found.unit]],
         )
-    converged(out, model)
     facts = [
         ("Rows", f"{int(model.n_rows_):,}, worth {model.effective_rows_:,.0f}"),
         ("Variables", f"{len(names)} with {int(model.categories_.sizes.sum()):,} states"),

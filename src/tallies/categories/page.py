@@ -10,7 +10,7 @@ import numpy as np
 from tallies.categories import views as weights
 from tallies.data.labels import label_codes
 from tallies.html import charts
-from tallies.html.common import About, begin, converged, finish, plural
+from tallies.html.common import About, begin, finish, plural
 from tallies.html.judged import Judged
 from tallies.html.page import Page
 from tallies.maths import Array
@@ -68,7 +68,6 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         out.warnings += judged.warnings(about, "", "A smaller ridge may help.")
         out.numbers = judged.numbers(np.bincount(judged.y[judged.known], minlength=len(classes)) / max(len(judged.known), 1))
         judged.quality(out.section("quality", "How good is it?").charts(judged.confusion(), judged.calibration()))
-    converged(out, model)
     facts = [
         ("Rows", int(model.n_rows_)),
         ("Variables", f"{len(names)} with {int(model.categories_.sizes.sum()):,} states"),
@@ -85,7 +84,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
 def _combinations(model: Any, degree: int) -> charts.Chart:
     """The strongest combinations of so many variables, with the states that they speak loudest of."""
     top = model.interactions(MOST, degree=degree)
-    rows = [list(row) for row in zip(top["term"], top["strength"], top["strongest"], top["weight"], strict=True)]
+    rows = top[["term", "strength", "strongest", "weight"]].to_numpy().tolist()
     caption = "What the variables say together, beyond what each and any fewer of them say."
     more = {"columns": ["combination", "strength", "its largest weight is of", "weight"], "rows": rows, "caption": caption}
     return charts.bar(f"Strongest combinations of {degree} variables", STRENGTH, top["term"], top["strength"], **more)

@@ -16,7 +16,7 @@ from tallies.concepts.views import profile
 from tallies.data.text import WORD, stem
 from tallies.errors import DataError
 from tallies.html import charts
-from tallies.html.common import About, begin, converged, finish, percent, plural, told
+from tallies.html.common import About, begin, finish, percent, plural, told
 from tallies.html.page import Node, Page, Run, Tag
 from tallies.maths import Array
 
@@ -68,7 +68,6 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     met = plural(int((n_g > 0.05).sum()), "concept was", "concepts were")
     learned.text(f"The ontology, with the expected sentences of each concept and all below it ({met} met).")
     learned.tree(_tree(model, names, np.asarray(model.roll_up(n_g)), place), "concept")
-    converged(out, model)
     sizes = model.n_sentences_, len(model.document_ids_), len(model.authors_), G
     facts = list(zip(("Sentences", "Documents", "Authors", "Concepts"), sizes, strict=True))
     return finish(out, model, about, facts, _CODE, "tallies predict RUN texts.jsonl\ntallies report RUN texts.jsonl")

@@ -12,7 +12,7 @@ from tallies.counts import views as counts
 from tallies.counts.answers import correlation, flat_columns, rates
 from tallies.counts.tables import as_counts
 from tallies.html import charts
-from tallies.html.common import About, begin, converged, finish, listing, plural, told
+from tallies.html.common import About, begin, finish, listing, plural, told
 from tallies.html.page import Page
 from tallies.maths import Array
 
@@ -46,11 +46,9 @@ def page(
     whole = len(species) <= LISTED
     effects = [d for d, column in enumerate(model.design_.T) if np.ptp(column) > 0]
     shades = _shades(model, effects, colour)
-    if whole:  # charts name species by their place in the model
-        out.pick("species", "Species", species)
+    out.pick("species", "Species", species if whole else [])  # charts name species by their place in the model
     out.pick("colour", "Colour by", list(shades), "nothing")
-    if len(effects) > 1:
-        out.pick("covariate", "Effect of", [str(model.covariate_names_[d]) for d in effects], "the first")
+    out.pick("covariate", "Effect of", [str(model.covariate_names_[d]) for d in effects], "the first")
     view = counts.latent_map(model, species, shades, names)
     if len(shades) == 1:  # no choice: coloured at once
         view = view["views"][0]
@@ -62,8 +60,7 @@ def page(
     if truth is not None:
         _truth(out, model, truth, species)
     quality = out.section("quality", "How good is it?")
-    chart = None if Y is None or rate is None else counts.expected(Y, rate, species)
-    quality.charts(chart, None if ranks is None else counts.criteria(ranks))
+    quality.charts(counts.expected(Y, rate, species), None if ranks is None else counts.criteria(ranks))
     kind = "bound" if model.elbo_ is not None else "estimate"
     rows = [
         ["log likelihood of the fit", model.loglik_, model.loglik_stderr_, kind],
@@ -73,7 +70,6 @@ def page(
         rows.append([f"log likelihood of the given counts ({score.unit})", score.value, score.stderr, score.kind])
     caption = "Of the criteria, smaller is better; they compare fits to the same counts"
     quality.table(["score", "value", "standard error", "kind"], rows, caption)
-    converged(out, model)
     facts = [
         ("Samples", len(model.design_)),
         ("Species", len(species)),
@@ -86,7 +82,7 @@ def page(
     return finish(out, model, about, facts, _CODE, shell)
 
 
-def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array | None, Array | None, bool]:
+def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array, Array, bool]:
     """Counts, what is expected of them, and whether they are those of the fit."""
     seen = model.fitted_.data.Y
     if Y is None:

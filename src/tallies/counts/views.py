@@ -55,8 +55,7 @@ def latent_map(
 
     def view(title: str, group: Any, tips: list[str], *extra: list[Any], **more: Any) -> charts.Chart:
         heads, rows = ["sample", "latent axis 1", "latent axis 2", "value"], zip(called, *Z.T.tolist(), *extra, strict=True)
-        table = heads[: 3 + len(extra)], [list(row) for row in rows]
-        return charts.points(title, x, y, *Z.T, group, tips, *table, **look, **more)
+        return charts.points(title, x, y, Z[:, 0], Z[:, 1], group, tips, heads[: 3 + len(extra)], list(rows), **look, **more)
 
     plain = view("Where the samples lie", None, called)
     views = []
@@ -154,12 +153,12 @@ def expected(Y: Array, rate: Array, species: Sequence[str], most: int = MOST) ->
     x, y = np.maximum(rate[i, j], 1e-3), Y[i, j]
     tips = [f"{species[c]}, sample {r + 1}\nexpected {e:.3g}, observed {o:.0f}" for r, c, e, o in zip(i, j, x, y, strict=True)]
     rows = [[species[c], int(r) + 1, e, o] for r, c, e, o in zip(i, j, x, y, strict=True)]
-    axes = charts.axis("expected count", log=True), charts.axis("observed count, 0 drawn at 0.5", log=True)
+    right, up = charts.axis("expected count", log=True), charts.axis("observed count, 0 drawn at 0.5", log=True)
     heads, drawn = ["species", "sample", "expected", "observed"], ", drawn at random" if len(x) == most else ""
     caption = f"{len(x):,} cells of the table{drawn}; on the dashed line they agree. Expected counts know the latent values of "
     caption += "their sample, and expectations under 0.001 are drawn there."
-    more = {"diagonal": True, "caption": caption}
-    return charts.points("Expected and observed counts", *axes, x, np.maximum(y, 0.5), None, tips, heads, rows, **more)
+    title, y = "Expected and observed counts", np.maximum(y, 0.5)
+    return charts.points(title, right, up, x, y, None, tips, heads, rows, diagonal=True, caption=caption)
 
 
 def criteria(table: Any) -> charts.Chart:
@@ -184,6 +183,5 @@ def beside_truth(title: str, what: str, true: Array, found: Array, labels: Seque
     tips = [f"{label}\ntrue {a:.3g}, estimated {b:.3g}" for label, a, b in rows]
     error = float(np.sqrt(np.mean((true - found) ** 2)))
     caption = f"On the dashed line the estimate is the truth; correlation {r:.2f}, root mean square error {error:.3f}."
-    more = {"diagonal": True, "caption": caption}
-    x, y = charts.axis(f"true {what}"), charts.axis(f"estimated {what}")
-    return charts.points(title, x, y, true, found, None, tips, ["what", "true", "estimated"], rows, **more)
+    x, y, heads = charts.axis(f"true {what}"), charts.axis(f"estimated {what}"), ["what", "true", "estimated"]
+    return charts.points(title, x, y, true, found, None, tips, heads, rows, diagonal=True, caption=caption)

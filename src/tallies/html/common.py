@@ -100,7 +100,10 @@ def begin(model: Any, about: About, what: str, lead: str = "") -> Page:
 
 
 def finish(page: Page, model: Any, about: About, facts: Sequence[tuple[str, Any]], code: str, shell: str = "") -> Page:
-    """The end of every page: what was fitted on what; how to use it, by `code` after the model is loaded and from a shell."""
+    """The end of every page: how the fit went, unless it was said; what was fitted on what; how to use it, by `code` after the
+    model is loaded, and from a shell."""
+    if all(section.key != "convergence" for section in page.sections):
+        converged(page, model)
     fitted(page, model, about, facts)
     load = 'model = tallies.load("model.tallies")  '.ljust(code.find("#")) + '# written by model.save("model.tallies")'
     section = page.section("use", "How to use it").text("From Python:").code(f"import tallies\n\n{load}\n{code}")
@@ -112,7 +115,6 @@ def finish(page: Page, model: Any, about: About, facts: Sequence[tuple[str, Any]
 def plain_page(model: Any, about: About) -> Page:
     """The report of a model that has no page of its own."""
     page = begin(model, about, "", " ".join(model.summary().splitlines()[1:]))
-    converged(page, model)
     return finish(page, model, about, [], "print(model.summary())")
 
 
