@@ -60,8 +60,8 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     learned = out.section("learned", "What it learned").text(_most_telling(columns, bits, listed, prior))
     pictures = [picture(columns[j], classes, shown, _values(columns[j], len(shown), table, known)) for j in listed]
     learned.charts(ranking, charts.follow("feature", pictures), _words(columns, classes, order, prior))
-    if len(listed) < len(columns):
-        learned.text(f"The {len(listed)} most telling of {len(columns):,} columns can be looked at.", soft=True)
+    some = f"The {len(listed)} most telling of {len(columns):,} columns can be looked at."
+    learned.text(*told((len(listed) < len(columns), some)), soft=True)
     rows = zip(classes, model.params_.n.tolist(), [f"{p:.1%}" for p in prior], strict=True)
     learned.table(["class", "rows in the fit", "probability before looking"], rows)
     if known is not None:
@@ -76,8 +76,8 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         ("Rows in this report", len(judged.log_p) if judged is not None else None),
         ("Were these in the fit?", about.whose("no, held out", "yes", "not said") if judged is not None else None),
     ]
-    shell = "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN"
-    return finish(out, model, about, facts, _code(model, columns, classes), shell)
+    shell = "predict RUN rows.csv", "score RUN rows.csv", "report RUN"
+    return finish(out, model, about, facts, _code(model, columns, classes), *shell)
 
 
 def _codes(model: Any, y: Any, n: int) -> np.ndarray:
@@ -170,9 +170,8 @@ def _strange(out: Page, judged: Judged, model: Any, table: Any, columns: list[Co
         picture, say = judged.surprise(own_rows(model), complete)
         section.text(say).charts(picture)
     gaps = len(judged.log_p) - len(complete)
-    if gaps:
-        say = f"{gaps:,} rows have missing values: their log p(x) is of fewer values, and is not in the picture."
-        section.text(say, soft=True)
+    missing = f"{gaps:,} rows have missing values: their log p(x) is of fewer values, and is not in the picture."
+    section.text(*told((gaps, missing)), soft=True)
     heads = ["row", "log p(x)", "true class", "called", "what is odd"]
     rows = judged.strangest(lambda row, k: odd_values(columns, table, row, k), name)
     return section.table(heads, rows, "The least probable rows: errors in the data, rare cases, or a class that is missing")

@@ -53,7 +53,7 @@ def page(model: Any, about: About, X: Any = None) -> Page:
         ("Ridge", float(model.ridge_) if model.pair_ridges_ is None else "by pair"),
         ("Lag", int(model.lag)),
     ]
-    return finish(out, model, about, facts, _CODE, "tallies score RUN rows.csv\ntallies report RUN rows.csv")
+    return finish(out, model, about, facts, _CODE, "score RUN rows.csv", "report RUN rows.csv")
 
 
 def _lead(model: Any, about: About, called: list[str], log_p: Array | None) -> str:

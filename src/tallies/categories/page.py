@@ -77,8 +77,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         ("Solver", model.solver_),
         ("Rows in this report", None if judged is None else len(judged.y)),
     ]
-    shell = "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN rows.csv"
-    return finish(out, model, about, facts, _CODE, shell)
+    return finish(out, model, about, facts, _CODE, "predict RUN rows.csv", "score RUN rows.csv", "report RUN rows.csv")
 
 
 def _combinations(model: Any, degree: int) -> charts.Chart:

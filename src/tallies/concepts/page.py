@@ -70,7 +70,7 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     learned.tree(_tree(model, names, np.asarray(model.roll_up(n_g)), place), "concept")
     sizes = model.n_sentences_, len(model.document_ids_), len(model.authors_), G
     facts = list(zip(("Sentences", "Documents", "Authors", "Concepts"), sizes, strict=True))
-    return finish(out, model, about, facts, _CODE, "tallies predict RUN texts.jsonl\ntallies report RUN texts.jsonl")
+    return finish(out, model, about, facts, _CODE, "predict RUN texts.jsonl", "report RUN texts.jsonl")
 
 
 def _distinct(names: list[str]) -> Iterator[str]:

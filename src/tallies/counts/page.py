@@ -78,8 +78,7 @@ def page(
         ("Algorithm", model.algorithm_),
         ("Parameters", int(model.n_parameters_)),
     ]
-    shell = "tallies predict RUN counts.csv\ntallies score RUN counts.csv\ntallies report RUN counts.csv"
-    return finish(out, model, about, facts, _CODE, shell)
+    return finish(out, model, about, facts, _CODE, "predict RUN counts.csv", "score RUN counts.csv", "report RUN counts.csv")
 
 
 def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array, Array, bool]:

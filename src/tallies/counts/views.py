@@ -48,7 +48,6 @@ def latent_map(
         "Samples near each other have like counts once covariates and sampling effort are taken out. An arrow points to where its "
         f"species is more abundant than expected; the {len(strong)} longest are drawn.{few}"
     )
-
     x = charts.axis(f"latent axis 1 ({share[0]:.0%} of the latent variance)")
     y = charts.axis(f"latent axis 2 ({share[1]:.0%})")
     look = {"arrows": arrows, "select": "species", "keys": [-1] * len(Z), "caption": caption, "wide": True}

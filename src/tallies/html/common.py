@@ -99,16 +99,16 @@ def begin(model: Any, about: About, what: str, lead: str = "") -> Page:
     return page
 
 
-def finish(page: Page, model: Any, about: About, facts: Sequence[tuple[str, Any]], code: str, shell: str = "") -> Page:
+def finish(page: Page, model: Any, about: About, facts: Sequence[tuple[str, Any]], code: str, *shell: str) -> Page:
     """The end of every page: how the fit went, unless it was said; what was fitted on what; how to use it, by `code` after the
-    model is loaded, and from a shell."""
+    model is loaded, and by `shell`, commands of tallies."""
     if all(section.key != "convergence" for section in page.sections):
         converged(page, model)
     fitted(page, model, about, facts)
     load = 'model = tallies.load("model.tallies")  '.ljust(code.find("#")) + '# written by model.save("model.tallies")'
     section = page.section("use", "How to use it").text("From Python:").code(f"import tallies\n\n{load}\n{code}")
     if shell:
-        section.text("From a shell:").code(shell)
+        section.text("From a shell:").code("\n".join(f"tallies {command}" for command in shell))
     return page
 
 

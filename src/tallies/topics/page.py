@@ -72,7 +72,7 @@ def page(
         ("Documents in this report", None if counts is None else counts.shape[0]),
         ("Were these in the fit?", None if counts is None else "yes" if ours else about.whose("no, held out", "yes", "not said")),
     ]
-    return finish(out, model, about, facts, _CODE, _COMMANDS)
+    return finish(out, model, about, facts, _CODE, *_SHELL)
 
 
 def _same(counts: sp.csr_array, model: Any) -> bool:
@@ -253,4 +253,4 @@ new = tallies.Corpus.from_texts(["a new text"])  # words are matched to the mode
 model.transform(new)                             # shares of the topics
 model.top_words(10)                              # the words of every topic
 model.similar(new, n=5)                          # the fitted documents nearest in topics"""
-_COMMANDS = "tallies predict RUN texts.jsonl   # topics of new texts\ntallies score RUN texts.jsonl\ntallies report RUN texts.jsonl"
+_SHELL = "predict RUN texts.jsonl   # topics of new texts", "score RUN texts.jsonl", "report RUN texts.jsonl"
