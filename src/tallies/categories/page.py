@@ -31,7 +31,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         proba = model.predict_proba(X)
         judged = Judged(classes, proba, np.zeros(len(proba)), label_codes(y, len(proba), model.classes_))
     readable = model.rows_ is None or len(model.degree_) < 3  # the kernel of high degrees has too many weights to write down
-    out, best = begin(model, about, "FEM of"), ""
+    out, best, degrees = begin(model, about, "FEM of"), "", ", ".join(map(str, model.degree_))
     if readable:
         _, terms, V = model._zero_sum()
         size, groups = strengths(terms, V), terms.all()
@@ -59,10 +59,8 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         few = f"The {len(listed)} strongest of {len(groups):,} terms can be looked at." if len(listed) < len(groups) else ""
         learned.text(few, soft=True)
     else:
-        degrees = ", ".join(map(str, model.degree_))
-        out.section("learned", "What it learned").text(
-            f"With terms of degrees {degrees} there are too many weights to show; model.effect(...) gives any of them."
-        )
+        say = f"With terms of degrees {degrees} there are too many weights to show; model.effect(...) gives any of them."
+        out.section("learned", "What it learned").text(say)
     out.lead = _lead(model, about, judged, best)
     if judged is not None:
         out.warnings += judged.warnings(about, "", "A smaller ridge may help.")
@@ -72,7 +70,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         ("Rows", int(model.n_rows_)),
         ("Variables", f"{len(names)} with {int(model.categories_.sizes.sum()):,} states"),
         ("Classes", len(classes)),
-        ("Degrees", ", ".join(map(str, model.degree_))),
+        ("Degrees", degrees),
         ("Ridge", float(model.ridge_)),
         ("Solver", model.solver_),
         ("Rows in this report", None if judged is None else len(judged.y)),

@@ -45,12 +45,9 @@ def table(title: str, block: Array, labels: Sequence[Sequence[str]], variables: 
     across = list(labels[-1])
     down = [" & ".join(states) for states in product(*labels[:-1])] if len(labels) > 1 else [what]
     values = block.reshape(len(down), len(across))
-    some = ""
-    if len(down) > STATES or len(across) > STATES:
-        keep = [np.sort(np.argsort(-np.abs(values).max(axis=axis), kind="stable")[:STATES]) for axis in (1, 0)]
-        values = values[np.ix_(*keep)]
-        down, across = [down[i] for i in keep[0]], [across[i] for i in keep[1]]
-        some = " Only the states of largest weights are shown."
+    some = " Only the states of largest weights are shown." if max(values.shape) > STATES else ""
+    keep = [np.sort(np.argsort(-np.abs(values).max(axis=axis), kind="stable")[:STATES]) for axis in (1, 0)]
+    values, down, across = values[np.ix_(*keep)], [down[i] for i in keep[0]], [across[i] for i in keep[1]]
     reach = max(float(np.abs(values).max()), 1e-9)
     texts = [[f"{v:+.2f}" for v in row] for row in values]
     tips = [[f"{a}\n{b}\nweight {v:+.3f}" for b, v in zip(across, row, strict=True)] for a, row in zip(down, values, strict=True)]
