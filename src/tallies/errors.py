@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
+from numbers import Integral
 from typing import Any
 
 
@@ -18,6 +19,32 @@ def nearest(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, names, 1) or [n for n in names if n.lower() == name.lower()]
     few = ", ".join(names[:20]) + (f" and {len(names) - 20} others" if len(names) > 20 else "")
     return f"did you mean {near[0]!r}?" if near else f"there are {few}"
+
+
+def one_of(name: str, value: Any, *words: str, more: str = "") -> None:
+    """Refuse a setting that is none of these words; `more` says what else it may be.
+
+    >>> one_of("start", "slow", "growing", "random")
+    Traceback (most recent call last):
+    ...
+    ValueError: start must be "growing" or "random", got 'slow'
+    """
+    if value not in words:
+        *others, last = [*(f'"{word}"' for word in words), *([more] if more else [])]
+        raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
+
+
+def at_least(least: int, none: bool = False, **settings: Any) -> None:
+    """Refuse settings that are no whole numbers from `least` on; `none`: nor None.
+
+    >>> at_least(1, n=3, thin=0)
+    Traceback (most recent call last):
+    ...
+    ValueError: thin must be a whole number of at least 1, got 0
+    """
+    for name, value in settings.items():
+        if not (isinstance(value, Integral) and int(value) >= least) and not (none and value is None):
+            raise ValueError(f"{name} must be {'None or ' * none}a whole number of at least {least}, got {value!r}")
 
 
 class TalliesError(Exception):

@@ -21,7 +21,7 @@ from sklearn.utils.validation import validate_data
 
 from tallies.data.columns import states_of, values_of
 from tallies.data.table import check_names, checked
-from tallies.errors import DataError
+from tallies.errors import DataError, one_of
 from tallies.estimator import Inputs
 
 MISSING = "missing"
@@ -57,8 +57,7 @@ def label(state: Any) -> str:
 def learn_codes(model: Any, X: Any, missing: str, bins: Any) -> tuple[np.ndarray, Categories, Inputs]:
     """The codes of X, (l, n) int32, the categories they refer to, which are learned here, and the columns of X."""
     names, columns = _columns(model, X, reset=True)
-    if missing not in ("state", "ignore"):
-        raise ValueError(f'missing must be "state" or "ignore", got {missing!r}')
+    one_of("missing", missing, "state", "ignore")
     known = _learn(names, columns, missing, _check_bins(bins, names))
     return _codes(columns, known), known, Inputs.of(X, len(names))
 
@@ -178,10 +177,8 @@ def column_caveats(categories: Categories, rows: int) -> list[str]:
     return found
 
 
-def check_fields(ridge: Any, solver: str, solvers: tuple[str, ...]) -> None:
+def check_fields(ridge: Any, solver: str, *solvers: str) -> None:
     """Refuse a ridge or solver that none of the models knows."""
     if not (ridge == "auto" or (isinstance(ridge, int | float | np.number) and 0 <= ridge < np.inf)):
         raise ValueError(f'ridge must be "auto" or a number from 0 on, got {ridge!r}')
-    if solver not in solvers:
-        *others, last = (f'"{name}"' for name in solvers)
-        raise ValueError(f"solver must be {', '.join(others)} or {last}, got {solver!r}")
+    one_of("solver", solver, *solvers)
