@@ -111,9 +111,6 @@ class Fitted(NamedTuple):
     w: np.ndarray | None = None  # where a further fit goes on from (p,)
 
 
-RECORDS = (Formula, Design, Training, Learned, Likelihood, Fitted)
-
-
 def orient(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """C with orthogonal columns, longest first, largest entry positive; and the rotation that makes it so."""
     U, size, Vt = np.linalg.svd(C, full_matrices=False)
