@@ -14,14 +14,12 @@ from difflib import get_close_matches
 from itertools import count
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import validate_data
 
 from tallies.bayes.kernels import columns as kernels
-from tallies.data.columns import states_of, values_of
-from tallies.data.table import Sparse, check_names, checked, sparse
+from tallies.data.columns import read_columns, states_of
+from tallies.data.table import Sparse, sparse
 from tallies.errors import DataError
 
 FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "multinomial")
@@ -93,22 +91,10 @@ def read_table(estimator: Any, X: Any, families: Any, known: Layout | None) -> t
 
     A column without any observed value has no states; whether that is an error is for the caller to say.
     """
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        check_names(X)
-        if known is not None:
-            validate_data(estimator, X, reset=False, skip_check_array=True)
-        if 0 in frame.shape:
-            raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")
-        values = [values_of(column) for column in frame.iter_columns()]
-        names: list[Any] = list(frame.columns)
-    else:
-        rules = {"dtype": None, "order": "C", "ensure_all_finite": False, "accept_sparse": "csr", "ensure_min_features": 1}
-        X = checked(estimator, X, known is None, **rules)
-        names = list(range(X.shape[1]))
-        if sp.issparse(X):
-            return _sparse(X, families, known)
-        values = [values_of(column) for column in X.T]
+    X, named, values = read_columns(estimator, X, known is None, order="C", accept_sparse="csr")
+    if sp.issparse(X):
+        return _sparse(X, families, known)
+    names: list[Any] = named or list(range(len(values)))
     numbers = isinstance(X, np.ndarray) and X.dtype.kind in "fiub"
     if known is None:
         chosen = _choose(names, values, families)

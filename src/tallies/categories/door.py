@@ -13,19 +13,15 @@ from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
-import scipy.sparse as sp
 from pandas import Index, isna
-from sklearn.utils.validation import validate_data
 
-from tallies.data.columns import states_of, values_of
-from tallies.data.table import check_names, checked
+from tallies.data.columns import read_columns, states_of
+from tallies.data.table import refuse_infinite
 from tallies.errors import DataError, one_of
 from tallies.estimator import Inputs
 
 MISSING = "missing"
-ARRAY: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "ensure_min_features": 1}  # states may be anything
 
 
 class Categories(NamedTuple):
@@ -73,22 +69,10 @@ def _codes(columns: list[np.ndarray], known: Categories) -> np.ndarray:
 
 def _columns(model: Any, X: Any, reset: bool) -> tuple[list[str], list[np.ndarray]]:
     """Names and values of the columns, which unless `reset` must be those that the model was fitted on."""
-    if not reset and nw.dependencies.is_into_dataframe(X):
-        validate_data(model, X, reset=False, skip_check_array=True)
-    check_names(X)
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        if 0 in frame.shape:
-            raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")
-        return [str(name) for name in frame.columns], [values_of(column) for column in frame.iter_columns()]
-    if sp.issparse(X):
-        raise TypeError(
-            "X is a sparse matrix, but dense data is required: a table of categories has a state in every cell; use X.toarray()"
-        )
-    X = checked(model, X, reset, **ARRAY)
-    if X.dtype.kind == "f" and np.isinf(X).any():
-        raise DataError(f"X contains infinity in {int(np.isinf(X).sum())} cells; expected states, or NaN for missing: replace them")
-    return [f"x{j}" for j in range(X.shape[1])], [values_of(column) for column in X.T]
+    X, names, columns = read_columns(model, X, reset)  # a sparse matrix is refused: a table has a state in every cell
+    if names is None and X.dtype.kind == "f":
+        refuse_infinite(int(np.isinf(X).sum()))
+    return [f"x{j}" if names is None else str(names[j]) for j in range(len(columns))], columns
 
 
 def _check_bins(bins: Any, names: list[str]) -> dict[str, int]:
