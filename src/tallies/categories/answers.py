@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallies.backends import each, on_cluster, over_rows
+from tallies.backends import each, on_cluster
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.model import log_chosen, product
 from tallies.categories.terms import Terms, features
@@ -58,15 +58,8 @@ def neighbours(rows: np.ndarray, codes: np.ndarray, least: int) -> Array:
 
 def by_rows(task: Callable[..., Array], table: np.ndarray, width: int, block: int, *what: Any) -> Array:
     """(l, width)  task(rows of the table, *what), some rows at a time, on the chosen backend; the cuts change no bit."""
-    if on_cluster():
-        return np.concatenate(each(task, held(lambda cut: table[cut], len(table), 8 * width * len(table)), *what))
-    out = np.empty((len(table), width))
-
-    def fill(rows: slice) -> None:
-        out[rows] = task(table[rows], *what)
-
-    over_rows(fill, len(table), block)
-    return out
+    sources = held(lambda cut: table[cut], len(table), 8 * width * len(table), None if on_cluster() else block)
+    return np.concatenate([np.empty((0, width)), *each(task, sources, *what)])
 
 
 def redrawn(l: int, n_boot: int, random_state: Any) -> Iterator[np.ndarray]:
