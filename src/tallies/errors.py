@@ -22,7 +22,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def one_of(name: str, value: Any, *words: str, more: str = "") -> None:
-    """Refuse a setting that is none of these words; `more` says what else it may be.
+    """Refuse a setting that is none of these words, and name the nearest of them; `more` says what else it may be.
 
     >>> one_of("start", "slow", "growing", "random")
     Traceback (most recent call last):
@@ -31,7 +31,8 @@ def one_of(name: str, value: Any, *words: str, more: str = "") -> None:
     """
     if value not in words:
         *others, last = [*(f'"{word}"' for word in words), *([more] if more else [])]
-        raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
+        near = "".join(f"; did you mean {word!r}?" for word in get_close_matches(str(value), words, 1))
+        raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {value!r}{near}")
 
 
 def at_least(least: int, none: bool = False, **settings: Any) -> None:

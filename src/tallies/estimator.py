@@ -59,6 +59,10 @@ class Inputs(NamedTuple):
     n: int
     names: np.ndarray | None  # (n,) where the data had names
 
+    def named(self, stem: str = "") -> np.ndarray:
+        """(n,) their names, or numbers after a stem where they have none."""
+        return np.array([f"{stem}{j}" for j in range(self.n)], dtype=object) if self.names is None else self.names
+
     @classmethod
     def of(cls, X: Any, n: int) -> Inputs:
         """The n columns of X, named as scikit-learn names them."""

@@ -10,7 +10,6 @@ multinomial   a sparse matrix                          CSR, all its columns toge
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ import scipy.sparse as sp
 from tallies.bayes.kernels import columns as kernels
 from tallies.data.columns import read_columns, states_of
 from tallies.data.table import Sparse, sparse
-from tallies.errors import DataError
+from tallies.errors import DataError, one_of
 
 FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "multinomial")
 CODED = ("categorical", "bernoulli")
@@ -106,11 +105,8 @@ def read_table(estimator: Any, X: Any, families: Any, known: Layout | None) -> t
 
 def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[Any]:
     """The family of each column: as given, else from its dtype."""
-    if families != "auto" and not isinstance(families, dict | list) and families not in FAMILIES:
-        near = get_close_matches(str(families), FAMILIES, 1)
-        raise ValueError(
-            f'families must be "auto", one of {FAMILIES} or a dict of them; got {families!r}' + (f"; {near[0]!r}?" if near else "")
-        )
+    if not isinstance(families, dict | list):
+        one_of("families", families, "auto", *FAMILIES, more="a dict of them")
     given, usual = (families, "auto") if isinstance(families, dict) else ({}, families)
     wrong = [key for key in given if key not in names and not (isinstance(key, int) and 0 <= key < len(names))]
     if wrong:
@@ -118,8 +114,7 @@ def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[A
     asked = families if isinstance(families, list) else [given.get(name, given.get(j, usual)) for j, name in enumerate(names)]
     chosen = [_by_dtype(column) if family == "auto" else family for family, column in zip(asked, values, strict=True)]
     for name, family in zip(names, chosen, strict=True):
-        if family not in FAMILIES:
-            raise ValueError(f"the family of column {name!r} must be one of {FAMILIES}, got {family!r}")
+        one_of(f"the family of column {name!r}", family, *FAMILIES)
     return chosen
 
 

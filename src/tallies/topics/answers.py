@@ -109,12 +109,6 @@ def word_probabilities(fitted: Fitted) -> Array:
     return topics(fitted.first).phi.T.astype(np.float64)
 
 
-def words_of(inputs: Inputs) -> Array:
-    """(V,) names of the words, or their column numbers."""
-    n, names = inputs
-    return np.arange(n).astype(str).astype(object) if names is None else names
-
-
 def shares(fitted: Fitted) -> Array:
     """(K,) part of all tokens that belong to each topic."""
     n_k = fitted.first.n_k

@@ -46,7 +46,7 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     assignments_: Assignments = part("documents.assignments", "The topic of every token in the last sweep of the first chain.")
     alpha_: Array = part("first.alpha", "(K,) prior of the topics of a document, estimated or given.")
     beta_: float = part("first.beta", "Prior of the words of a topic.")
-    vocabulary_: Array = part(lambda fitted: answers.words_of(fitted.inputs), "(V,) names of the words, or their column numbers.")
+    vocabulary_: Array = part(lambda fitted: fitted.inputs.named(), "(V,) names of the words, or their column numbers.")
     matches_: Array = part(answers.matches)
     _n_features_out: int = part(lambda fitted: len(fitted.first.alpha), "Number of topics: what scikit-learn names the columns by.")
 
@@ -108,7 +108,7 @@ class LDA(Attributes):
     def _prepare(self, X: Any, y: Any = None) -> Data:
         self._check()
         counts, inputs = door.read(X)
-        return self._cut(counts, inputs, door.word_counts(self.word_prior, self.n_topics, answers.words_of(inputs)))
+        return self._cut(counts, inputs, door.word_counts(self.word_prior, self.n_topics, inputs.named()))
 
     def _cut(self, counts: sp.csr_array, inputs: Inputs, base: sp.csr_array) -> Data:
         rows = counts.shape[0]
