@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 
@@ -78,6 +79,21 @@ def need(module: str, extra: str, purpose: str, package: str = "") -> Any:
         return import_module(module)
     except ImportError as error:
         raise MissingExtra(package or module, extra, purpose) from error
+
+
+def need_file(path: str | Path, what: str) -> Path:
+    """The path of a file, which must be there.
+
+    >>> need_file("none.csv", "a table")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: expected a table, but there is no file 'none.csv': there is nothing; check the path
+    """
+    path = Path(path)
+    if not path.is_file():
+        here = "it is a folder" if path.is_dir() else "there is nothing"
+        raise FileNotFoundError(f"expected {what}, but there is no file {str(path)!r}: {here}; check the path")
+    return path
 
 
 class ConvergenceWarning(UserWarning):
