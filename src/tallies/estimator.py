@@ -92,7 +92,7 @@ def records_in(*places: str) -> tuple[type, ...]:
     True
     """
     inside = tuple(f"{place}." for place in places)
-    modules = [module for name, module in sys.modules.items() if f"{name}.".startswith(inside)]
+    modules = [module for name, module in list(sys.modules.items()) if f"{name}.".startswith(inside)]
     types = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
     return tuple(t for t in types if issubclass(t, tuple) and hasattr(t, "_fields"))
 
