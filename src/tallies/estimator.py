@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import warnings
 import zlib
 from collections.abc import Callable
@@ -58,6 +59,10 @@ class Inputs(NamedTuple):
     n: int
     names: np.ndarray | None  # (n,) where the data had names
 
+    def named(self, stem: str = "") -> np.ndarray:
+        """(n,) their names, or numbers after a stem where they have none."""
+        return np.array([f"{stem}{j}" for j in range(self.n)], dtype=object) if self.names is None else self.names
+
     @classmethod
     def of(cls, X: Any, n: int) -> Inputs:
         """The n columns of X, named as scikit-learn names them."""
@@ -78,6 +83,18 @@ def part(of: str | Callable[[Any], Any], doc: str = "") -> Any:
     function where none is given."""
     find = attrgetter(of) if isinstance(of, str) else of
     return property(lambda model: find(model.fitted_), doc=doc or find.__doc__)
+
+
+def records_in(*places: str) -> tuple[type, ...]:
+    """The named tuples of these modules and of all below them: what the files of an estimator of theirs may hold.
+
+    >>> Run in records_in("tallies")
+    True
+    """
+    inside = tuple(f"{place}." for place in places)
+    modules = [module for name, module in list(sys.modules.items()) if f"{name}.".startswith(inside)]
+    types = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+    return tuple(t for t in types if issubclass(t, tuple) and hasattr(t, "_fields"))
 
 
 def seed_of(random_state: Any) -> int:
@@ -101,6 +118,7 @@ class Estimator(BaseEstimator):
     """Base of all estimators: the door, the plan and the answers come from the subclass, everything else is derived here."""
 
     records: ClassVar[tuple[type, ...]] = ()  # the named tuples that a file of this estimator may hold, besides those of the floor
+    takes: ClassVar[tuple[str, ...]] = ()  # what data it takes, as scikit-learn's input tags name it
     shard_rows: ClassVar[int | None] = None  # rows of a shard; None: from the size of the data alone
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol", "random_state"})  # may differ when a fit is resumed
     next_steps: ClassVar[tuple[str, ...]] = ("model.summary()",)  # what a user may ask of a fitted `model`, as code
@@ -181,6 +199,12 @@ class Estimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in self.__dict__
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        for name in self.takes:
+            setattr(tags.input_tags, name, True)
+        return tags
 
     history_: np.ndarray = part("run.history", "The objective after each sweep.")
     n_iter_: int = part("run.n_iter", "Sweeps over the data.")

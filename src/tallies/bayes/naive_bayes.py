@@ -6,11 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tallies.bayes.answers import Fitted, tables
+from tallies.bayes.answers import tables
 from tallies.bayes.classifier import Classifier
 from tallies.bayes.door import Layout, Table, families_from_text, read_table
-from tallies.bayes.families import Categorical, Gaussian, Multinomial, Poisson
-from tallies.bayes.model import Laws, Params
 from tallies.estimator import option
 
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ class NaiveBayes(Classifier):
     )  # or {column: family}
     smoothing: float = option(1.0, "Pseudo-rows of every state.")  # see `families.py`
 
-    records = (Params, Laws, Gaussian, Categorical, Poisson, Multinomial, Layout, Fitted)
+    takes = ("allow_nan", "string", "categorical")
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
         if known is None and not self.smoothing >= 0:
@@ -66,5 +64,4 @@ class NaiveBayes(Classifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.families in ("auto", "multinomial")
-        tags.input_tags.string = tags.input_tags.categorical = True
         return tags
