@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 import warnings
 import zlib
 from collections.abc import Callable
@@ -83,18 +82,6 @@ def part(of: str | Callable[[Any], Any], doc: str = "") -> Any:
     function where none is given."""
     find = attrgetter(of) if isinstance(of, str) else of
     return property(lambda model: find(model.fitted_), doc=doc or find.__doc__)
-
-
-def records_in(*places: str) -> tuple[type, ...]:
-    """The named tuples of these modules and of all below them: what the files of an estimator of theirs may hold.
-
-    >>> Run in records_in("tallies")
-    True
-    """
-    inside = tuple(f"{place}." for place in places)
-    modules = [module for name, module in list(sys.modules.items()) if f"{name}.".startswith(inside)]
-    types = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
-    return tuple(t for t in types if issubclass(t, tuple) and hasattr(t, "_fields"))
 
 
 def seed_of(random_state: Any) -> int:

@@ -21,7 +21,7 @@ from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Stage
 from tallies.errors import DataError, at_least
-from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, records_in, seed_of
+from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 from tallies.sources import Held, held
@@ -46,7 +46,6 @@ class Data(NamedTuple):
 class Classifier(ClassifierMixin, Estimator, ABC):
     """A generative classifier: subclasses give the door `_read`, and options that the model has by the same names."""
 
-    records: ClassVar[tuple[type, ...]] = records_in(__package__)
     takes: ClassVar[tuple[str, ...]] = ("allow_nan",)
     next_steps: ClassVar[tuple[str, ...]] = ("model.predict(X)", "model.log_prob(X)", 'model.report("page.html", X, y)')
 

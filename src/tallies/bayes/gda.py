@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tallies.bayes.answers import Fitted
 from tallies.bayes.classifier import Classifier
+from tallies.bayes.correlated import Correlated
 from tallies.bayes.door import Layout, Table
+from tallies.bayes.families import Gaussian, Shape
+from tallies.bayes.model import Laws, Params
+from tallies.bayes.scatter import Scatter
 from tallies.data.table import dense
 from tallies.errors import one_of
 from tallies.estimator import option, part
@@ -29,6 +34,8 @@ class GDA(Classifier):
 
     covariance: Literal["shared", "class", "diagonal"] = option("shared", "Which covariance.")
     shrinkage: float | Literal["auto"] | None = option(None, "auto, or a number from 0 to 1.")  # "auto": Ledoit-Wolf by class
+
+    records = (Params, Laws, Gaussian, Correlated, Shape, Scatter, Whitening, Layout, Fitted)
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
         one_of("covariance", self.covariance, "shared", "class", "diagonal")

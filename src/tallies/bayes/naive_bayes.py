@@ -6,9 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tallies.bayes.answers import tables
+from tallies.bayes.answers import Fitted, tables
 from tallies.bayes.classifier import Classifier
 from tallies.bayes.door import Layout, Table, families_from_text, read_table
+from tallies.bayes.families import Categorical, Gaussian, Multinomial, Poisson
+from tallies.bayes.model import Laws, Params
 from tallies.estimator import option
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class NaiveBayes(Classifier):
     smoothing: float = option(1.0, "Pseudo-rows of every state.")  # see `families.py`
 
     takes = ("allow_nan", "string", "categorical")
+    records = (Params, Laws, Gaussian, Categorical, Poisson, Multinomial, Layout, Fitted)
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
         if known is None and not self.smoothing >= 0:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from tallies.categories import solvers
 from tallies.categories.answers import Scorer
-from tallies.categories.choose import Path
+from tallies.categories.choose import Path, Tried
 from tallies.categories.door import Categories, column_caveats
-from tallies.categories.model import Conditional, Cut, Rows, cut
+from tallies.categories.model import Conditional, Cut, Params, Rows, cut
 from tallies.categories.terms import Layout, Terms, terms_of
 from tallies.categories.words import effects_table, strongest
 from tallies.engine import Stage
@@ -31,6 +32,12 @@ class Choice(NamedTuple):
     solver: str  # "fem" | "lbfgs" | "kernel"
     pairs: Any = None  # (s, 2)  that screening kept, strongest first; None: no screening
     pair_ridges: Any = None  # (n, n)  ridge of each input for each output; None: `ridge` for all
+
+
+RECORDS = (
+    Choice, Categories, Params, Tried,
+    solvers.Search, solvers.Point, solvers.Line, solvers.Pairs, solvers.Pair, *solvers.METRICS,
+)  # fmt: skip
 
 
 def final(model: Conditional, sources: list[Cut], most: int, W: Any = None, pair_ridges: Any = None, name: str = "") -> Stage:

@@ -25,6 +25,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from tallies.backends import carry_out
+from tallies.categories import base
 from tallies.categories import screen as screening
 from tallies.categories.answers import by_rows, redrawn, scores
 from tallies.categories.base import Categorical, Choice, finite, table_of
@@ -39,7 +40,7 @@ from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import at_least
-from tallies.estimator import Inputs, Run, RunOptions, option, part, records_in, seed_of
+from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 
@@ -107,7 +108,7 @@ class FEM(ClassifierMixin, Categorical):
     tol: float = 1e-8  # stop when the objective has no more to gain than this share of it
     random_state: Any = 0  # which rows are in which fold
 
-    records = (*records_in(__package__), Fitted)  # the last: a network has one of that name too
+    records = (Fitted, *base.RECORDS, *screening.RECORDS)
     next_steps = ("model.interactions()", "model.predict_proba(X)", 'model.report("page.html", X, y)')
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:

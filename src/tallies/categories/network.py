@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 import numpy as np
 
 from tallies.backends import carry_out
+from tallies.categories import base
 from tallies.categories.answers import Scorer, by_rows, energies, log_conditional, redrawn
 from tallies.categories.base import Categorical, Choice, finite, table_of
 from tallies.categories.choose import Ground, Path, arrange, ridge_path, ridges_by_pair
@@ -33,7 +34,7 @@ from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, at_least
-from tallies.estimator import Inputs, Run, RunOptions, option, part, records_in, seed_of
+from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 
@@ -92,7 +93,7 @@ class FEMNetwork(Categorical):
     tol: float = 1e-8  # stop when no output has more to gain than this share of its objective
     random_state: Any = 0  # which rows are held out to choose the ridge
 
-    records = (*records_in(__package__), Fitted)  # the last: FEM has one of that name too
+    records = (Fitted, *base.RECORDS)
     next_steps = ("model.top_couplings()", "model.simulate(100)", 'model.report("page.html", X)')
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:

@@ -135,3 +135,6 @@ def pair_scores(
     main = yield final(model, sources, SWEEPS, name="main effects")
     start = Scores(main.value, 0, np.zeros((len(sizes), len(sizes))))
     return (yield Stage("pairs", screening, sources, lambda end: end.params, len(screening.tasks()), start=start))
+
+
+RECORDS = (Residuals, Products, Scores)

@@ -85,6 +85,7 @@ class Stretched(NamedTuple):
 
 
 Metric = Diagonal | Full | Reduced | Dual | Exclusive | Pseudo | Stretched
+METRICS = (Diagonal, Full, Reduced, Dual, Exclusive, Pseudo, Stretched, Basis)  # what a checkpoint may hold
 
 
 def apply(metric: Metric, v: Array, starts: np.ndarray) -> tuple[Array, Any]:

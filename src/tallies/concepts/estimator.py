@@ -9,17 +9,18 @@ import numpy as np
 
 from tallies.concepts import answers, context, mention, word_counts
 from tallies.concepts.answers import Fitted, Ranking
-from tallies.concepts.context import Said
-from tallies.concepts.door import Data, prepare
-from tallies.concepts.mention import Lexicon, Strings
-from tallies.concepts.model import EM, Background, Counts, Ended, cycle_of, words_in_force
-from tallies.concepts.scores import sparse
-from tallies.concepts.settings import Mention, Multinomial, settings_of
-from tallies.concepts.word_counts import Learned, Words
+from tallies.concepts.author_prior import Psi, Rows
+from tallies.concepts.context import Around, Context, Mentions, Said
+from tallies.concepts.door import Concepts, Data, Papers, prepare
+from tallies.concepts.mention import Lexicon, Postings, Strings
+from tallies.concepts.model import EM, Background, Counts, Ended, Params, cycle_of, words_in_force
+from tallies.concepts.scores import Latents, sparse
+from tallies.concepts.settings import Mention, Multinomial, Settings, settings_of
+from tallies.concepts.word_counts import Definitions, Learned, Words
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 from tallies.engine import Plan, Stage, stream
-from tallies.estimator import Estimator, Run, RunOptions, option, part, records_in
+from tallies.estimator import Estimator, Run, RunOptions, option, part
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
 from tallies.sources import Held
@@ -63,7 +64,10 @@ class AuthorConcept(Estimator):
     random_state: Any = 0  # of the choice of held-out words
 
     next_steps = ("model.annotate(sentences)", "model.explain(sentence, concept)", 'model.report("page.html", corpus)')
-    records = records_in(__package__)
+    records = (
+        *(Fitted, Settings, Mention, Multinomial, Concepts, Papers, Rows, Psi, Lexicon, Strings, Postings, Words, Context),
+        *(Params, Latents, Said, Learned, Definitions, Counts, Ended, Around, Mentions),
+    )
 
     def fit(self, corpus: Any, concepts: Ontology | None = None, labels: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Fit to the sentences of a `Corpus` (made with sentences=True, or from_pairs) and the concepts of an `Ontology`.

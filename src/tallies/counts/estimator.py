@@ -35,7 +35,7 @@ from tallies.counts.tables import Counts, as_counts, as_design, as_offsets, plai
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, DataWarning, at_least, one_of
-from tallies.estimator import Inputs, RunOptions, option, records_in, seed_of
+from tallies.estimator import Inputs, RunOptions, option, seed_of
 from tallies.evaluation.score import Score, mean_score
 
 
@@ -67,7 +67,7 @@ class PLN(Attributes):
     n_starts: int = 3  # PLN-PCA: starts tried, since the bound has several maxima; two are fixed, any more are drawn
     warm_start: bool = False  # a second fit goes on from where the first one stopped
 
-    records: ClassVar[tuple[type, ...]] = records_in(__package__, "tallies.lbfgs")
+    records: ClassVar[tuple[type, ...]] = (*fitted.RECORDS, *plan.RECORDS)
     # the last is the tag by which scikit-learn's checks make whole numbers, which counts are
     takes: ClassVar[tuple[str, ...]] = ("sparse", "allow_nan", "positive_only", "categorical")
     next_steps: ClassVar[tuple[str, ...]] = (

@@ -116,6 +116,9 @@ class Fitted(NamedTuple):
         return self.inputs.named("y")
 
 
+RECORDS = (Formula, Design, Training, Learned, Likelihood, Fitted)
+
+
 def orient(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """C with orthogonal columns, longest first, largest entry positive; and the rotation that makes it so."""
     U, size, Vt = np.linalg.svd(C, full_matrices=False)

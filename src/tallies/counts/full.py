@@ -102,6 +102,9 @@ class Slopes(NamedTuple):
     yDg: np.ndarray  # y_k'D g                                      (m,)
 
 
+RECORDS = (Point, FullParams, FullLatents)  # what a checkpoint may hold
+
+
 @dataclass(frozen=True)
 class Covariance(Model):
     """The verbs. A stage that goes on from a former fit, or places rows, begins with the params of `begin`."""

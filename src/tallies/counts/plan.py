@@ -14,14 +14,15 @@ import numpy as np
 from tallies.backends import carry_out, each
 from tallies.counts import full, importance, rank
 from tallies.counts.door import Prepared, Rows, cut
-from tallies.counts.evidence import Candidates, Estimate, Evidence, positions
+from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence, positions
 from tallies.counts.fitted import Fitted, Learned, Likelihood, Training, orient, smallest
 from tallies.counts.full import Covariance
-from tallies.counts.importance import Importance, Sampling
+from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLatents, SamplingParams
 from tallies.counts.rank import Rank
 from tallies.counts.records import Place, Sums, blocks
 from tallies.engine import End, Kept, Plan, Stage
 from tallies.estimator import Run
+from tallies.lbfgs import Direction, Pairs, Search
 
 SINGLE = 10_000  # counts from which a fit begins in single precision: those whose loops are compiled
 FINAL_DRAWS = 1000  # of the log likelihood after a fit by importance sampling
@@ -61,6 +62,11 @@ class Weighed(NamedTuple):
     W: np.ndarray  # [B', C] of it                                  (p, d + q)
     found: Evidence
     place: Place | None  # where asked for
+
+
+SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, Candidates, Evidence, RowEvidence)
+SEARCHES = (Direction, Pairs, Search, Sums, *full.RECORDS, *rank.RECORDS)
+RECORDS = (Searched, Place, Weighed, *SEARCHES, *SAMPLERS)  # what a checkpoint, or a hyperparameter, may hold
 
 
 def fit(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Plan:

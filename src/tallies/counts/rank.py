@@ -101,6 +101,9 @@ class RankTally(NamedTuple):
     weighing: axes.Weighing | None = None
 
 
+RECORDS = (Turn, Starts, Spare, RankParams, RankLatents)  # what a checkpoint may hold
+
+
 @dataclass(frozen=True)
 class Rank(Model):
     """The verbs. A stage that goes on from a former fit, or places rows, begins with the params of `begin`."""

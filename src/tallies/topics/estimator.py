@@ -13,12 +13,14 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from tallies.engine import Plan, Stage, stream
 from tallies.errors import ConvergenceWarning, at_least, one_of
-from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, records_in, seed_of
+from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score
 from tallies.sources import Held, cuts
 from tallies.topics import answers, door, scores
-from tallies.topics.answers import Array, Assignments, Fitted, Method
+from tallies.topics.answers import Array, Assignments, Documents, Fitted, Method, Sampled
+from tallies.topics.kernels.sampling import Counts
 from tallies.topics.model import WINDOW, Gibbs, Params, has_settled
+from tallies.topics.sampler import Latents
 from tallies.topics.tokens import lay_out
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ class LDA(Attributes):
     shards: int = 1  # pieces for a cluster; more than one is AD-LDA, an approximation
     random_state: Any = 0
 
-    records = records_in(__package__)
+    records = (Params, Latents, Counts, Sampled, Documents, Assignments, Fitted)
     run_fields = frozenset({"max_iter", "plateau", "random_state"})
     takes = ("sparse", "positive_only")
     fixed_length = True
