@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tallies.engine import Source
+from tallies.engine import Runner, Source, Stage
 from tallies.errors import need
 
 TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
@@ -176,6 +176,12 @@ def each(task: Callable[..., Any], sources: Sequence[Source], *broadcast: Any) -
 
 def _alone(i: int, shard: Any, latents: Any, task: Callable[..., Any], *broadcast: Any) -> tuple[Any, Any]:
     return task(shard, *broadcast), None
+
+
+def carry_out(stage: Stage, seed: int = 0) -> Any:
+    """What is kept of a stage by itself, on the chosen backend."""
+    with one_blas_thread():
+        return Runner(place, seed=seed).carry_out([stage])[0].value
 
 
 def on_cluster() -> bool:

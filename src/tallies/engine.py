@@ -245,7 +245,7 @@ class Runner:
             first = len(self.ended)
             kept = list(self.known.ended[first : first + len(group)])
             if len(kept) < len(group):
-                kept = self._carry_out(group)
+                kept = self.carry_out(group)
             self.ended += [k._replace(latents=None, params=None) for k in kept]
             answer = kept[0] if isinstance(asked, Stage) else kept
 
@@ -257,7 +257,7 @@ class Runner:
         home = [s and s._replace(latents=b.collect(s.latents)) for s, b in zip(states, backends, strict=True)]
         return Record(ended, tuple(home))
 
-    def _carry_out(self, group: list[Stage]) -> list[Kept]:
+    def carry_out(self, group: list[Stage]) -> list[Kept]:
         """Run the stages of a group side by side, a sweep of each in turn."""
         number = len(self.ended)
         resumed = number == len(self.known.ended) and bool(self.known.states)

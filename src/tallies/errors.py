@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
+from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 
@@ -18,6 +20,33 @@ def nearest(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, names, 1) or [n for n in names if n.lower() == name.lower()]
     few = ", ".join(names[:20]) + (f" and {len(names) - 20} others" if len(names) > 20 else "")
     return f"did you mean {near[0]!r}?" if near else f"there are {few}"
+
+
+def one_of(name: str, value: Any, *words: str, more: str = "") -> None:
+    """Refuse a setting that is none of these words, and name the nearest of them; `more` says what else it may be.
+
+    >>> one_of("start", "slow", "growing", "random")
+    Traceback (most recent call last):
+    ...
+    ValueError: start must be "growing" or "random", got 'slow'
+    """
+    if value not in words:
+        *others, last = [*(f'"{word}"' for word in words), *([more] if more else [])]
+        near = "".join(f"; did you mean {word!r}?" for word in get_close_matches(str(value), words, 1))
+        raise ValueError(f"{name} must be {', '.join(others)} or {last}, got {value!r}{near}")
+
+
+def at_least(least: int, none: bool = False, **settings: Any) -> None:
+    """Refuse settings that are no whole numbers from `least` on; `none`: nor None.
+
+    >>> at_least(1, n=3, thin=0)
+    Traceback (most recent call last):
+    ...
+    ValueError: thin must be a whole number of at least 1, got 0
+    """
+    for name, value in settings.items():
+        if not (isinstance(value, Integral) and int(value) >= least) and not (none and value is None):
+            raise ValueError(f"{name} must be {'None or ' * none}a whole number of at least {least}, got {value!r}")
 
 
 class TalliesError(Exception):
@@ -50,6 +79,21 @@ def need(module: str, extra: str, purpose: str, package: str = "") -> Any:
         return import_module(module)
     except ImportError as error:
         raise MissingExtra(package or module, extra, purpose) from error
+
+
+def need_file(path: str | Path, what: str) -> Path:
+    """The path of a file, which must be there.
+
+    >>> need_file("none.csv", "a table")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: expected a table, but there is no file 'none.csv': there is nothing; check the path
+    """
+    path = Path(path)
+    if not path.is_file():
+        here = "it is a folder" if path.is_dir() else "there is nothing"
+        raise FileNotFoundError(f"expected {what}, but there is no file {str(path)!r}: {here}; check the path")
+    return path
 
 
 class ConvergenceWarning(UserWarning):

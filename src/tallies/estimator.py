@@ -58,6 +58,10 @@ class Inputs(NamedTuple):
     n: int
     names: np.ndarray | None  # (n,) where the data had names
 
+    def named(self, stem: str = "") -> np.ndarray:
+        """(n,) their names, or numbers after a stem where they have none."""
+        return np.array([f"{stem}{j}" for j in range(self.n)], dtype=object) if self.names is None else self.names
+
     @classmethod
     def of(cls, X: Any, n: int) -> Inputs:
         """The n columns of X, named as scikit-learn names them."""
@@ -101,6 +105,7 @@ class Estimator(BaseEstimator):
     """Base of all estimators: the door, the plan and the answers come from the subclass, everything else is derived here."""
 
     records: ClassVar[tuple[type, ...]] = ()  # the named tuples that a file of this estimator may hold, besides those of the floor
+    takes: ClassVar[tuple[str, ...]] = ()  # what data it takes, as scikit-learn's input tags name it
     shard_rows: ClassVar[int | None] = None  # rows of a shard; None: from the size of the data alone
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol", "random_state"})  # may differ when a fit is resumed
     next_steps: ClassVar[tuple[str, ...]] = ("model.summary()",)  # what a user may ask of a fitted `model`, as code
@@ -181,6 +186,12 @@ class Estimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in self.__dict__
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        for name in self.takes:
+            setattr(tags.input_tags, name, True)
+        return tags
 
     history_: np.ndarray = part("run.history", "The objective after each sweep.")
     n_iter_: int = part("run.n_iter", "Sweeps over the data.")

@@ -28,7 +28,7 @@ from typing import Any
 
 from tallies._version import __version__
 from tallies.disk import abandoned, atomic, exchange, lock, remove, sync
-from tallies.errors import DataError, FileError
+from tallies.errors import DataError, FileError, need_file
 
 MODEL, OPTIONS, CHECKPOINT, OWNER = "model.tallies", "run.toml", "checkpoint", "owner"
 
@@ -186,9 +186,7 @@ def read_options(run: str | Path) -> dict[str, Any]:
 
 def read_toml(path: str | Path) -> dict[str, Any]:
     """The options in a TOML file."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r}; expected options in TOML, such as {OPTIONS} of a RUN folder")
+    path = need_file(path, f"options in TOML, such as {OPTIONS} of a RUN folder")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

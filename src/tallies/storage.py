@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from tallies import forms
 from tallies._version import __version__
 from tallies.disk import atomic
-from tallies.errors import FileError
+from tallies.errors import FileError, need_file
 
 FORMAT = 2  # raised when files change shape; 1: before fits were plans of stages
 
@@ -60,11 +60,7 @@ def write(path: str | Path, kind: str, owner: str, tree: Mapping[str, Any]) -> N
 
 def read(path: str | Path, kind: str, types: Callable[[str], Iterable[type]]) -> dict[str, Any]:
     """Read what `write` wrote. `types(owner)` are the named tuples that may occur; anything else in the file is an error."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"expected a file saved by Tallies at {str(path)!r}, but there is {'a folder' if path.is_dir() else 'nothing'}"
-        )
+    path = need_file(path, "a file saved by Tallies")
     try:
         with zipfile.ZipFile(path) as archive:
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):

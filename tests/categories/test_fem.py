@@ -10,14 +10,15 @@ from sklearn.metrics import log_loss
 
 import tallies
 from tallies import FEM
+from tallies.backends import place
 from tallies.categories import solvers
-from tallies.categories.answers import carry_out
 from tallies.categories.basis import make_basis
 from tallies.categories.choose import fold_numbers
 from tallies.categories.model import Rows
 from tallies.categories.screen import pair_scores
 from tallies.categories.terms import closure, features, groups_of, grow, make_terms, zero_sum
 from tallies.datasets import TIC_TAC_TOE_LINES, tic_tac_toe
+from tallies.engine import Runner
 
 
 def table(l=300, sizes=(3, 2, 4), classes=3, seed=0, degree=2, scale=1.0):
@@ -210,7 +211,7 @@ def test_pair_scores_are_score_tests():
     codes = rng.integers(0, 2, (3000, 25)).astype(np.int32)
     Y = np.eye(2)[rng.integers(0, 2, 3000)]
     rows = Rows(codes, Y, np.ones((3000, 1)))
-    scores = carry_out(pair_scores(rows, (2,) * 25)).value.scores[np.triu_indices(25, 1)]
+    scores = Runner(place).run(pair_scores(rows, (2,) * 25)).value.scores[np.triu_indices(25, 1)]
     # without any effect (chi - 1)/sqrt 2 has mean 0 and variance 1; 300 pairs: both within 5 standard errors
     assert abs(scores.mean()) < 5 / np.sqrt(300)
     assert abs(scores.var() - 1) < 5 * np.sqrt(14 / 300)

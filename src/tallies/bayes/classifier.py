@@ -20,7 +20,7 @@ from tallies.bayes.model import ClassModel, Shard
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Stage
-from tallies.errors import DataError
+from tallies.errors import DataError, at_least
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
@@ -46,6 +46,7 @@ class Data(NamedTuple):
 class Classifier(ClassifierMixin, Estimator, ABC):
     """A generative classifier: subclasses give the door `_read`, and options that the model has by the same names."""
 
+    takes: ClassVar[tuple[str, ...]] = ("allow_nan",)
     next_steps: ClassVar[tuple[str, ...]] = ("model.predict(X)", "model.log_prob(X)", 'model.report("page.html", X, y)')
 
     priors: Sequence[float] | None = option(
@@ -126,18 +127,13 @@ class Classifier(ClassifierMixin, Estimator, ABC):
     def _prepare(
         self, X: Any, y: Any, *, sample_weight: Any = None, classes: Any = None, families: Any = None, batch: bool = False
     ) -> Data:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None; give one label a row")
         table, layout = self._read(X, families=families)
         n = table_rows(table)
         if classes is None:
-            classes, codes = encode_labels(y, n, missing=self.semi_supervised)
+            classes, codes = encode_labels(y, n, missing=self.semi_supervised, least=1 if batch else 2)
         else:
             classes = np.unique(np.asarray(classes))
             codes = label_codes(y, n, classes)
-        if len(classes) < 2 and not batch:
-            only = classes.tolist()[0]
-            raise DataError(f"y must hold at least two classes, but all rows are of one class, {only!r}: nothing to tell apart")
         weight = check_weights(sample_weight, n)
         sources = held(lambda cut: Shard(take_rows(table, cut), codes[cut], weight[cut]), n, table_bytes(table), self.shard_rows)
         return Data(sources, Inputs.of(X, len(layout.families)), classes, layout, batch)
@@ -239,8 +235,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         ((3, 1), ['b', 'b', 'b'])
         """
         fitted: Fitted = self.fitted_
-        if n < 1:
-            raise ValueError(f"n must be at least 1, got {n}")
+        at_least(1, n=n)
         rng = np.random.default_rng(seed_of(random_state))
         if y is None:
             pi = np.exp(fitted.params.log_prior)
@@ -248,11 +243,6 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         else:
             codes = label_codes(np.full(n, y) if np.ndim(y) == 0 else y, n, fitted.classes)
         return answers.draw(fitted, codes, rng), fitted.classes[codes]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def _facts(self) -> list[str]:
         share, rows = np.exp(self.params_.log_prior), float(self.params_.n.sum())

@@ -10,19 +10,16 @@ multinomial   a sparse matrix                          CSR, all its columns toge
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from itertools import count
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import validate_data
 
 from tallies.bayes.kernels import columns as kernels
-from tallies.data.columns import states_of, values_of
-from tallies.data.table import Sparse, check_names, checked, sparse
-from tallies.errors import DataError
+from tallies.data.columns import read_columns, states_of
+from tallies.data.table import Sparse, sparse
+from tallies.errors import DataError, one_of
 
 FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "multinomial")
 CODED = ("categorical", "bernoulli")
@@ -93,22 +90,10 @@ def read_table(estimator: Any, X: Any, families: Any, known: Layout | None) -> t
 
     A column without any observed value has no states; whether that is an error is for the caller to say.
     """
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        check_names(X)
-        if known is not None:
-            validate_data(estimator, X, reset=False, skip_check_array=True)
-        if 0 in frame.shape:
-            raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")
-        values = [values_of(column) for column in frame.iter_columns()]
-        names: list[Any] = list(frame.columns)
-    else:
-        rules = {"dtype": None, "order": "C", "ensure_all_finite": False, "accept_sparse": "csr", "ensure_min_features": 1}
-        X = checked(estimator, X, known is None, **rules)
-        names = list(range(X.shape[1]))
-        if sp.issparse(X):
-            return _sparse(X, families, known)
-        values = [values_of(column) for column in X.T]
+    X, named, values = read_columns(estimator, X, known is None, order="C", accept_sparse="csr")
+    if sp.issparse(X):
+        return _sparse(X, families, known)
+    names: list[Any] = named or list(range(len(values)))
     numbers = isinstance(X, np.ndarray) and X.dtype.kind in "fiub"
     if known is None:
         chosen = _choose(names, values, families)
@@ -120,11 +105,8 @@ def read_table(estimator: Any, X: Any, families: Any, known: Layout | None) -> t
 
 def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[Any]:
     """The family of each column: as given, else from its dtype."""
-    if families != "auto" and not isinstance(families, dict | list) and families not in FAMILIES:
-        near = get_close_matches(str(families), FAMILIES, 1)
-        raise ValueError(
-            f'families must be "auto", one of {FAMILIES} or a dict of them; got {families!r}' + (f"; {near[0]!r}?" if near else "")
-        )
+    if not isinstance(families, dict | list):
+        one_of("families", families, "auto", *FAMILIES, more="a dict of them")
     given, usual = (families, "auto") if isinstance(families, dict) else ({}, families)
     wrong = [key for key in given if key not in names and not (isinstance(key, int) and 0 <= key < len(names))]
     if wrong:
@@ -132,8 +114,7 @@ def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[A
     asked = families if isinstance(families, list) else [given.get(name, given.get(j, usual)) for j, name in enumerate(names)]
     chosen = [_by_dtype(column) if family == "auto" else family for family, column in zip(asked, values, strict=True)]
     for name, family in zip(names, chosen, strict=True):
-        if family not in FAMILIES:
-            raise ValueError(f"the family of column {name!r} must be one of {FAMILIES}, got {family!r}")
+        one_of(f"the family of column {name!r}", family, *FAMILIES)
     return chosen
 
 

@@ -13,6 +13,7 @@ from tallies.bayes.families import Gaussian, Shape
 from tallies.bayes.model import Laws, Params
 from tallies.bayes.scatter import Scatter
 from tallies.data.table import dense
+from tallies.errors import one_of
 from tallies.estimator import option, part
 from tallies.maths import Array, Whitening
 
@@ -37,8 +38,7 @@ class GDA(Classifier):
     records = (Params, Laws, Gaussian, Correlated, Shape, Scatter, Whitening, Layout, Fitted)
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
-        if self.covariance not in ("shared", "class", "diagonal"):
-            raise ValueError(f'covariance must be "shared", "class" or "diagonal", got {self.covariance!r}')
+        one_of("covariance", self.covariance, "shared", "class", "diagonal")
         amount = self.shrinkage
         if not (amount is None or amount == "auto" or (isinstance(amount, int | float) and 0 <= amount <= 1)):
             raise ValueError(f'shrinkage must be None, "auto" or a number from 0 to 1, got {amount!r}')

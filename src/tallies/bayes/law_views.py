@@ -37,10 +37,9 @@ def picture(
         caption = f"How often each value occurs in each class.{left}{note}"
         return charts.bars(title, x, states, series, caption=caption, select="class", legend=legend)
     if column.family == "multinomial":
-        values = {"name": "", "values": column.centre[shown]}
-        x = charts.axis("probability that a word drawn from the class is this one")
-        keys, caption = [int(k) for k in shown], f"Share of all counts.{note}"
-        return charts.bars(title, x, [classes[k] for k in shown], [values], keys=keys, caption=caption, select="class")
+        more = {"keys": shown.tolist(), "caption": f"Share of all counts.{note}", "select": "class"}
+        unit = "probability that a word drawn from the class is this one"
+        return charts.bar(title, unit, [classes[k] for k in shown], column.centre[shown], **more)
     law, upwards, caption, heads = CURVES[column.family]
     low, high = domain(column)
     sd = np.maximum(column.spread, (high - low) * 1e-3)  # a spike is drawn a thousandth wide, else it would not be seen

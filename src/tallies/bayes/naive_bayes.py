@@ -35,6 +35,7 @@ class NaiveBayes(Classifier):
     )  # or {column: family}
     smoothing: float = option(1.0, "Pseudo-rows of every state.")  # see `families.py`
 
+    takes = ("allow_nan", "string", "categorical")
     records = (Params, Laws, Gaussian, Categorical, Poisson, Multinomial, Layout, Fitted)
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
@@ -66,5 +67,4 @@ class NaiveBayes(Classifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.families in ("auto", "multinomial")
-        tags.input_tags.string = tags.input_tags.categorical = True
         return tags

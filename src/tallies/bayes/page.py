@@ -15,7 +15,7 @@ from tallies.bayes.odd_views import complete_rows, odd_values, own_rows
 from tallies.data.table import table_rows
 from tallies.errors import DataError
 from tallies.html import charts
-from tallies.html.common import About, cautions, converged, fitted, plural, use
+from tallies.html.common import About, begin, finish, plural, told
 from tallies.html.judged import Judged
 from tallies.html.page import Page, Section
 
@@ -41,10 +41,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         table = model._table(X)
         judged = Judged(classes, model.predict_proba(X), model.log_prob(X), _codes(model, y, table_rows(table)))
     known = judged if judged is not None and len(judged.known) else None
-    name = type(model).__name__
-    title = about.title or (f"{name} of {about.data_name}" if about.data_name else name)
-    out = Page(title, _lead(model, about, columns, bits, known))
-    out.note = about.note
+    out = begin(model, about, f"{type(model).__name__} of", _lead(model, about, columns, bits, known))
     _warn(out, model, about, judged)
     order = np.argsort(-bits, kind="stable")
     shown = np.sort(np.argsort(-prior, kind="stable")[:SERIES])
@@ -63,15 +60,14 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     learned = out.section("learned", "What it learned").text(_most_telling(columns, bits, listed, prior))
     pictures = [picture(columns[j], classes, shown, _values(columns[j], len(shown), table, known)) for j in listed]
     learned.charts(ranking, charts.follow("feature", pictures), _words(columns, classes, order, prior))
-    if len(listed) < len(columns):
-        learned.text(f"The {len(listed)} most telling of {len(columns):,} columns can be looked at.", soft=True)
+    some = f"The {len(listed)} most telling of {len(columns):,} columns can be looked at."
+    learned.text(*told((len(listed) < len(columns), some)), soft=True)
     rows = zip(classes, model.params_.n.tolist(), [f"{p:.1%}" for p in prior], strict=True)
     learned.table(["class", "rows in the fit", "probability before looking"], rows)
     if known is not None:
         _quality(out, known, model, X, known.calibration() if view else None)
     if judged is not None:
         _strange(out, judged, model, table, columns, label)
-    converged(out, model)
     counted = Counter(c.family for c in columns)
     facts = [
         ("Rows", float(model.params_.n.sum())),
@@ -80,9 +76,8 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         ("Rows in this report", len(judged.log_p) if judged is not None else None),
         ("Were these in the fit?", about.whose("no, held out", "yes", "not said") if judged is not None else None),
     ]
-    fitted(out, model, about, facts)
-    use(out, _code(model, columns, classes), "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN")
-    return out
+    shell = "predict RUN rows.csv", "score RUN rows.csv", "report RUN"
+    return finish(out, model, about, facts, _code(model, columns, classes), *shell)
 
 
 def _codes(model: Any, y: Any, n: int) -> np.ndarray:
@@ -108,22 +103,20 @@ def _lead(model: Any, about: About, columns: list[Column], bits: np.ndarray, jud
 
 
 def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
-    out.warnings += cautions(model)
     few = [str(c) for c, n in zip(model.classes_, model.params_.n, strict=True) if n < FEW]
-    if few:
-        names = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
-        told = f"learned from fewer than {FEW} rows ({names}): do not trust what it says of them."
-        out.warnings.append(f"{plural(len(few), 'class was', 'classes were')} {told}")
+    names = ", ".join(few[:5]) + (f" and {len(few) - 5} more" if len(few) > 5 else "")
+    from_few = f"learned from fewer than {FEW} rows ({names}): do not trust what it says of them."
+    out.warnings += told((few, f"{plural(len(few), 'class was', 'classes were')} {from_few}"))
     if judged is not None:
         out.warnings += judged.warnings(about, "Trust its order of classes more than its probabilities.", "")
 
 
 def _ranking(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> charts.Chart:
     top = listed[:20]
-    x, names, values = charts.axis("information about the class (bits)"), [columns[j].name for j in top], bits[top]
+    title, unit, names = "What each column alone tells", "information about the class (bits)", [columns[j].name for j in top]
     caption = f"Choose one to see its values. To know the class for certain takes {bits_needed(prior):.2f} bits. "
     more = {"select": "feature", "keys": list(range(len(top))), "caption": caption + "Columns that say the same do not add up."}
-    return charts.bars("What each column alone tells", x, names, [{"name": "", "values": values}], **more)
+    return charts.bar(title, unit, names, bits[top], **more)
 
 
 def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> str:
@@ -157,10 +150,9 @@ def _words(columns: list[Column], classes: list[str], order: np.ndarray, prior: 
         rest = np.delete(p, k, axis=1) @ (others / max(float(others.sum()), 1e-300))
         gain = p[:, k] * np.log2(np.maximum(p[:, k], 1e-300) / np.maximum(rest, 1e-300))
         top = np.argsort(-gain, kind="stable")[:15]
-        ratio = {"name": "", "values": p[top, k] / np.maximum(rest[top], 1e-300), "colour": k}
-        x = charts.axis(f"times as frequent in {name} as in the other classes")
-        words = [columns[block[i]].name for i in top]
-        views.append(charts.bars(f"Words that speak for {name}", x, words, [ratio], caption="Frequent ones first."))
+        ratio, words = p[top, k] / np.maximum(rest[top], 1e-300), [columns[block[i]].name for i in top]
+        title, unit = f"Words that speak for {name}", f"times as frequent in {name} as in the other classes"
+        views.append(charts.bar(title, unit, words, ratio, look={"colour": k}, caption="Frequent ones first."))
     return charts.follow("class", views)
 
 
@@ -178,9 +170,8 @@ def _strange(out: Page, judged: Judged, model: Any, table: Any, columns: list[Co
         picture, say = judged.surprise(own_rows(model), complete)
         section.text(say).charts(picture)
     gaps = len(judged.log_p) - len(complete)
-    if gaps:
-        say = f"{gaps:,} rows have missing values: their log p(x) is of fewer values, and is not in the picture."
-        section.text(say, soft=True)
+    missing = f"{gaps:,} rows have missing values: their log p(x) is of fewer values, and is not in the picture."
+    section.text(*told((gaps, missing)), soft=True)
     heads = ["row", "log p(x)", "true class", "called", "what is odd"]
     rows = judged.strangest(lambda row, k: odd_values(columns, table, row, k), name)
     return section.table(heads, rows, "The least probable rows: errors in the data, rare cases, or a class that is missing")
@@ -199,9 +190,7 @@ def _code(model: Any, columns: list[Column], classes: list[str]) -> str:
     which = ", ".join(repr(c.name) for c in columns[:4]) + (", ..." if len(columns) > 4 else "")
     like = f"a table with the columns {which}" if named else f"an array of {len(columns)} columns"
     one = repr(model.classes_.tolist()[0])
-    return f"""import tallies
-
-model = tallies.load("model.tallies")   # written by model.save("model.tallies")
+    return f"""\
 model.predict(X)                        # X: {like}; gaps are allowed
 model.predict_proba(X)                  # one column for each of {len(classes)} classes
 model.log_prob(X)                       # low values: strange rows

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tallies.html import charts
+from tallies.html.common import sampled
 from tallies.html.judged import Judged
 from tallies.maths import Array, whiten
 
@@ -105,9 +106,8 @@ def chart(
         codes, called = judged.y, judged.best
         usable = np.flatnonzero(np.isfinite(X).all(axis=1) & (codes >= 0))
         about = f" {len(X) - len(usable):,} rows with missing values are not drawn." if len(usable) < len(X) else ""
-        if len(usable) > MOST:
-            about += f" {MOST:,} of {len(usable):,} rows, drawn at random."
-            usable = np.sort(np.random.default_rng(0).choice(usable, MOST, replace=False))
+        about += f" {MOST:,} of {len(usable):,} rows, drawn at random." if len(usable) > MOST else ""
+        usable = sampled(usable, MOST)
         Z, group, told = (X[usable] - centre) @ A, codes[usable], "{}\n{}, called {} ({:.0%})".format
         sure = judged.proba[usable, called[usable]]
         labels = [told(name_of(i), names[codes[i]], names[called[i]], p) for i, p in zip(usable.tolist(), sure, strict=True)]

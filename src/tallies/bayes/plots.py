@@ -13,6 +13,7 @@ from tallies.bayes.plane_views import ellipses, gaussians, outlines
 from tallies.data.labels import label_codes
 from tallies.errors import DataError
 from tallies.html import charts
+from tallies.html.common import listing
 from tallies.html.draw import draw
 from tallies.html.judged import confusion, reliability, surprise
 
@@ -97,7 +98,7 @@ def plot_ellipses(model: Any, columns: Any, X: Any = None, y: Any = None, ax: An
         rows, true = np.asarray(X, dtype=float)[:, both], label_codes(y, len(X), model.classes_)
     x, y = (charts.axis(names[j]) for j in both)
     more = outlines(ellipses(*found, plane, 200), [str(c) for c in model.classes_])
-    return draw(charts.points("an ellipse holds 90% of its class", x, y, rows[:, 0], rows[:, 1], true, [], [], [], **more), ax)
+    return draw(charts.points("an ellipse holds 90% of its class", x, y, rows[:, 0], rows[:, 1], true, **more), ax)
 
 
 def plot_surprise(model: Any, X: Any, ax: Any = None) -> Any:
@@ -124,4 +125,4 @@ def _column(model: Any, column: Any) -> int:
         return names.index(column)
     if isinstance(column, int | np.integer) and 0 <= column < len(names):
         return int(column)
-    raise DataError(f"there is no column {column!r}; the model has {', '.join(names[:10])}{' ...' * (len(names) > 10)}")
+    raise DataError(f"there is no column {column!r}; the model has {listing(names, 10)}")

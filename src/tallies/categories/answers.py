@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallies.backends import each, on_cluster, one_blas_thread, over_rows, place
+from tallies.backends import each, on_cluster
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.model import log_chosen, product
 from tallies.categories.terms import Terms, features
-from tallies.engine import Plan, Runner
+from tallies.errors import at_least
 from tallies.estimator import seed_of
 from tallies.maths import Array
 from tallies.sources import held
@@ -58,26 +58,12 @@ def neighbours(rows: np.ndarray, codes: np.ndarray, least: int) -> Array:
 
 def by_rows(task: Callable[..., Array], table: np.ndarray, width: int, block: int, *what: Any) -> Array:
     """(l, width)  task(rows of the table, *what), some rows at a time, on the chosen backend; the cuts change no bit."""
-    if on_cluster():
-        return np.concatenate(each(task, held(lambda cut: table[cut], len(table), 8 * width * len(table)), *what))
-    out = np.empty((len(table), width))
-
-    def fill(rows: slice) -> None:
-        out[rows] = task(table[rows], *what)
-
-    over_rows(fill, len(table), block)
-    return out
-
-
-def carry_out(plan: Plan) -> Any:
-    """What a plan returns, run on the chosen backend."""
-    with one_blas_thread():
-        return Runner(place).run(plan)
+    sources = held(lambda cut: table[cut], len(table), 8 * width * len(table), None if on_cluster() else block)
+    return np.concatenate([np.empty((0, width)), *each(task, sources, *what)])
 
 
 def redrawn(l: int, n_boot: int, random_state: Any) -> Iterator[np.ndarray]:
     """How often each of l rows comes in each of n_boot draws with replacement."""
-    if n_boot < 2:
-        raise ValueError(f"n_boot must be at least 2, for a spread, got {n_boot}")
+    at_least(2, n_boot=n_boot)  # for a spread
     rng = np.random.default_rng(seed_of(random_state))
     return (rng.multinomial(l, np.full(l, 1 / l)) for _ in range(n_boot))

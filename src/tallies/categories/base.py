@@ -15,7 +15,7 @@ from tallies.categories.door import Categories, column_caveats
 from tallies.categories.model import Conditional, Cut, Params, Rows, cut
 from tallies.categories.terms import Layout, Terms, terms_of
 from tallies.categories.words import effects_table, strongest
-from tallies.engine import Plan, Stage
+from tallies.engine import Stage
 from tallies.errors import DataError
 from tallies.estimator import Estimator, part
 from tallies.maths import Array
@@ -65,6 +65,7 @@ class Categorical(Estimator):
     """Base of FEM and FEMNetwork; their fitted records have `categories`, `choice`, `path`, `n_rows` and `W`."""
 
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol"})
+    takes: ClassVar[tuple[str, ...]] = ("allow_nan", "string", "categorical")
     max_iter: int
     tol: float
 
@@ -78,10 +79,10 @@ class Categorical(Estimator):
     def _layout(self) -> Layout:
         return Layout.of(self.categories_.sizes, self.degree_, self.fitted_.choice.pairs)
 
-    def _final(self, model: Conditional, rows: Rows, ridge: float, W: Any = None, pair_ridges: Any = None) -> Plan:
+    def _final(self, model: Conditional, rows: Rows, ridge: float, W: Any = None, pair_ridges: Any = None) -> Stage:
         """The fit to all rows, with what was chosen."""
         model = replace(model, ridge=ridge, tol=self.tol)
-        return (yield final(model, cut(model, rows, self.shard_rows), self.max_iter, W, pair_ridges))
+        return final(model, cut(model, rows, self.shard_rows), self.max_iter, W, pair_ridges)
 
     def _zero_sum(self) -> tuple[Array, Terms, Array]:
         """Bias, terms and weights in zero-sum gauge."""
@@ -123,8 +124,3 @@ class Categorical(Estimator):
 
     def _measure(self) -> str:
         return "penalised log likelihood"
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
-        return tags

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cholesky
 
+from tallies.backends import one_blas_thread
 from tallies.categories.terms import Layout, Terms, alike, closure, terms_of
 from tallies.maths import Array
 
@@ -61,8 +62,9 @@ def make_basis(terms: Terms) -> Basis | None:
 
 @lru_cache(maxsize=2)
 def basis_of(layout: Layout) -> Basis | None:
-    """The basis of a layout, made once where it is used by every sweep."""
-    return make_basis(terms_of(layout))
+    """The basis of a layout, made once where it is used by every sweep; on one thread, for its bits."""
+    with one_blas_thread():
+        return make_basis(terms_of(layout))
 
 
 def widths(terms: Terms) -> np.ndarray:

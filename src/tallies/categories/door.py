@@ -13,19 +13,15 @@ from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
-import scipy.sparse as sp
 from pandas import Index, isna
-from sklearn.utils.validation import validate_data
 
-from tallies.data.columns import states_of, values_of
-from tallies.data.table import check_names, checked
-from tallies.errors import DataError
+from tallies.data.columns import read_columns, states_of
+from tallies.data.table import refuse_infinite
+from tallies.errors import DataError, one_of
 from tallies.estimator import Inputs
 
 MISSING = "missing"
-ARRAY: dict[str, Any] = {"dtype": None, "ensure_all_finite": False, "ensure_min_features": 1}  # states may be anything
 
 
 class Categories(NamedTuple):
@@ -57,8 +53,7 @@ def label(state: Any) -> str:
 def learn_codes(model: Any, X: Any, missing: str, bins: Any) -> tuple[np.ndarray, Categories, Inputs]:
     """The codes of X, (l, n) int32, the categories they refer to, which are learned here, and the columns of X."""
     names, columns = _columns(model, X, reset=True)
-    if missing not in ("state", "ignore"):
-        raise ValueError(f'missing must be "state" or "ignore", got {missing!r}')
+    one_of("missing", missing, "state", "ignore")
     known = _learn(names, columns, missing, _check_bins(bins, names))
     return _codes(columns, known), known, Inputs.of(X, len(names))
 
@@ -74,22 +69,10 @@ def _codes(columns: list[np.ndarray], known: Categories) -> np.ndarray:
 
 def _columns(model: Any, X: Any, reset: bool) -> tuple[list[str], list[np.ndarray]]:
     """Names and values of the columns, which unless `reset` must be those that the model was fitted on."""
-    if not reset and nw.dependencies.is_into_dataframe(X):
-        validate_data(model, X, reset=False, skip_check_array=True)
-    check_names(X)
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        if 0 in frame.shape:
-            raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")
-        return [str(name) for name in frame.columns], [values_of(column) for column in frame.iter_columns()]
-    if sp.issparse(X):
-        raise TypeError(
-            "X is a sparse matrix, but dense data is required: a table of categories has a state in every cell; use X.toarray()"
-        )
-    X = checked(model, X, reset, **ARRAY)
-    if X.dtype.kind == "f" and np.isinf(X).any():
-        raise DataError(f"X contains infinity in {int(np.isinf(X).sum())} cells; expected states, or NaN for missing: replace them")
-    return [f"x{j}" for j in range(X.shape[1])], [values_of(column) for column in X.T]
+    X, names, columns = read_columns(model, X, reset)  # a sparse matrix is refused: a table has a state in every cell
+    if names is None and X.dtype.kind == "f":
+        refuse_infinite(int(np.isinf(X).sum()))
+    return [f"x{j}" if names is None else str(names[j]) for j in range(len(columns))], columns
 
 
 def _check_bins(bins: Any, names: list[str]) -> dict[str, int]:
@@ -178,10 +161,8 @@ def column_caveats(categories: Categories, rows: int) -> list[str]:
     return found
 
 
-def check_fields(ridge: Any, solver: str, solvers: tuple[str, ...]) -> None:
+def check_fields(ridge: Any, solver: str, *solvers: str) -> None:
     """Refuse a ridge or solver that none of the models knows."""
     if not (ridge == "auto" or (isinstance(ridge, int | float | np.number) and 0 <= ridge < np.inf)):
         raise ValueError(f'ridge must be "auto" or a number from 0 on, got {ridge!r}')
-    if solver not in solvers:
-        *others, last = (f'"{name}"' for name in solvers)
-        raise ValueError(f"solver must be {', '.join(others)} or {last}, got {solver!r}")
+    one_of("solver", solver, *solvers)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallies.errors import DataError
+from tallies.errors import DataError, need_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,9 +27,7 @@ def read_fasta(path: str | Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r}; check the path")
+    path = need_file(path, "an alignment")
     names: list[str] = []
     parts: list[list[str]] = []
     open_text: Any = gzip.open if path.suffix == ".gz" else open

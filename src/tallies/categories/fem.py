@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from tallies.backends import carry_out
 from tallies.categories import base
 from tallies.categories import screen as screening
-from tallies.categories.answers import by_rows, carry_out, redrawn, scores
+from tallies.categories.answers import by_rows, redrawn, scores
 from tallies.categories.base import Categorical, Choice, finite, table_of
 from tallies.categories.choose import RIDGE, Ground, Path, arrange, degree_path, fold_numbers, ridge_path
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
@@ -38,7 +39,7 @@ from tallies.categories.words import effects_table, feature_names, find_states
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights
 from tallies.engine import Plan
-from tallies.errors import DataError
+from tallies.errors import at_least
 from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
@@ -115,16 +116,9 @@ class FEM(ClassifierMixin, Categorical):
         return self._fit(self._prepare(X, y, sample_weight), **run)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> Table:
-        if y is None:
-            raise ValueError("FEM requires y to be passed, but the target y is None; give one label a row")
         _check(self)
         codes, categories, inputs = learn_codes(self, X, self.missing, self.bins)
         classes, labels = encode_labels(y, len(codes), missing=False)
-        if len(classes) < 2:
-            raise DataError(
-                f"y must hold at least two classes, but all rows are of one class, {classes.tolist()[0]!r}: "
-                "there is nothing to tell apart"
-            )
         return Table(codes, labels, check_weights(sample_weight, len(codes)), categories, classes, inputs)
 
     def _plan(self, data: Table, seed: int) -> Plan:
@@ -157,7 +151,7 @@ class FEM(ClassifierMixin, Categorical):
             if any(path.cut for path in paths.values()):  # one sweep is left: from the weights of the best
                 W, solver = paths[K].W, solver if solver == "fem" else paths[K].solver
         model = arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver)
-        kept = yield from self._final(model, rows, ridge, W)
+        kept = yield self._final(model, rows, ridge, W)
         return Fitted(
             run=Run.of(kept, seed),
             inputs=data.inputs,
@@ -288,7 +282,7 @@ class FEM(ClassifierMixin, Categorical):
         rows = _distinct(codes, labels, M, [weight * times for times in redrawn(len(codes), n_boot, random_state)])
         solver = "auto" if self.solver_ == "fem" else self.solver_
         model = arrange(rows.codes, layout, (M,) * n_boot, solver)
-        W, train = carry_out(self._final(model, rows, self.ridge_)).value, rows.codes if model.solver == "kernel" else None
+        W, train = carry_out(self._final(model, rows, self.ridge_)), rows.codes if model.solver == "kernel" else None
         draws = [_gauged(layout, np.ascontiguousarray(W[:, a : a + M]), train) for a in range(0, n_boot * M, M)]
         b, V = (np.std([draw[i] for draw in draws], axis=0, ddof=1) for i in (0, 2))
         return effects_table(b, draws[0][1], V, self.categories_, self._outputs())
@@ -333,9 +327,8 @@ def _gauged(layout: Layout, W: Array, rows: Any) -> tuple[Array, Terms, Array]:
 
 
 def _check(model: FEM) -> None:
-    check_fields(model.ridge, model.solver, ("auto", "fem", "lbfgs", "kernel"))
-    if model.screen is not None and (not isinstance(model.screen, int | np.integer) or model.screen < 1):
-        raise ValueError(f"screen must be None or the number of pairs to keep, got {model.screen!r}")
+    check_fields(model.ridge, model.solver, "auto", "fem", "lbfgs", "kernel")
+    at_least(1, none=True, screen=model.screen)
     if model.solver == "kernel" and model.screen is not None:
         raise ValueError('the kernel has all pairs in it, so screen does not go with solver="kernel"; leave one of them out')
     if model.solver == "kernel" and model.ridge == 0:

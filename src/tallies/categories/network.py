@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 
+from tallies.backends import carry_out
 from tallies.categories import base
-from tallies.categories.answers import Scorer, by_rows, carry_out, energies, log_conditional, redrawn
+from tallies.categories.answers import Scorer, by_rows, energies, log_conditional, redrawn
 from tallies.categories.base import Categorical, Choice, finite, table_of
 from tallies.categories.choose import Ground, Path, arrange, ridge_path, ridges_by_pair
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes
@@ -32,7 +33,7 @@ from tallies.categories.scores import coupling_scores, sequence_weights, top_pai
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.data.table import check_weights
 from tallies.engine import Plan
-from tallies.errors import DataError
+from tallies.errors import DataError, at_least
 from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.maths import Array
@@ -130,7 +131,7 @@ class FEMNetwork(Categorical):
                 pairs, path = yield from ridges_by_pair(ground, path, worth)
             ridge = path.ridge
         W = path.W if path.cut else None  # one sweep is left: from the weights of the best
-        kept = yield from self._final(model, rows, float(ridge), W, pairs)
+        kept = yield self._final(model, rows, float(ridge), W, pairs)
         return Fitted(
             run=Run.of(kept, seed),
             inputs=data.inputs,
@@ -186,8 +187,7 @@ class FEMNetwork(Categorical):
         `start` is a row of states, or a dict of them by name; None: each variable by its frequency.
         """
         fitted, starts = self.fitted_, self._starts()
-        if n_steps < 1:
-            raise ValueError(f"n_steps must be at least 1, got {n_steps}")
+        at_least(1, n_steps=n_steps)
         rng = np.random.default_rng(seed_of(random_state))
         if start is None:
             state = np.array([rng.choice(len(f), p=f / f.sum()) for f in fitted.frequencies], dtype=np.int32)
@@ -272,8 +272,8 @@ class FEMNetwork(Categorical):
         for times in redrawn(len(codes), n_boot, random_state):
             rows = _steps(codes, weight * times, self.lag)
             model = arrange(rows.codes, layout, layout.sizes, "auto", self.lag)
-            kept = carry_out(self._final(model, rows, self.ridge_, None, self.pair_ridges_))
-            found.append(_couplings(layout, kept.value, self.lag))
+            W = carry_out(self._final(model, rows, self.ridge_, None, self.pair_ridges_))
+            found.append(_couplings(layout, W, self.lag))
         return np.std(found, axis=0, ddof=1)
 
     def _facts(self) -> list[str]:
@@ -326,7 +326,7 @@ def _couplings(layout: Layout, W: Array, lag: int) -> Array:
 
 
 def _check(model: FEMNetwork) -> None:
-    check_fields(model.ridge, model.solver, ("auto", "fem", "lbfgs"))
+    check_fields(model.ridge, model.solver, "auto", "fem", "lbfgs")
     if model.lag not in (0, 1):
         raise ValueError(f"lag must be 0 (each variable from the others) or 1 (from the row before), got {model.lag!r}")
     if model.reweight is not None and not 0 < model.reweight <= 1:

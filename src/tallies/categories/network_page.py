@@ -9,7 +9,7 @@ import numpy as np
 from tallies.categories import views as weights
 from tallies.categories.scores import strongest_pairs
 from tallies.html import charts
-from tallies.html.common import About, cautions, converged, fitted, plural, use
+from tallies.html.common import About, begin, finish, plural, told
 from tallies.html.order import alike
 from tallies.html.page import Page
 from tallies.maths import Array
@@ -25,17 +25,12 @@ def page(model: Any, about: About, X: Any = None) -> Page:
     arrow = " → " if model.lag else " – "
     pairs = strongest_pairs(S, PAIRS, bool(model.lag)).tolist()
     called = [names[a] + arrow + names[b] for a, b in pairs]
-    out = Page(about.title or (f"Network of {about.data_name}" if about.data_name else "FEMNetwork"), "")
-    out.note = about.note
+    log_p = None if X is None else np.asarray(model.log_conditional(X))
+    out = begin(model, about, "Network of", _lead(model, about, called, log_p))
     out.pick("pair", "Pair", called, "the strongest")
     out.pick("variable", "Variable", names)
-    log_p = None if X is None else np.asarray(model.log_conditional(X))
-    out.lead = _lead(model, about, called, log_p)
-    out.warnings += cautions(model)
-    if model.effective_rows_ < len(names):
-        out.warnings.append(
-            f"{model.effective_rows_:,.0f} effective rows for {plural(len(names), 'variable')}: weak couplings are noise."
-        )
+    noise = f"{model.effective_rows_:,.0f} effective rows for {plural(len(names), 'variable')}: weak couplings are noise."
+    out.warnings += told((model.effective_rows_ < len(names), noise))
     what = "Row acts on column, one step later." if model.lag else "Direct couplings: what others explain is taken out."
     ring = weights.network("Which variables are coupled", names, np.maximum(S, 0), what, bool(model.lag), select="variable")
     unit, caption = "score (corrected Frobenius norm)", "Choose a pair to see which states go together."
@@ -51,7 +46,6 @@ def page(model: Any, about: About, X: Any = None) -> Page:
             ["score (larger is better)", "value", "standard error", "kind", "unit"],
             [["log p(row) by pseudo-likelihood", found.value, found.stderr, found.kind, found.unit]],
         )
-    converged(out, model)
     facts = [
         ("Rows", f"{int(model.n_rows_):,}, worth {model.effective_rows_:,.0f}"),
         ("Variables", f"{len(names)} with {int(model.categories_.sizes.sum()):,} states"),
@@ -59,9 +53,7 @@ def page(model: Any, about: About, X: Any = None) -> Page:
         ("Ridge", float(model.ridge_) if model.pair_ridges_ is None else "by pair"),
         ("Lag", int(model.lag)),
     ]
-    fitted(out, model, about, facts)
-    use(out, _CODE, "tallies score RUN rows.csv\ntallies report RUN rows.csv")
-    return out
+    return finish(out, model, about, facts, _CODE, "score RUN rows.csv", "report RUN rows.csv")
 
 
 def _lead(model: Any, about: About, called: list[str], log_p: Array | None) -> str:
@@ -98,10 +90,9 @@ def _matrix(S: Array, names: list[str], directed: bool) -> charts.Chart | None:
     called = [names[some[i]] for i in order]
     x = "acts on" if directed else "variable"
     caption = "Darker is stronger; variables that are coupled are neighbours."
-    more = f" The {MATRIX} most coupled of {len(S):,}." if len(S) > MATRIX else ""
-    return charts.heat(
-        "All couplings", x, "variable", called, called, values, flip=True, empty=True, unit="score", caption=caption + more
-    )
+    caption += f" The {MATRIX} most coupled of {len(S):,}." if len(S) > MATRIX else ""
+    look = {"flip": True, "empty": True, "unit": "score", "caption": caption}
+    return charts.heat("All couplings", x, "variable", called, called, values, **look)
 
 
 def _told(model: Any, log_p: Array, names: list[str]) -> charts.Chart:
@@ -109,15 +100,12 @@ def _told(model: Any, log_p: Array, names: list[str]) -> charts.Chart:
     gain = log_p.mean(axis=0) + _entropies(model)[: log_p.shape[1]]
     error = log_p.std(axis=0, ddof=1) / np.sqrt(len(log_p)) if len(log_p) > 1 else np.zeros(len(gain))
     top = np.argsort(-gain, kind="stable")[: weights.BARS]
-    series = [{"name": "", "values": gain[top], "low": gain[top] - 2 * error[top], "high": gain[top] + 2 * error[top]}]
-    title, x = "What the others tell of each variable", charts.axis("gain over its frequencies (nats)")
+    title, unit, ends = "What the others tell of each variable", "gain over its frequencies (nats)", weights.ends(gain, error, top)
     caption = "Log probability of its values given the others, above that of their frequencies, with two standard errors."
-    return charts.bars(title, x, [names[j] for j in top], series, caption=caption)
+    return charts.bar(title, unit, [names[j] for j in top], gain[top], look=ends, caption=caption)
 
 
-_CODE = """import tallies
-
-model = tallies.load("model.tallies")   # written by model.save("model.tallies")
+_CODE = """\
 model.top_couplings(20)                 # the strongest pairs
 model.scores("direct_information")      # another measure of strength
 model.simulate(100)                     # new rows

@@ -10,7 +10,7 @@ import numpy as np
 from tallies.categories import views as weights
 from tallies.data.labels import label_codes
 from tallies.html import charts
-from tallies.html.common import About, cautions, converged, fitted, plural, use
+from tallies.html.common import About, begin, finish, plural
 from tallies.html.judged import Judged
 from tallies.html.page import Page
 from tallies.maths import Array
@@ -31,8 +31,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         proba = model.predict_proba(X)
         judged = Judged(classes, proba, np.zeros(len(proba)), label_codes(y, len(proba), model.classes_))
     readable = model.rows_ is None or len(model.degree_) < 3  # the kernel of high degrees has too many weights to write down
-    out = Page(about.title or (f"FEM of {about.data_name}" if about.data_name else "FEM"), "")
-    out.note, best = about.note, ""
+    out, best, degrees = begin(model, about, "FEM of"), "", ", ".join(map(str, model.degree_))
     if readable:
         _, terms, V = model._zero_sum()
         size, groups = strengths(terms, V), terms.all()
@@ -60,39 +59,32 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
         few = f"The {len(listed)} strongest of {len(groups):,} terms can be looked at." if len(listed) < len(groups) else ""
         learned.text(few, soft=True)
     else:
-        degrees = ", ".join(map(str, model.degree_))
-        out.section("learned", "What it learned").text(
-            f"With terms of degrees {degrees} there are too many weights to show; model.effect(...) gives any of them."
-        )
+        say = f"With terms of degrees {degrees} there are too many weights to show; model.effect(...) gives any of them."
+        out.section("learned", "What it learned").text(say)
     out.lead = _lead(model, about, judged, best)
-    out.warnings += cautions(model)
     if judged is not None:
         out.warnings += judged.warnings(about, "", "A smaller ridge may help.")
         out.numbers = judged.numbers(np.bincount(judged.y[judged.known], minlength=len(classes)) / max(len(judged.known), 1))
         judged.quality(out.section("quality", "How good is it?").charts(judged.confusion(), judged.calibration()))
-    converged(out, model)
     facts = [
         ("Rows", int(model.n_rows_)),
         ("Variables", f"{len(names)} with {int(model.categories_.sizes.sum()):,} states"),
         ("Classes", len(classes)),
-        ("Degrees", ", ".join(map(str, model.degree_))),
+        ("Degrees", degrees),
         ("Ridge", float(model.ridge_)),
         ("Solver", model.solver_),
         ("Rows in this report", None if judged is None else len(judged.y)),
     ]
-    fitted(out, model, about, facts)
-    use(out, _CODE, "tallies predict RUN rows.csv\ntallies score RUN rows.csv\ntallies report RUN rows.csv")
-    return out
+    return finish(out, model, about, facts, _CODE, "predict RUN rows.csv", "score RUN rows.csv", "report RUN rows.csv")
 
 
 def _combinations(model: Any, degree: int) -> charts.Chart:
     """The strongest combinations of so many variables, with the states that they speak loudest of."""
     top = model.interactions(MOST, degree=degree)
-    rows = [list(row) for row in zip(top["term"], top["strength"], top["strongest"], top["weight"], strict=True)]
-    title, series = f"Strongest combinations of {degree} variables", [{"name": "", "values": top["strength"].to_numpy()}]
+    rows = top[["term", "strength", "strongest", "weight"]].to_numpy().tolist()
     caption = "What the variables say together, beyond what each and any fewer of them say."
-    chart = charts.bars(title, charts.axis(STRENGTH), top["term"].tolist(), series, caption=caption)
-    return chart | {"columns": ["combination", "strength", "its largest weight is of", "weight"], "rows": rows}
+    more = {"columns": ["combination", "strength", "its largest weight is of", "weight"], "rows": rows, "caption": caption}
+    return charts.bar(f"Strongest combinations of {degree} variables", STRENGTH, top["term"], top["strength"], **more)
 
 
 def _signed(what: str, features: list[str], V: Array, errors: Array | None, mine: np.ndarray, classes: list[str]) -> charts.Chart:
@@ -133,9 +125,7 @@ def _lead(model: Any, about: About, judged: Judged | None, best: str) -> str:
     return f"{text} {judged.lead(about, int(np.bincount(judged.y[judged.known]).argmax()))}"
 
 
-_CODE = """import tallies
-
-model = tallies.load("model.tallies")   # written by model.save("model.tallies")
+_CODE = """\
 model.predict_proba(X)                  # a table with the same columns
 model.interactions(20)                  # the strongest terms
 model.effect(variable="state")          # the weights of one combination

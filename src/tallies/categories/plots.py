@@ -105,9 +105,8 @@ def plot_recovery(truth: Array, inferred: Array, ax: Any = None) -> Any:
     if truth.shape != inferred.shape:
         raise ValueError(f"truth and inferred must have the same number of couplings, got {len(truth)} and {len(inferred)}")
     error, correlation = np.sqrt(np.mean((truth - inferred) ** 2)), np.corrcoef(truth, inferred)[0, 1]
-    title, group = f"correlation {correlation:.3f}, RMSE {error:.3f}", np.zeros(len(truth), dtype=int)
-    x, y = charts.axis("true"), charts.axis("inferred")
-    return draw(charts.points(title, x, y, truth, inferred, group, [], [], [], diagonal=True), ax)
+    title, x, y = f"correlation {correlation:.3f}, RMSE {error:.3f}", charts.axis("true"), charts.axis("inferred")
+    return draw(charts.points(title, x, y, truth, inferred, None, diagonal=True), ax)
 
 
 def _signed(title: str, x: str, y: str, across: list[str], down: list[str], values: Array) -> charts.Chart:

@@ -12,6 +12,7 @@ import numpy as np
 from tallies.categories.answers import by_rows, neighbours
 from tallies.categories.door import Categories
 from tallies.categories.kernels import fem as kernels
+from tallies.errors import one_of
 from tallies.maths import Array
 
 if TYPE_CHECKING:
@@ -20,18 +21,17 @@ if TYPE_CHECKING:
 
 def coupling_scores(J: Array, starts: np.ndarray, frequencies: list[Array], kind: str, apc: bool, directed: bool) -> Array:
     """(n, n)  eq. 4 and 5 of `network`."""
+    one_of("kind", kind, "frobenius", "direct_information")
     n = len(starts) - 1
     if kind == "frobenius":
         S = np.sqrt(np.add.reduceat(np.add.reduceat(np.square(J), starts[:-1], axis=0), starts[:-1], axis=1))
-    elif kind == "direct_information":
+    else:
         S = np.zeros((n, n))
         for j in range(n):
             for k in range(n) if directed else range(j + 1, n):
                 block = np.ascontiguousarray(J[starts[j] : starts[j + 1], starts[k] : starts[k + 1]])
                 S[j, k] = kernels.direct_information(block, frequencies[j], frequencies[k], 1e-10, 1000)
         S = S if directed else S + S.T
-    else:
-        raise ValueError(f'kind must be "frobenius" or "direct_information", got {kind!r}')
     if apc and n > 2:  # one pair alone is its own background
         parts = n if directed else n - 1  # the diagonal is no pair at lag 0
         rows, columns = S.sum(axis=1, keepdims=True) / parts, S.sum(axis=0, keepdims=True) / parts

@@ -24,16 +24,20 @@ def signed(
     """The largest weights, those that speak for something first, with twice their standard errors where they are known."""
     top = np.argsort(-np.abs(weights), kind="stable")[:BARS]
     top = top[np.argsort(-weights[top], kind="stable")]
-    series: dict[str, Any] = {"name": "", "values": weights[top]}
     note = f"Positive weights speak for {for_}, negative ones {against}."
-    told = [weights] if errors is None else [weights, errors]
+    told, look = [weights], {}
     if errors is not None:
-        series |= {"low": weights[top] - 2 * errors[top], "high": weights[top] + 2 * errors[top]}
+        told, look = [weights, errors], ends(weights, errors, top)
         note += " Lines are two standard errors (bootstrap) to each side."
     some = f" The {BARS} largest of {len(weights):,}." if len(weights) > BARS else ""
-    chart = charts.bars(title, charts.axis("weight (log odds, zero-sum)"), [names[i] for i in top], [series], **more)
+    chart = charts.bar(title, "weight (log odds, zero-sum)", [names[i] for i in top], weights[top], look=look, **more)
     columns, rows = ["what", "weight", "standard error"][: 1 + len(told)], [[names[i], *(v[i] for v in told)] for i in top]
     return chart | {"columns": columns, "rows": rows, "caption": note + some}
+
+
+def ends(values: Array, errors: Array, top: np.ndarray) -> dict[str, Array]:
+    """Two standard errors to each side of the values at `top`."""
+    return {"low": values[top] - 2 * errors[top], "high": values[top] + 2 * errors[top]}
 
 
 def table(title: str, block: Array, labels: Sequence[Sequence[str]], variables: Sequence[str], what: str) -> charts.Chart:
@@ -41,12 +45,9 @@ def table(title: str, block: Array, labels: Sequence[Sequence[str]], variables: 
     across = list(labels[-1])
     down = [" & ".join(states) for states in product(*labels[:-1])] if len(labels) > 1 else [what]
     values = block.reshape(len(down), len(across))
-    some = ""
-    if len(down) > STATES or len(across) > STATES:
-        keep = [np.sort(np.argsort(-np.abs(values).max(axis=axis), kind="stable")[:STATES]) for axis in (1, 0)]
-        values = values[np.ix_(*keep)]
-        down, across = [down[i] for i in keep[0]], [across[i] for i in keep[1]]
-        some = " Only the states of largest weights are shown."
+    some = " Only the states of largest weights are shown." if max(values.shape) > STATES else ""
+    keep = [np.sort(np.argsort(-np.abs(values).max(axis=axis), kind="stable")[:STATES]) for axis in (1, 0)]
+    values, down, across = values[np.ix_(*keep)], [down[i] for i in keep[0]], [across[i] for i in keep[1]]
     reach = max(float(np.abs(values).max()), 1e-9)
     texts = [[f"{v:+.2f}" for v in row] for row in values]
     tips = [[f"{a}\n{b}\nweight {v:+.3f}" for b, v in zip(across, row, strict=True)] for a, row in zip(down, values, strict=True)]
@@ -57,8 +58,7 @@ def table(title: str, block: Array, labels: Sequence[Sequence[str]], variables: 
 
 def strongest(title: str, unit: str, names: Sequence[str], values: Sequence[float] | Array, **more: Any) -> charts.Chart:
     """The first of many, strongest first, each of which can be chosen."""
-    keys = list(range(len(names[:BARS])))
-    return charts.bars(title, charts.axis(unit), names[:BARS], [{"name": "", "values": values[:BARS]}], keys=keys, **more)
+    return charts.bar(title, unit, names[:BARS], values[:BARS], keys=list(range(len(names[:BARS]))), **more)
 
 
 def network(title: str, names: Sequence[str], strength: Array, caption: str, directed: bool = False, **more: Any) -> Any:
@@ -95,7 +95,7 @@ def ring(
     look = {"keys": kept.tolist(), **more, "links": lines, "words": called, "directed": directed, "ring": True}
     look |= {"bare": True, "equal": True, "caption": caption}
     none = charts.axis("")
-    return charts.points(title, none, none, np.sin(turn), np.cos(turn), [0] * len(kept), tips, heads, rows, **look)
+    return charts.points(title, none, none, np.sin(turn), np.cos(turn), None, tips, heads, rows, **look)
 
 
 def _round(S: Array) -> np.ndarray:

@@ -22,7 +22,7 @@ from tallies.concepts.settings import Settings
 from tallies.concepts.word_counts import TABLE, Words
 from tallies.data import ontology
 from tallies.data.corpus import Corpus
-from tallies.errors import DataError
+from tallies.errors import DataError, at_least
 from tallies.estimator import Run, seed_of
 from tallies.maths import Array
 from tallies.sources import held
@@ -161,8 +161,7 @@ def rank_block(
 
 def posterior(fitted: Fitted, rules: Ranking, sentences: Any, authors: Any, k: int) -> Posterior:
     """The best k concepts of each sentence."""
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
+    at_least(1, k=k)
     x, rows = read(fitted, sentences, authors)
     psi = ranking_psi(fitted, rules.smoothing)
     parts = by_block(rank_block, x, rows, psi, fitted.words, fitted.context, rules, fitted.settings.null, k)
@@ -341,8 +340,7 @@ def document_log_likelihood(fitted: Fitted, corpus: Any) -> Array:
 
 
 def sample(fitted: Fitted, n: int, authors: Any, length: int, random_state: Any) -> tuple[Corpus, np.ndarray]:
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
+    at_least(1, n=n)
     rng, w = np.random.default_rng(seed_of(random_state)), fitted.words
     _, rows = read(fitted, ["x"], None if authors is None else [clean_names(authors)])
     p = author_prior.cells(author_prior.mixture(rows, fitted.psi, guess=True), 0, slice(None))

@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.concepts.answers import expected
-from tallies.concepts.views import bars, profile
+from tallies.concepts.views import profile
 from tallies.data.text import WORD, stem
 from tallies.errors import DataError
 from tallies.html import charts
-from tallies.html.common import About, cautions, converged, fitted, percent, plural, use
+from tallies.html.common import About, begin, finish, percent, plural, told
 from tallies.html.page import Node, Page, Run, Tag
 from tallies.maths import Array
 
@@ -43,9 +43,7 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     place = {int(g): i for i, g in enumerate(listed)}
     authors = _authors(model, corpus if ours else None)
     spoken = float(np.mean([a is not None for a in model.assignments_]))
-    title = about.title or (f"Concepts in {about.data_name}" if about.data_name else "AuthorConcept")
-    out = Page(title, _lead(model, names, n_g, spoken))
-    out.note = about.note
+    out = begin(model, about, "Concepts in", _lead(model, names, n_g, spoken))
     _warn(out, model, n_g, spoken)
     out.numbers = [
         ("Sentences with a concept", percent(spoken, model.n_sentences_), f"of {plural(model.n_sentences_, 'sentence')}"),
@@ -57,7 +55,7 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     most = listed[:BARS]
     caption = "Sentences count by the probability that they speak of a concept. Choose one to see its sentences and words."
     choice = {"keys": list(range(len(most))), "select": "concept", "caption": caption}
-    top = bars("What is written about", "expected sentences", [names[g] for g in most], n_g[most], **choice)
+    top = charts.bar("What is written about", "expected sentences", [names[g] for g in most], n_g[most], **choice)
     profiles = [profile(model, str(model.authors_[a])) for a in authors]
     out.hero(top, charts.follow("author", profiles, _grid(model, authors, listed, names)) if profiles else None)
     out.face = top
@@ -70,11 +68,9 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     met = plural(int((n_g > 0.05).sum()), "concept was", "concepts were")
     learned.text(f"The ontology, with the expected sentences of each concept and all below it ({met} met).")
     learned.tree(_tree(model, names, np.asarray(model.roll_up(n_g)), place), "concept")
-    converged(out, model)
     sizes = model.n_sentences_, len(model.document_ids_), len(model.authors_), G
-    fitted(out, model, about, list(zip(("Sentences", "Documents", "Authors", "Concepts"), sizes, strict=True)))
-    use(out, _CODE, "tallies predict RUN texts.jsonl\ntallies report RUN texts.jsonl")
-    return out
+    facts = list(zip(("Sentences", "Documents", "Authors", "Concepts"), sizes, strict=True))
+    return finish(out, model, about, facts, _CODE, "predict RUN texts.jsonl", "report RUN texts.jsonl")
 
 
 def _distinct(names: list[str]) -> Iterator[str]:
@@ -99,13 +95,12 @@ def _lead(model: Any, names: list[str], n_g: Array, spoken: float) -> str:
 def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
     lone = sum(len(str(name).split()) == 1 and len(str(name)) < 3 for name in model.concept_names_)
     short = f"{plural(lone, 'concept has', 'concepts have')} a name of one or two letters, which any text may hold."
-    told = (
+    out.warnings += told(
         (model.cycle_, f"Hard assignments came back after {model.cycle_} sweeps: a cycle, not a maximum."),
         (spoken < 0.1, "Few sentences speak of any concept: does the ontology fit these texts?"),
         ((n_g < 0.5).all(), "No concept has half a sentence: names and synonyms of the ontology do not occur in the texts."),
         (lone, short),
     )
-    out.warnings += [*cautions(model), *(text for holds, text in told if holds)]
 
 
 def _authors(model: Any, corpus: Any) -> np.ndarray:
@@ -134,7 +129,7 @@ def _grid(model: Any, authors: np.ndarray, listed: np.ndarray, names: list[str])
 def _words(model: Any, g: int, name: str) -> charts.Chart:
     table = model.concept_profile(str(model.concept_ids_[g]), BARS)
     caption = "How much a sentence gains for this concept by each; 2.3 makes it ten times as likely."
-    return bars(f"What speaks for {name}", "log odds", table["word"], table["log_odds"], caption=caption)
+    return charts.bar(f"What speaks for {name}", "log odds", table["word"], table["log_odds"], caption=caption)
 
 
 def _sentences(out: Page, model: Any, corpus: Any, texts: list[str], listed: Any, place: dict[int, int], ours: bool) -> None:
@@ -235,9 +230,7 @@ def _tree(model: Any, names: list[str], total: Array, place: dict[int, int]) -> 
     return [node(g, frozenset([g])) for g in roots]
 
 
-_CODE = """import tallies
-
-model = tallies.load("model.tallies")      # written by model.save("model.tallies")
+_CODE = """\
 model.annotate(["a new sentence"])         # its concepts, with probabilities
 model.explain("a new sentence", concept)   # which words speak for a concept
 model.author_profile(author)               # what an author writes about

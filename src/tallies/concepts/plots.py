@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tallies.concepts.answers import expected, lineage
-from tallies.concepts.views import bars, profile
+from tallies.concepts.views import profile
 from tallies.errors import DataError
 from tallies.html import charts
 from tallies.html.draw import draw
@@ -39,7 +39,7 @@ def plot_evidence(model: Any, sentence: str, concept: str, authors: Any = None, 
     """
     table = model.explain(sentence, concept, authors)
     name, total = model.concept_names_[model._place(concept)], float(table["log_odds"].sum())
-    return draw(bars(f"{name}: {total:+.1f} in all", "log odds", table["what"], table["log_odds"]), ax)
+    return draw(charts.bar(f"{name}: {total:+.1f} in all", "log odds", table["what"], table["log_odds"]), ax)
 
 
 def plot_roll_up(model: Any, below: str | None = None, n: int = 20, ax: Any = None) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from tallies.errors import one_of
 from tallies.maths import Array
 
 
@@ -114,8 +115,8 @@ def check(s: Settings) -> None:
         raise ValueError(f'words must be "mention", "multinomial", Mention(...) or Multinomial(...), got {s.words!r}')
     values = {**s._asdict(), **s.words._asdict()}
     for name, allowed in CHOICES.items():
-        if name in values and values[name] not in allowed:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {values[name]!r}")
+        if name in values:
+            one_of(name, values[name], *allowed)
     for names, holds, what in RULES:
         for name in names.split():
             if values.get(name) is not None and not holds(values[name]):

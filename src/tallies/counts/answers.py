@@ -21,7 +21,7 @@ import pandas as pd
 from scipy import linalg, stats
 
 from tallies.counts.door import Rows
-from tallies.counts.fitted import Fitted, Learned, columns
+from tallies.counts.fitted import Fitted, Learned
 from tallies.counts.plan import project
 from tallies.counts.tables import HIDDEN, Counts, as_counts, as_offsets
 from tallies.errors import DataError
@@ -108,7 +108,7 @@ def poor(ess: np.ndarray) -> str:
 
 def strongest(fitted: Fitted) -> list[tuple[str, str]]:
     """The strongest correlations and effects, in words."""
-    names, R, B = [str(c) for c in columns(fitted)], np.nan_to_num(correlation(fitted.model.covariance)), fitted.model.B
+    names, R, B = [str(c) for c in fitted.columns], np.nan_to_num(correlation(fitted.model.covariance)), fitted.model.B
     a, b = np.triu_indices(len(names), 1)
     pairs = np.argsort(-np.abs(R[a, b]), kind="stable")[:3]
     found = [(f"{names[a[i]]} & {names[b[i]]}", f"latent correlation {R[a[i], b[i]]:+.2f}") for i in pairs if R[a[i], b[i]]]
@@ -152,7 +152,7 @@ def coefficient_table(fitted: Fitted, confidence: float) -> pd.DataFrame:
     estimate = fitted.model.B
     error = np.sqrt(np.diagonal(coefficient_covariance(fitted))).reshape(estimate.shape)
     reach, z = stats.norm.ppf(0.5 + confidence / 2), estimate / error
-    names = pd.MultiIndex.from_product([fitted.design.names, columns(fitted)], names=["covariate", "column"])
+    names = pd.MultiIndex.from_product([fitted.design.names, fitted.columns], names=["covariate", "column"])
     found = {
         "estimate": estimate,
         "std_error": error,
@@ -231,7 +231,7 @@ def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shar
 
 def hide(fitted: Fitted, counts: Any, given: Iterable[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Counts with all columns hidden but those given, by names or places; which are hidden; and the names of the rows."""
-    table, names = as_counts(counts), list(columns(fitted))
+    table, names = as_counts(counts), list(fitted.columns)
     known = [names.index(g) if g in names else g for g in given]
     wrong = [g for g in known if not isinstance(g, int | np.integer) or not 0 <= g < len(names)]
     if wrong or not known:

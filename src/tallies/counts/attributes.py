@@ -9,7 +9,7 @@ from scipy import linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in
 
-from tallies.counts import answers, fitted
+from tallies.counts import answers
 from tallies.estimator import Estimator, part
 
 
@@ -67,7 +67,7 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     _n_features_out: int = part(lambda fitted: fitted.latent_mean.shape[1], "Columns of what `transform` gives.")
 
     def _columns(self) -> np.ndarray:
-        return fitted.columns(self.fitted_)
+        return self.fitted_.columns
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of what `transform` gives: the columns of counts, or pln0, pln1, ... where there is a rank."""

@@ -34,7 +34,7 @@ from tallies.counts.importance import Importance
 from tallies.counts.tables import Counts, as_counts, as_design, as_offsets, plain
 from tallies.data.table import check_weights
 from tallies.engine import Plan
-from tallies.errors import DataError, DataWarning
+from tallies.errors import DataError, DataWarning, at_least, one_of
 from tallies.estimator import Inputs, RunOptions, option, seed_of
 from tallies.evaluation.score import Score, mean_score
 
@@ -68,6 +68,8 @@ class PLN(Attributes):
     warm_start: bool = False  # a second fit goes on from where the first one stopped
 
     records: ClassVar[tuple[type, ...]] = (*fitted.RECORDS, *plan.RECORDS)
+    # the last is the tag by which scikit-learn's checks make whole numbers, which counts are
+    takes: ClassVar[tuple[str, ...]] = ("sparse", "allow_nan", "positive_only", "categorical")
     next_steps: ClassVar[tuple[str, ...]] = (
         "model.coefficient_table()",
         "model.correlation_",
@@ -140,21 +142,19 @@ class PLN(Attributes):
 
     def _settings(self) -> plan.Settings:
         """The hyperparameters, or a sentence about those that no data can make sense of."""
-        known = {"variational": None, "importance": Importance()}
-        if not isinstance(self.method, Importance) and self.method not in known:
-            raise ValueError(f'method must be "variational", "importance" or an Importance(...), got {self.method!r}')
-        sampling = self.method if isinstance(self.method, Importance) else known[self.method]
-        if sampling is not None:
+        sampling: Any = Importance() if self.method == "importance" else self.method
+        if isinstance(sampling, Importance):
             sampling.check()
+        else:
+            one_of("method", sampling, "variational", "importance", more="an Importance(...)")
+            sampling = None
         kind = self.covariance if isinstance(self.covariance, str) else "given"
-        if isinstance(self.covariance, str) and kind not in ("full", "diagonal", "spherical"):
-            raise ValueError(f'covariance must be "full", "diagonal", "spherical" or a matrix, got {self.covariance!r}')
+        if isinstance(self.covariance, str):
+            one_of("covariance", kind, "full", "diagonal", "spherical", more="a matrix")
         if kind != "full" and (self.rank is not None or sampling is not None):
             raise ValueError('covariance must be "full" where rank is given or method="importance": it is C C\' there')
-        for name in ("rank", "n_starts", "max_iter"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | np.integer) and value > 0) and (name != "rank" or value is not None):
-                raise ValueError(f"{name} must be {'None or ' * (name == 'rank')}a positive whole number, got {value!r}")
+        at_least(1, none=True, rank=self.rank)
+        at_least(1, n_starts=self.n_starts, max_iter=self.max_iter)
         Sigma = np.asarray(self.covariance, dtype=np.float64) if kind == "given" else None
         return plan.Settings(self.rank, kind, Sigma, sampling, self.n_starts, self.max_iter, self.tol)
 
@@ -193,12 +193,6 @@ class PLN(Attributes):
         if self.fitted_.likelihood.bound:
             return super()._at_limit()
         return "the likelihood had no plateau before max_epochs or max_iter; raise them, or the learning rate"
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = tags.input_tags.positive_only = True
-        tags.input_tags.categorical = True  # the tag by which scikit-learn's checks make whole numbers, which counts are
-        return tags
 
     def coefficient_table(self, *, confidence: float = 0.95) -> pd.DataFrame:
         """Coefficients with sandwich standard errors, confidence intervals and p-values of Wald's test.
@@ -309,8 +303,7 @@ class PLN(Attributes):
             if self.fitted_.model.method == "importance":
                 raise DataError('a model fitted by importance sampling has no bound; evaluate it with method="importance"')
             return mean_score(self.log_prob(counts, covariates=covariates, offsets=offsets), "bound", "nats/row")
-        if method != "importance":
-            raise ValueError(f'method must be "variational" or "importance", got {method!r}')
+        one_of("method", method, "variational", "importance")
         found = self.evidence(counts, covariates=covariates, offsets=offsets, **options)
         if told := answers.poor(found.ess):
             warnings.warn(told, DataWarning, stacklevel=3)

@@ -110,6 +110,11 @@ class Fitted(NamedTuple):
     data: Training
     w: np.ndarray | None = None  # where a further fit goes on from (p,)
 
+    @property
+    def columns(self) -> np.ndarray:
+        """Names of the columns of counts."""
+        return self.inputs.named("y")
+
 
 RECORDS = (Formula, Design, Training, Learned, Likelihood, Fitted)
 
@@ -119,12 +124,6 @@ def orient(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     U, size, Vt = np.linalg.svd(C, full_matrices=False)
     sign = np.sign(U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])])
     return U * size * sign, Vt.T * sign
-
-
-def columns(fitted: Fitted) -> np.ndarray:
-    """Names of the columns of counts."""
-    names = fitted.inputs.names
-    return names if names is not None else np.array([f"y{j}" for j in range(fitted.inputs.n)], dtype=object)
 
 
 def smallest(Y: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ import numpy as np
 from tallies.counts.evidence import gaussians, weigh
 from tallies.counts.records import Shard, log_factorial
 from tallies.engine import Model, State
+from tallies.errors import at_least, one_of
 
 AVERAGED = 100  # iterates in the answer
 
@@ -44,12 +45,8 @@ class Importance(NamedTuple):
 
     def check(self) -> None:
         """Refuse values that no data can make sense of."""
-        for name in ("batch_size", "n_plateau", "n_trigger", "max_epochs"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | np.integer) and value > 0):
-                raise ValueError(f"{name} must be a positive whole number, got {value!r}")
-        if self.optimizer not in ("adagrad", "rmsprop"):
-            raise ValueError(f'optimizer must be "adagrad" or "rmsprop", got {self.optimizer!r}')
+        at_least(1, batch_size=self.batch_size, n_plateau=self.n_plateau, n_trigger=self.n_trigger, max_epochs=self.max_epochs)
+        one_of("optimizer", self.optimizer, "adagrad", "rmsprop")
         if not 0 < self.accuracy <= 0.5:
             raise ValueError(f"accuracy must be in (0, 0.5], got {self.accuracy!r}: it is one over the number of draws")
 

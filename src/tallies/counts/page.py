@@ -12,7 +12,7 @@ from tallies.counts import views as counts
 from tallies.counts.answers import correlation, flat_columns, rates
 from tallies.counts.tables import as_counts
 from tallies.html import charts
-from tallies.html.common import About, cautions, converged, fitted, plural, use
+from tallies.html.common import About, begin, finish, listing, plural, told
 from tallies.html.page import Page
 from tallies.maths import Array
 
@@ -40,20 +40,15 @@ def page(
     R = np.nan_to_num(np.asarray(model.correlation_))
     Y, rate, ours = _expected(model, counts_, covariates, offsets)
     score = None if counts_ is None or ours else model._evaluate(counts_, covariates, offsets)
-    out = Page(
-        about.title or (f"Counts of {about.data_name}" if about.data_name else "PLN"), _lead(model, about, species, R, score)
-    )
-    out.note = about.note
+    out = begin(model, about, "Counts of", _lead(model, about, species, R, score))
     _warn(out, model, Y if ours else None, species)
     out.numbers = _numbers(model, score)
     whole = len(species) <= LISTED
     effects = [d for d, column in enumerate(model.design_.T) if np.ptp(column) > 0]
     shades = _shades(model, effects, colour)
-    if whole:  # charts name species by their place in the model
-        out.pick("species", "Species", species)
+    out.pick("species", "Species", species if whole else [])  # charts name species by their place in the model
     out.pick("colour", "Colour by", list(shades), "nothing")
-    if len(effects) > 1:
-        out.pick("covariate", "Effect of", [str(model.covariate_names_[d]) for d in effects], "the first")
+    out.pick("covariate", "Effect of", [str(model.covariate_names_[d]) for d in effects], "the first")
     view = counts.latent_map(model, species, shades, names)
     if len(shades) == 1:  # no choice: coloured at once
         view = view["views"][0]
@@ -65,8 +60,7 @@ def page(
     if truth is not None:
         _truth(out, model, truth, species)
     quality = out.section("quality", "How good is it?")
-    chart = None if Y is None or rate is None else counts.expected(Y, rate, species)
-    quality.charts(chart, None if ranks is None else counts.criteria(ranks))
+    quality.charts(counts.expected(Y, rate, species), None if ranks is None else counts.criteria(ranks))
     kind = "bound" if model.elbo_ is not None else "estimate"
     rows = [
         ["log likelihood of the fit", model.loglik_, model.loglik_stderr_, kind],
@@ -74,12 +68,8 @@ def page(
     ]
     if score is not None:
         rows.append([f"log likelihood of the given counts ({score.unit})", score.value, score.stderr, score.kind])
-    quality.table(
-        ["score", "value", "standard error", "kind"],
-        rows,
-        "Of the criteria, smaller is better; they compare fits to the same counts",
-    )
-    converged(out, model)
+    caption = "Of the criteria, smaller is better; they compare fits to the same counts"
+    quality.table(["score", "value", "standard error", "kind"], rows, caption)
     facts = [
         ("Samples", len(model.design_)),
         ("Species", len(species)),
@@ -88,12 +78,10 @@ def page(
         ("Algorithm", model.algorithm_),
         ("Parameters", int(model.n_parameters_)),
     ]
-    fitted(out, model, about, facts)
-    use(out, _CODE, "tallies predict RUN counts.csv\ntallies score RUN counts.csv\ntallies report RUN counts.csv")
-    return out
+    return finish(out, model, about, facts, _CODE, "predict RUN counts.csv", "score RUN counts.csv", "report RUN counts.csv")
 
 
-def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array | None, Array | None, bool]:
+def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array, Array, bool]:
     """Counts, what is expected of them, and whether they are those of the fit."""
     seen = model.fitted_.data.Y
     if Y is None:
@@ -122,22 +110,15 @@ def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) ->
 
 
 def _warn(out: Page, model: Any, Y: Array | None, species: list[str]) -> None:
-    out.warnings += cautions(model)
-    flat = [species[j] for j in flat_columns(model.fitted_.model)]
-    if flat and model.fitted_.model.rank is not None:
-        which = ", ".join(flat[:5]) + " ..." * (len(flat) > 5)
-        out.warnings.append(f"Species on none of the gradients ({which}): their correlations mean nothing.")
-    if Y is not None:
-        thin = [name for name, n in zip(species, np.nansum(Y, axis=0), strict=True) if n < THIN]
-        if thin:
-            names = ", ".join(thin[:5]) + " ..." * (len(thin) > 5)
-            out.warnings.append(
-                f"{plural(len(thin), 'species was', 'species were')} counted fewer than {THIN} times in all ({names}): "
-                "what is said of them is mostly guessed."
-            )
-    n, k = len(model.design_), int(model.n_parameters_)
-    if k > n * len(species):
-        out.warnings.append(f"{k:,} parameters from {n * len(species):,} counts: fit a smaller rank.")
+    learned, k, n = model.fitted_.model, int(model.n_parameters_), len(model.design_) * len(species)
+    flat = [species[j] for j in flat_columns(learned) if learned.rank is not None]
+    thin = [] if Y is None else [species[j] for j in np.flatnonzero(np.nansum(Y, axis=0) < THIN)]
+    seldom = f"counted fewer than {THIN} times in all ({listing(thin, 5)}): what is said of them is mostly guessed."
+    out.warnings += told(
+        (flat, f"Species on none of the gradients ({listing(flat, 5)}): their correlations mean nothing."),
+        (thin, f"{plural(len(thin), 'species was', 'species were')} {seldom}"),
+        (k > n, f"{k:,} parameters from {n:,} counts: fit a smaller rank."),
+    )
 
 
 def _numbers(model: Any, score: Any) -> list[tuple[str, str, str]]:
@@ -187,9 +168,7 @@ def _truth(out: Page, model: Any, truth: Mapping[str, Any], species: list[str]) 
     section.charts(first, counts.beside_truth("Correlations", "correlation", true[a, b], model.correlation_[a, b], labels))
 
 
-_CODE = """import tallies
-
-model = tallies.load("model.tallies")   # written by model.save("model.tallies")
+_CODE = """\
 model.transform(counts)                 # latent values of new samples
 model.predict(counts)                   # what is expected of their counts
 model.coefficient_table()               # effects of covariates

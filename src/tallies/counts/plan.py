@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallies.backends import each, place
+from tallies.backends import carry_out, each
 from tallies.counts import full, importance, rank
 from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence, positions
@@ -20,7 +20,7 @@ from tallies.counts.full import Covariance
 from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLatents, SamplingParams
 from tallies.counts.rank import Rank
 from tallies.counts.records import Place, Sums, blocks
-from tallies.engine import End, Kept, Plan, Runner, Stage
+from tallies.engine import End, Kept, Plan, Stage
 from tallies.estimator import Run
 from tallies.lbfgs import Direction, Pairs, Search
 
@@ -229,11 +229,6 @@ def _weighed(end: End) -> Weighed:
     return Weighed(end.params.W[end.params.chosen], Evidence.of(*_joined(found, "rows", "rows_stderr", "ess")), place)
 
 
-def _alone(stage: Stage) -> Generator[Stage, Kept, Any]:
-    kept = yield stage
-    return kept.value
-
-
 def project(model: Learned, rows: Rows, shard_rows: int | None, close: bool = False) -> Place:
     """Latent means and variances of rows, on the chosen backend, with their bounds where there is one.
 
@@ -242,7 +237,7 @@ def project(model: Learned, rows: Rows, shard_rows: int | None, close: bool = Fa
     sources = cut(rows, shard_rows)
     if model.method == "importance":
         return Place(*_joined(each(positions, sources, model.B, model.components, model.rank is None), "M", "S2"))
-    found = Runner(place).run(_alone(_placing("", model, sources, model.tol if close else LOOSE * model.tol)))
+    found = carry_out(_placing("", model, sources, model.tol if close else LOOSE * model.tol))
     return Place(*model.turned(found.M, found.S2), found.bound)
 
 
@@ -251,4 +246,4 @@ def estimate(
 ) -> Evidence:
     """log p(Y_i) of rows by importance sampling, on the chosen backend."""
     stage = Stage("", Estimate(n_draws, proposal), cut(rows, shard_rows), _weighed, 1, start=Candidates(model.W[None]), rows=True)
-    return Runner(place, seed=seed).run(_alone(stage)).found
+    return carry_out(stage, seed).found

@@ -57,7 +57,7 @@ def plot_correlation_circle(model: Any, columns: Any = None, ax: Any = None) -> 
         "outlines": [{"key": 7, "x": np.cos(turn), "y": np.sin(turn)}],
     }
     x, y = (charts.axis(f"axis {k + 1} ({share[k]:.0%})") for k in range(2))
-    return draw(charts.points("correlation circle", x, y, [], [], [], [], [], [], equal=True, **more), ax)
+    return draw(charts.points("correlation circle", x, y, [], [], None, equal=True, **more), ax)
 
 
 def plot_biplot(model: Any, columns: Any = None, colours: Any = None, ax: Any = None) -> Any:

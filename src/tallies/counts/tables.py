@@ -14,7 +14,7 @@ from sklearn.utils import check_array
 
 from tallies.counts.offsets import OFFSETS
 from tallies.data.files import KINDS, read_frame
-from tallies.errors import DataError, DataWarning, need
+from tallies.errors import DataError, DataWarning, need, need_file
 
 HIDDEN = -1e4  # offset of a missing count: exp(-1e4) is zero, so the cell drops out of the likelihood
 
@@ -47,11 +47,7 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     a    3    0
     b    1    7
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"expected a count table at {str(path)!r}, but there is {'a folder' if path.is_dir() else 'nothing'}"
-        )
+    path = need_file(path, "a count table")
     suffixes = [s.lower() for s in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes or [""])[-1]
     if kind in KINDS:

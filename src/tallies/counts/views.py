@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tallies.counts.answers import positions
 from tallies.html import charts
+from tallies.html.common import sampled
 from tallies.html.order import alike
 from tallies.maths import Array
 
@@ -25,11 +27,6 @@ def strongest(arrows: Array) -> np.ndarray:
     return np.argsort(-np.linalg.norm(arrows, axis=1), kind="stable")[:ARROWS]
 
 
-def _some(n: int, most: int) -> np.ndarray:
-    """Places of n things, or of as many of them as can be drawn, at random."""
-    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
-
-
 def latent_map(
     model: Any, species: Sequence[str], shades: Mapping[str, Any], names: Any, drawn: Any = None, most: int = MOST
 ) -> charts.Chart:
@@ -37,7 +34,7 @@ def latent_map(
     `shades`."""
     Z, A, _, share = positions(model.fitted_)
     n = len(Z)
-    some = _some(n, most)
+    some = sampled(np.arange(n), most)
     Z = Z[some]
     called = [f"sample {i + 1}" if names is None else str(names[i]) for i in some]
     strong = strongest(A * np.sqrt(share)) if drawn is None else np.asarray(drawn)
@@ -51,27 +48,15 @@ def latent_map(
         "Samples near each other have like counts once covariates and sampling effort are taken out. An arrow points to where its "
         f"species is more abundant than expected; the {len(strong)} longest are drawn.{few}"
     )
+    x = charts.axis(f"latent axis 1 ({share[0]:.0%} of the latent variance)")
+    y = charts.axis(f"latent axis 2 ({share[1]:.0%})")
+    look = {"arrows": arrows, "select": "species", "keys": [-1] * len(Z), "caption": caption, "wide": True}
 
-    def view(title: str, group: Any, tips: list[str], extra: list[Any], **more: Any) -> charts.Chart:
-        return charts.points(
-            title,
-            charts.axis(f"latent axis 1 ({share[0]:.0%} of the latent variance)"),
-            charts.axis(f"latent axis 2 ({share[1]:.0%})"),
-            Z[:, 0],
-            Z[:, 1],
-            group,
-            tips,
-            ["sample", "latent axis 1", "latent axis 2", *(["value"] if extra else [])],
-            [[name, *z, *([extra[i]] if extra else [])] for i, (name, z) in enumerate(zip(called, Z.tolist(), strict=True))],
-            arrows=arrows,
-            select="species",
-            keys=[-1] * len(Z),
-            caption=caption,
-            wide=True,
-            **more,
-        )
+    def view(title: str, group: Any, tips: list[str], *extra: list[Any], **more: Any) -> charts.Chart:
+        heads, rows = ["sample", "latent axis 1", "latent axis 2", "value"], zip(called, *Z.T.tolist(), *extra, strict=True)
+        return charts.points(title, x, y, Z[:, 0], Z[:, 1], group, tips, heads[: 3 + len(extra)], list(rows), **look, **more)
 
-    plain = view("Where the samples lie", [0] * len(Z), called, [])
+    plain = view("Where the samples lie", None, called)
     views = []
     for what, column in shades.items():
         values, title = _column(column)[some], f"Where the samples lie, by {what}"
@@ -79,7 +64,7 @@ def latent_map(
         tips = [f"{name}\n{what}: {format(v, '.4g' * amounts)}" for name, v in zip(called, values, strict=True)]
         if amounts:
             note = " Samples without a value are hollow." if np.isnan(values).any() else ""
-            chart = view(title, [0] * len(Z), tips, values.tolist(), values=values, amount=what)
+            chart = view(title, None, tips, values.tolist(), values=values, amount=what)
             views.append(chart | {"caption": caption + note})
         else:
             kinds, codes = np.unique(values, return_inverse=True)
@@ -118,20 +103,9 @@ def correlations(R: Array, species: Sequence[str]) -> charts.Chart | None:
         first = [[species[j] for j in order if group[j] == g][:3] for g in ids]
         named = [f"{', '.join(names)}{' ...' if n > 3 else ''} ({int(n)})" for names, n in zip(first, size, strict=True)]
         more, caption = {}, f"{p:,} species in {len(ids)} groups of species that go together: means of their correlations."
-    return charts.heat(
-        "Which species go together",
-        "species",
-        "species",
-        named,
-        named,
-        np.round(values, 3),
-        scale="sign",
-        domain=[-1, 1],
-        unit="latent correlation",
-        wide=True,
-        caption=f"Correlation after covariates and sampling effort are taken out: red together, blue apart. {caption}",
-        **more,
-    )
+    caption = f"Correlation after covariates and sampling effort are taken out: red together, blue apart. {caption}"
+    look = {"scale": "sign", "domain": [-1, 1], "unit": "latent correlation", "wide": True, "caption": caption, **more}
+    return charts.heat("Which species go together", "species", "species", named, named, np.round(values, 3), **look)
 
 
 def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Chart | None:
@@ -139,106 +113,74 @@ def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Cha
     p = len(R)
     if p < 3:
         return None
-    axis = charts.axis("latent correlation", domain=[-1, 1])
-
-    def chart(title: str, labels: list[str], values: Any, **more: Any) -> charts.Chart:
-        return charts.bars(title, axis, labels, [{"name": "", "values": values}], **more)
-
-    views = []
+    chart, views = partial(charts.bar, unit="latent correlation", domain=[-1, 1]), []
     for j in listed:
         others = np.argsort(-np.abs(np.where(np.arange(p) == j, 0, R[j])), kind="stable")[: min(PARTNERS, p - 1)]
-        views.append(chart(f"What goes with {species[j]}", [species[i] for i in others], R[j, others]))
+        views.append(chart(f"What goes with {species[j]}", labels=[species[i] for i in others], values=R[j, others]))
     a, b = np.triu_indices(p, 1)
     top = np.argsort(-np.abs(R[a, b]), kind="stable")[:PARTNERS]
     labels = [f"{species[a[i]]} – {species[b[i]]}" for i in top]
-    return charts.follow(
-        "species",
-        views,
-        chart("Strongest pairs", labels, R[a[top], b[top]], caption="Choose a species to see its own." if len(listed) else ""),
-    )
+    caption = "Choose a species to see its own." if len(listed) else ""
+    return charts.follow("species", views, chart("Strongest pairs", labels=labels, values=R[a[top], b[top]], caption=caption))
 
 
 def forest(
     estimate: Array, ends: Array | None, covariates: Sequence[str], species: Sequence[str], most: int = FOREST
 ) -> charts.Chart:
     """Coefficients (d, p) of each covariate, sorted, with the `ends` (2, d, p) of 95% intervals where they are known."""
-    views = []
+    views, unit = [], "coefficient (log of the rate)"
     for d, name in enumerate(covariates):
         clear = np.abs(estimate[d]) if ends is None else np.abs(estimate[d]) / np.maximum(ends[1, d] - ends[0, d], 1e-12)
         top = np.argsort(-clear, kind="stable")[:most]
         top = top[np.argsort(-estimate[d, top], kind="stable")]
-        series, note, more = {"name": "", "values": estimate[d, top]}, "", {}
+        note, more = "", {}
         if ends is not None:
             low, high = ends[:, d]
-            series |= {"low": low[top], "high": high[top]}
             note = f" With 95% intervals; {int(((low > 0) | (high < 0)).sum())} of {len(species):,} leave out 0."
             rows = [[species[j], estimate[d, j], low[j], high[j]] for j in top]
-            more = {"columns": ["species", "estimate", "low", "high"], "rows": rows}
+            more = {"look": {"low": low[top], "high": high[top]}, "columns": ["species", "estimate", "low", "high"], "rows": rows}
         some = f" The {most} clearest of {len(species):,} species." if len(species) > most else ""
-        labels, axis = [species[j] for j in top], charts.axis("coefficient (log of the rate)")
-        views.append(charts.bars(f"Effect of {name}", axis, labels, [series], caption=f"0.69 doubles a rate.{note}{some}", **more))
+        more["caption"] = f"0.69 doubles a rate.{note}{some}"
+        views.append(charts.bar(f"Effect of {name}", unit, [species[j] for j in top], estimate[d, top], **more))
     return charts.follow("covariate", views) if len(views) > 1 else views[0]
 
 
 def expected(Y: Array, rate: Array, species: Sequence[str], most: int = MOST) -> charts.Chart:
     """Counts against what the model expects of them."""
     cells = np.argwhere(np.isfinite(Y) & np.isfinite(rate))
-    i, j = cells[_some(len(cells), most)].T
+    i, j = cells[sampled(np.arange(len(cells)), most)].T
     x, y = np.maximum(rate[i, j], 1e-3), Y[i, j]
     tips = [f"{species[c]}, sample {r + 1}\nexpected {e:.3g}, observed {o:.0f}" for r, c, e, o in zip(i, j, x, y, strict=True)]
-    return charts.points(
-        "Expected and observed counts",
-        charts.axis("expected count", log=True),
-        charts.axis("observed count, 0 drawn at 0.5", log=True),
-        x,
-        np.maximum(y, 0.5),
-        [0] * len(x),
-        tips,
-        ["species", "sample", "expected", "observed"],
-        [[species[c], int(r) + 1, e, o] for r, c, e, o in zip(i, j, x, y, strict=True)],
-        diagonal=True,
-        caption=f"{len(x):,} cells of the table{', drawn at random' if len(x) == most else ''}; on the dashed line they agree. "
-        "Expected counts know the latent values of their sample, and expectations under 0.001 are drawn there.",
-    )
+    rows = [[species[c], int(r) + 1, e, o] for r, c, e, o in zip(i, j, x, y, strict=True)]
+    right, up = charts.axis("expected count", log=True), charts.axis("observed count, 0 drawn at 0.5", log=True)
+    heads, drawn = ["species", "sample", "expected", "observed"], ", drawn at random" if len(x) == most else ""
+    caption = f"{len(x):,} cells of the table{drawn}; on the dashed line they agree. Expected counts know the latent values of "
+    caption += "their sample, and expectations under 0.001 are drawn there."
+    title, y = "Expected and observed counts", np.maximum(y, 0.5)
+    return charts.points(title, right, up, x, y, None, tips, heads, rows, diagonal=True, caption=caption)
 
 
 def criteria(table: Any) -> charts.Chart:
     """Criteria of several fits, such as ranks; smaller is better."""
     table = table.sort_index()
     x = np.asarray(table.index, dtype=float)
-    series = [
-        {"name": name.upper(), "key": k, "x": x, "y": table[name].to_numpy(dtype=float), "marks": True}
-        for k, name in enumerate(("bic", "icl", "aic"))
-    ]
-    best = {s["name"]: f"{x[int(np.argmin(s['y']))]:g}" for s in series}
-    return charts.lines(
-        "Which rank?",
-        charts.axis("rank", whole=True),
-        charts.axis("criterion (smaller is better)"),
-        series,
-        ["rank", "log likelihood", "BIC", "ICL", "AIC"],
-        [[float(q), *(float(table.loc[q, c]) for c in ("loglik", "bic", "icl", "aic"))] for q in table.index],
-        caption="Smallest: " + ", ".join(f"{name} at rank {rank}" for name, rank in best.items()) + ".",
-        show=True,
-    )
+    table = table[["loglik", "bic", "icl", "aic"]].astype(float)
+    names, values = ["BIC", "ICL", "AIC"], table.to_numpy()[:, 1:].T
+    series = [{"name": names[k], "key": k, "x": x, "y": y, "marks": True} for k, y in enumerate(values)]
+    best = ", ".join(f"{name} at rank {x[np.argmin(y)]:g}" for name, y in zip(names, values, strict=True))
+    axes = charts.axis("rank", whole=True), charts.axis("criterion (smaller is better)")
+    heads, rows = ["rank", "log likelihood", *names], np.column_stack([x, table]).tolist()
+    return charts.lines("Which rank?", *axes, series, heads, rows, caption=f"Smallest: {best}.", show=True)
 
 
 def beside_truth(title: str, what: str, true: Array, found: Array, labels: Sequence[str]) -> charts.Chart:
     """Estimates against the truth that simulated data have."""
-    some = _some(len(true), MOST)
+    some = sampled(np.arange(len(true)), MOST)
     true, found, labels = true[some], found[some], [labels[i] for i in some]
     r = float(np.corrcoef(true, found)[0, 1]) if len(true) > 1 and np.ptp(true) > 0 else float("nan")
-    return charts.points(
-        title,
-        charts.axis(f"true {what}"),
-        charts.axis(f"estimated {what}"),
-        true,
-        found,
-        [0] * len(true),
-        [f"{label}\ntrue {a:.3g}, estimated {b:.3g}" for label, a, b in zip(labels, true, found, strict=True)],
-        ["what", "true", "estimated"],
-        [[label, a, b] for label, a, b in zip(labels, true.tolist(), found.tolist(), strict=True)],
-        diagonal=True,
-        caption=f"On the dashed line the estimate is the truth; correlation {r:.2f}, "
-        f"root mean square error {float(np.sqrt(np.mean((true - found) ** 2))):.3f}.",
-    )
+    rows = list(zip(labels, true.tolist(), found.tolist(), strict=True))
+    tips = [f"{label}\ntrue {a:.3g}, estimated {b:.3g}" for label, a, b in rows]
+    error = float(np.sqrt(np.mean((true - found) ** 2)))
+    caption = f"On the dashed line the estimate is the truth; correlation {r:.2f}, root mean square error {error:.3f}."
+    x, y, heads = charts.axis(f"true {what}"), charts.axis(f"estimated {what}"), ["what", "true", "estimated"]
+    return charts.points(title, x, y, true, found, None, tips, heads, rows, diagonal=True, caption=caption)

@@ -6,8 +6,26 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import validate_data
 
+from tallies.data.table import check_names, checked
 from tallies.errors import DataError
+
+
+def read_columns(estimator: Any, X: Any, reset: bool, **rules: Any) -> tuple[Any, list[Any] | None, list[np.ndarray]]:
+    """X, the names of its columns (None where it is no data frame), and their values (none of a sparse matrix, where the rules
+    allow one). Unless `reset`, the columns must be those that the estimator was fitted on."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        X = checked(estimator, X, reset, dtype=None, ensure_all_finite=False, ensure_min_features=1, **rules)
+        return X, None, [] if sp.issparse(X) else [values_of(column) for column in X.T]
+    check_names(X)
+    if not reset:
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    if 0 in frame.shape:
+        raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")
+    return X, list(frame.columns), [values_of(column) for column in frame.iter_columns()]
 
 
 def values_of(column: Any) -> np.ndarray:

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,17 @@ from tallies.data.text import Document, read_documents, split_sentences, stemmer
 from tallies.errors import DataError
 
 Pieces = tuple[str, tuple[str, ...], list[str]]  # id, authors and texts (its sentences, or the whole) of a document
+
+
+class Counting(TypedDict, total=False):
+    """Which words are counted: options of every way to make a `Corpus` of texts."""
+
+    stop_words: str | Iterable[str] | None  # words left out: "english", "function", a collection, or None; "english" by default
+    min_df: int | float  # drop words in fewer documents, 1 by default: a whole number counts them, a fraction is a share of them
+    max_df: int | float  # drop words in more documents, likewise; by default all of them, 1.0
+    stem: bool | str  # stem with Snowball: True (English) or a language; by default not
+    bigrams: bool  # whether pairs of neighbours count too, as "new_york"; by default not
+    vocabulary: Sequence[str] | None  # fixes the words and their order
 
 
 class Corpus:
@@ -64,23 +75,17 @@ class Corpus:
         authors: Iterable[Any] | None = None,
         ids: Iterable[Any] | None = None,
         sentences: bool = False,
-        stop_words: str | Iterable[str] | None = "english",
-        min_df: int | float = 1,
-        max_df: int | float = 1.0,
-        stem: bool | str = False,
-        bigrams: bool = False,
-        vocabulary: Sequence[str] | None = None,
+        **words: Unpack[Counting],
     ) -> Corpus:
         """Tokenise texts and count.
 
         min_df and max_df bound the documents that a word occurs in: a whole number counts documents, a fraction is a share of
         them. stem=True (or a language) stems with Snowball; bigrams=True also counts pairs of neighbours as "new_york";
-        vocabulary fixes the words and their order.
+        stop_words="english" are left out; vocabulary fixes the words and their order.
         """
         if isinstance(texts, str):
             raise DataError("expected a collection of texts, got one string; put it into a list")
-        stream = _cut(_documents(texts, authors, ids), sentences)
-        return cls._count(stream, sentences, _reader(stop_words, stem, bigrams), min_df, max_df, vocabulary)
+        return cls._count(_cut(_documents(texts, authors, ids), sentences), sentences, **words)
 
     @classmethod
     def read(
@@ -90,26 +95,14 @@ class Corpus:
         authors: str | None = "authors",
         id: str | None = "id",
         sentences: bool = False,
-        stop_words: str | Iterable[str] | None = "english",
-        min_df: int | float = 1,
-        max_df: int | float = 1.0,
-        stem: bool | str = False,
-        bigrams: bool = False,
-        vocabulary: Sequence[str] | None = None,
+        **words: Unpack[Counting],
     ) -> Corpus:
         """Read .jsonl, .csv, .tsv or .parquet (also .gz), or a folder of .txt files; see `from_texts` for the options."""
-        stream = _cut(read_documents(path, text, authors, id), sentences)
-        return cls._count(stream, sentences, _reader(stop_words, stem, bigrams), min_df, max_df, vocabulary)
+        return cls._count(_cut(read_documents(path, text, authors, id), sentences), sentences, **words)
 
     @classmethod
     def from_pairs(
-        cls,
-        sentences: Iterable[tuple[Any, Any]],
-        authors: Iterable[tuple[Any, Any]] = (),
-        stop_words: str | Iterable[str] | None = "english",
-        min_df: int | float = 1,
-        max_df: int | float = 1.0,
-        stem: bool | str = False,
+        cls, sentences: Iterable[tuple[Any, Any]], authors: Iterable[tuple[Any, Any]] = (), **words: Unpack[Counting]
     ) -> Corpus:
         """From pairs (document, sentence) and (document, author), as lists or two-column tables; sentences are taken as they are.
 
@@ -123,19 +116,22 @@ class Corpus:
             if document not in texts:
                 raise DataError(f"author {who[0]!r} is given for the document {document!r}, which has no sentence; drop the pair")
         stream = ((d, tuple(dict.fromkeys(names.get(d, ()))), parts) for d, parts in texts.items())
-        return cls._count(stream, True, _reader(stop_words, stem, False), min_df, max_df)
+        return cls._count(stream, True, **words)
 
     @classmethod
     def _count(
         cls,
         stream: Iterator[Pieces],
         keep_sentences: bool,
-        words_of: Callable[[str], list[str]],
-        min_df: int | float,
-        max_df: int | float,
+        *,
+        stop_words: str | Iterable[str] | None = "english",
+        min_df: int | float = 1,
+        max_df: int | float = 1.0,
+        stem: bool | str = False,
+        bigrams: bool = False,
         vocabulary: Sequence[str] | None = None,
     ) -> Corpus:
-        grow = vocabulary is None
+        words_of, grow = _reader(stop_words, stem, bigrams), vocabulary is None
         place = {word: v for v, word in enumerate(() if vocabulary is None else vocabulary)}
         ids: list[str] = []
         authors: list[tuple[str, ...]] = []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallies.data.table import check_names
-from tallies.errors import DataError, MissingExtra, need
+from tallies.errors import DataError, MissingExtra, need, need_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,11 +41,7 @@ def read_frame(path: str | Path) -> pd.DataFrame:
     """Read a table with one header row. A missing, empty, ragged or undecodable file is an error that says so."""
     import pandas as pd
 
-    path, kind = Path(path), kind_of(path)
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{str(path)!r} is a folder; name a file in it" if path.is_dir() else f"there is no file {str(path)!r}; check the path"
-        )
+    kind, path = kind_of(path), need_file(path, "a table")
     try:
         if kind == "parquet":
             need("pyarrow", "parquet", "Reading parquet")

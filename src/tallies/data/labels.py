@@ -12,6 +12,8 @@ from tallies.errors import DataError
 
 
 def _column(y: Any, n: int) -> np.ndarray:
+    if y is None:
+        raise ValueError("a classifier requires y to be passed, but the target y is None; give one label a row")
     y = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
     if len(y) != n:
         raise DataError(f"X and y have inconsistent numbers of samples: X has {n} rows, y has {len(y)}; give one label a row")
@@ -27,8 +29,9 @@ def _missing(y: np.ndarray) -> np.ndarray:
     return isna(y)
 
 
-def encode_labels(y: Any, n: int, missing: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted classes and the code of each row. With `missing`, absent labels (and -1 among whole numbers) become -1.
+def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted classes, `least` of them, and the code of each row. With `missing`, absent labels (and -1 among whole numbers)
+    become -1.
 
     >>> encode_labels(["b", "a", "b"], 3, missing=False)
     (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
@@ -58,6 +61,9 @@ def encode_labels(y: Any, n: int, missing: bool) -> tuple[np.ndarray, np.ndarray
     else:
         classes, inverse = np.unique(present, return_inverse=True)
         codes[~absent] = inverse
+    if len(classes) < least:
+        only = classes.tolist()[0]
+        raise DataError(f"y must hold at least two classes, but all rows are of one class, {only!r}: nothing to tell apart")
     return classes, codes
 
 

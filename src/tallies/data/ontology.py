@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.data.pairs import grouped, text_of
-from tallies.errors import DataError, DataWarning, FileError, need
+from tallies.errors import DataError, DataWarning, FileError, need, need_file
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
 ESCAPE = re.compile(r"\\(.)")
@@ -71,9 +71,7 @@ class Ontology:
     @classmethod
     def read(cls, path: str | Path) -> Ontology:
         """Read an OBO file, or a csv, tsv or parquet table with the columns id, name, definition, synonyms, parents; .gz alike."""
-        path = Path(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"expected an ontology (OBO, csv, tsv or parquet) at {str(path)!r}, but there is no such file")
+        path = need_file(path, "an ontology (OBO, csv, tsv or parquet)")
         kind = next((s for s in reversed(path.suffixes) if s != ".gz"), "")
         if kind == ".parquet":
             return cls.from_table(need("pyarrow.parquet", "parquet", "Reading Parquet", "pyarrow").read_table(path))

@@ -7,8 +7,10 @@ for each item of a selector. Axis titles carry their units.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 Chart = dict[str, Any]
 Axis = dict[str, Any]
@@ -42,6 +44,12 @@ def bars(title: str, x: Axis, labels: Texts, series: Series, **more: Any) -> Cha
     return {"kind": "bars", "title": title, "x": x, "labels": labels, "series": series, "columns": columns, "rows": rows, **more}
 
 
+def bar(title: str, unit: str, labels: Iterable[Any], values: Any, domain: Any = None, look: Any = (), **more: Any) -> Chart:
+    """`bars` of one series, in a unit; `look`: its low and high, or its colour."""
+    series = {"name": "", "values": np.asarray(values), **dict(look)}
+    return bars(title, axis(unit, domain), [str(label) for label in labels], [series], **more)
+
+
 def heat(
     title: str, x: str, y: str, across: Texts, down: Texts, values: Any, texts: Any = None, tips: Any = None, **more: Any
 ) -> Chart:
@@ -54,13 +62,23 @@ def heat(
 
 
 def points(
-    title: str, x: Axis, y: Axis, px: Any, py: Any, group: Any, tips: Texts, columns: Texts, rows: Rows, **more: Any
+    title: str,
+    x: Axis,
+    y: Axis,
+    px: Any,
+    py: Any,
+    group: Any = None,
+    tips: Any = (),
+    columns: Any = (),
+    rows: Any = (),
+    **more: Any,
 ) -> Chart:
-    """A map of points with shapes and colours by group; `outlines` are closed curves, `names` words in the plane.
+    """A map of points with shapes and colours by group, if any; `outlines` are closed curves, `names` words in the plane.
 
     `sizes` (0 to 1) makes circles of that area, `values` colours by an amount, `keys` are the items of `select`, `words` stand at
     the points, `arrows` leave the origin, `links` join points a and b with width w; bare=True draws no axes.
     """
+    group = [0] * len(px) if group is None else group
     chart = {"kind": "points", "title": title, "x": x, "y": y, "px": px, "py": py, "group": group, "tips": tips}
     return {**chart, "columns": columns, "rows": rows, **more}
 

@@ -92,23 +92,30 @@ def fitted(page: Page, model: Any, about: About, facts: Sequence[tuple[str, Any]
     return page.section("fitted", "What was fitted on what").facts(rows)
 
 
-def use(page: Page, code: str, command: str = "") -> Section:
-    """How to use the model: code, and the same from a shell."""
-    section = page.section("use", "How to use it").text("From Python:").code(code)
-    return section.text("From a shell:").code(command) if command else section
+def begin(model: Any, about: About, what: str, lead: str = "") -> Page:
+    """A page with its title, `what` and the data unless one is told, and what to know before trusting the fit."""
+    page = Page(about.title or (f"{what} {about.data_name}" if what and about.data_name else type(model).__name__), lead)
+    page.note, page.warnings = about.note, cautions(model)
+    return page
+
+
+def finish(page: Page, model: Any, about: About, facts: Sequence[tuple[str, Any]], code: str, *shell: str) -> Page:
+    """The end of every page: how the fit went, unless it was said; what was fitted on what; how to use it, by `code` after the
+    model is loaded, and by `shell`, commands of tallies."""
+    if all(section.key != "convergence" for section in page.sections):
+        converged(page, model)
+    fitted(page, model, about, facts)
+    load = 'model = tallies.load("model.tallies")  '.ljust(code.find("#")) + '# written by model.save("model.tallies")'
+    section = page.section("use", "How to use it").text("From Python:").code(f"import tallies\n\n{load}\n{code}")
+    if shell:
+        section.text("From a shell:").code("\n".join(f"tallies {command}" for command in shell))
+    return page
 
 
 def plain_page(model: Any, about: About) -> Page:
     """The report of a model that has no page of its own."""
-    name = type(model).__name__
-    page = Page(about.title or name, " ".join(model.summary().splitlines()[1:]))
-    page.note = about.note
-    page.warnings += cautions(model)
-    converged(page, model)
-    fitted(page, model, about, [])
-    load = 'model = tallies.load("model.tallies")  # written by model.save("model.tallies")'
-    use(page, f"import tallies\n\n{load}\nprint(model.summary())")
-    return page
+    page = begin(model, about, "", " ".join(model.summary().splitlines()[1:]))
+    return finish(page, model, about, [], "print(model.summary())")
 
 
 def option_text(value: Any) -> str:
@@ -126,6 +133,24 @@ def option_text(value: Any) -> str:
         told = (f"{k}={option_text(v)}" for k, v in given.items() if k not in usual or repr(v) != repr(usual[k]))
         text = f"{type(value).__name__}({', '.join(told)})"
     return cut(text)
+
+
+def told(*sentences: tuple[Any, str]) -> list[str]:
+    """Those sentences whose condition holds."""
+    return [text for holds, text in sentences if holds]
+
+
+def listing(names: Sequence[str], most: int) -> str:
+    """
+    >>> listing(["a", "b"], 2), listing(["a", "b", "c"], 2)
+    ('a, b', 'a, b ...')
+    """
+    return ", ".join(names[:most]) + " ..." * (len(names) > most)
+
+
+def sampled(places: np.ndarray, most: int) -> np.ndarray:
+    """The places, or as many of them as can be used, at random but always the same, in their order."""
+    return places if len(places) <= most else np.sort(np.random.default_rng(0).choice(places, most, replace=False))
 
 
 def plural(n: int, one: str, many: str = "") -> str:

@@ -28,7 +28,7 @@ def draw(chart: Chart, ax: Any = None, item: int | None = None) -> Any:
     Of a chart that follows a selector, the view of `item` is drawn; of None, what a page shows while nothing is selected.
 
     >>> from tallies.html import charts
-    >>> ax = draw(charts.bars("Fruit", charts.axis("kg"), ["plum", "pear"], [{"name": "", "values": [3.0, 1.5]}]))
+    >>> ax = draw(charts.bar("Fruit", "kg", ["plum", "pear"], [3.0, 1.5]))
     >>> [float(bar.get_width()) for bar in ax.patches], ax.get_xlabel()
     ([3.0, 1.5], 'kg')
     """

@@ -11,7 +11,7 @@ from scipy.special import entr
 from sklearn.metrics import confusion_matrix
 
 from tallies.html import charts
-from tallies.html.common import About, percent, plural, wilson
+from tallies.html.common import About, percent, plural, told, wilson
 from tallies.html.page import Section
 from tallies.maths import Array
 
@@ -56,14 +56,14 @@ class Judged:
         gap, (low, high) = self.confidence - self.accuracy, wilson(self.right.sum(), m)
         stated = f"it states {percent(self.confidence, m)} on average and is right for {percent(self.accuracy, m)}."
         unknown = "no label, or one that the model does not know; they are left out of all rates."
-        told = (
+        found = told(
             (lost, f"{plural(lost, 'row has', 'rows have')} {unknown}"),
             (about.held_out is False, "These rates are of rows that the model was fitted to; expect less on new rows."),
             (gap > 0.03 and self.confidence > high, f"It is surer than it should be: {stated} {too_sure}".rstrip()),
             (gap < -0.03 and self.confidence < low, f"It is less sure than it could be: {stated} {too_shy}".rstrip()),
             (m < FEW_ROWS, f"Only {plural(m, 'row')} with known class: every rate here is rough."),
         )
-        return [text for holds, text in told if holds and m]
+        return found if m else []
 
     def numbers(self, prior: Array) -> list[tuple[str, str, str]]:
         """What the first screen says of its quality; `prior` is what one knows of the classes without looking at a row."""
@@ -156,8 +156,8 @@ def confusion(classes: Sequence[str], true: np.ndarray, called: np.ndarray, most
     some = f" The {most} of {K} classes with most errors are shown." if most < K else ""
     names = [classes[k] for k in shown]
     texts = [[f"{rate[i, j]:.0%}" if counts[i, j] else "" for j in shown] for i in shown]
-    told = "{}, called {}\n{:,} of {:,} rows ({:.1%})".format
-    tips = [[told(classes[i], classes[j], counts[i, j], total[i], rate[i, j]) for j in shown] for i in shown]
+    tell = "{}, called {}\n{:,} of {:,} rows ({:.1%})".format
+    tips = [[tell(classes[i], classes[j], counts[i, j], total[i], rate[i, j]) for j in shown] for i in shown]
     chart = charts.heat("What each class was called", "called", "true class", names, names, rate[np.ix_(shown, shown)], texts, tips)
     rows = [[classes[i], classes[j], int(counts[i, j]), float(rate[i, j])] for i in shown for j in shown if counts[i, j]]
     caption = f"Each row of the matrix is a true class; its cells add to 100%. The diagonal is right.{some}"
@@ -170,8 +170,8 @@ def reliability(stated: Array, came: np.ndarray, what: str, k: int = 0) -> chart
     group = np.unique(np.minimum((stated * BINS).astype(int), BINS - 1), return_inverse=True)[1]
     n, right = np.bincount(group), np.bincount(group, came).astype(int)
     x, share, (low, high) = np.bincount(group, stated) / n, right / n, wilson(right, n)
-    told = "stated {:.1%} on average\ncame true for {:,} of {:,} rows ({:.1%})".format
-    tips = [told(*row) for row in zip(x, right, n, share, strict=True)]
+    tell = "stated {:.1%} on average\ncame true for {:,} of {:,} rows ({:.1%})".format
+    tips = [tell(*row) for row in zip(x, right, n, share, strict=True)]
     axes = charts.axis(f"stated probability of {what}", [0, 1]), charts.axis("share of rows where it was true", [0, 1])
     series = [{"name": "", "x": x, "y": share, "low": low, "high": high, "marks": True, "tips": tips, "colour": k}]
     heads, rows = ["stated probability", "share true", "low", "high", "rows"], list(zip(x, share, low, high, n, strict=True))

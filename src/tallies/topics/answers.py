@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.engine import End
-from tallies.errors import DataError
+from tallies.errors import DataError, one_of
 from tallies.estimator import Inputs, Run
 from tallies.evaluation import chains as diagnostics
 from tallies.evaluation.score import Score
@@ -109,12 +109,6 @@ def word_probabilities(fitted: Fitted) -> Array:
     return topics(fitted.first).phi.T.astype(np.float64)
 
 
-def words_of(inputs: Inputs) -> Array:
-    """(V,) names of the words, or their column numbers."""
-    n, names = inputs
-    return np.arange(n).astype(str).astype(object) if names is None else names
-
-
 def shares(fitted: Fitted) -> Array:
     """(K,) part of all tokens that belong to each topic."""
     n_k = fitted.first.n_k
@@ -172,8 +166,7 @@ def new_documents(fitted: Fitted, counts: sp.csr_array) -> New:
 
 def transform(fitted: Fitted, new: New, method: Literal["cvb0", "gibbs"], seed: int) -> Array:
     """(D, K) topic probabilities, the mean over chains after their topics are matched to those of the first."""
-    if method not in ("cvb0", "gibbs"):
-        raise ValueError(f'method must be "cvb0" or "gibbs", got {method!r}')
+    one_of("method", method, "cvb0", "gibbs")
     seeds = _seeds(seed, (len(new.chains), new.counts.shape[0])).T
     return np.concatenate(by_documents(_mixtures, (new.counts, seeds), new.chains, matches(fitted), method))
 
@@ -215,9 +208,8 @@ def evaluate(new: New, method: Method, seed: int, **options: Any) -> Score:
     """Log likelihood of a token of the documents, by one of two estimators."""
     if new.counts.nnz == 0:
         raise DataError("expected documents with known words, but none has any; nothing can be scored")
-    score = {"completion": scores.completion, "left_to_right": scores.left_to_right}.get(method)
-    if score is None:
-        raise ValueError(f'method must be "completion" or "left_to_right", got {method!r}')
+    one_of("method", method, "completion", "left_to_right")
+    score = scores.completion if method == "completion" else scores.left_to_right
     return score(new.counts, new.chains, np.random.default_rng(seed), **options)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from tallies.data.table import check_names
+from tallies.data.table import check_names, column_names
 from tallies.errors import DataError, DataWarning
 from tallies.estimator import Inputs
 
@@ -66,10 +66,8 @@ def names_of(X: Any) -> np.ndarray | None:
     for names, matrix in NAMED:
         if hasattr(X, names) and hasattr(X, matrix):
             return np.asarray(getattr(X, names), dtype=object)
-    columns = getattr(X, "column_names", getattr(X, "columns", None))
-    if columns is None or callable(columns) or not all(isinstance(name, str) for name in columns):
-        return None
-    return np.asarray(list(columns), dtype=object)
+    columns = column_names(X)
+    return None if columns is None else np.asarray(columns, dtype=object)
 
 
 def bag_of_words(X: Any) -> sp.csr_array:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from tallies.engine import Plan, Stage, stream
-from tallies.errors import ConvergenceWarning
+from tallies.errors import ConvergenceWarning, at_least, one_of
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score
 from tallies.sources import Held, cuts
@@ -48,7 +48,7 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     assignments_: Assignments = part("documents.assignments", "The topic of every token in the last sweep of the first chain.")
     alpha_: Array = part("first.alpha", "(K,) prior of the topics of a document, estimated or given.")
     beta_: float = part("first.beta", "Prior of the words of a topic.")
-    vocabulary_: Array = part(lambda fitted: answers.words_of(fitted.inputs), "(V,) names of the words, or their column numbers.")
+    vocabulary_: Array = part(lambda fitted: fitted.inputs.named(), "(V,) names of the words, or their column numbers.")
     matches_: Array = part(answers.matches)
     _n_features_out: int = part(lambda fitted: len(fitted.first.alpha), "Number of topics: what scikit-learn names the columns by.")
 
@@ -84,6 +84,7 @@ class LDA(Attributes):
 
     records = (Params, Latents, Counts, Sampled, Documents, Assignments, Fitted)
     run_fields = frozenset({"max_iter", "plateau", "random_state"})
+    takes = ("sparse", "positive_only")
     fixed_length = True
     next_steps = ("model.top_words()", "model.transform(X)", 'model.report("page.html", X)')
 
@@ -109,7 +110,7 @@ class LDA(Attributes):
     def _prepare(self, X: Any, y: Any = None) -> Data:
         self._check()
         counts, inputs = door.read(X)
-        return self._cut(counts, inputs, door.word_counts(self.word_prior, self.n_topics, answers.words_of(inputs)))
+        return self._cut(counts, inputs, door.word_counts(self.word_prior, self.n_topics, inputs.named()))
 
     def _cut(self, counts: sp.csr_array, inputs: Inputs, base: sp.csr_array) -> Data:
         rows = counts.shape[0]
@@ -119,12 +120,9 @@ class LDA(Attributes):
         return Data([Held(shard) for shard in shards], inputs, np.bincount(counts.sum(axis=1)), base)
 
     def _check(self) -> None:
-        for name, least in (("n_topics", 1), ("max_iter", 1), ("burn_in", 0), ("thin", 1), ("n_chains", 1), ("shards", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-        if self.start not in ("growing", "random"):
-            raise ValueError(f'start must be "growing" or "random", got {self.start!r}')
+        at_least(1, n_topics=self.n_topics, max_iter=self.max_iter, thin=self.thin, n_chains=self.n_chains, shards=self.shards)
+        at_least(0, burn_in=self.burn_in)
+        one_of("start", self.start, "growing", "random")
         if self.beta != "auto" and not (isinstance(self.beta, int | float) and 0 < self.beta < np.inf):
             raise ValueError(f'beta must be a positive number or "auto", got {self.beta!r}')
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
@@ -240,8 +238,3 @@ class LDA(Attributes):
 
     def _measure(self) -> str:
         return "log p(words, topics)"
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.positive_only = True
-        return tags

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from tallies.errors import DataError
-from tallies.html.common import About, fitted, plural, use
+from tallies.html.common import About, begin, finish, listing, plural, sampled, told
 from tallies.html.page import Page, Run, Tag
 from tallies.maths import Array
 from tallies.topics import views as topics
@@ -38,10 +38,8 @@ def page(
     score = _score(model, counts) if counts is not None else None
     coherence = model.coherence(counts)[t.order] if counts is not None else None
     D, settled = topics.distances(t.phi), settled_after(model.history_, model.n_iter_) if model.converged_ else None
-    title = about.title or (f"Topics of {about.data_name}" if about.data_name else "LDA")
-    out = Page(title, _lead(model, about, score, t, settled))
-    out.note = about.note
-    out.warnings += _warnings(model, about, t, D, counts)
+    out = begin(model, about, "Topics of", _lead(model, about, score, t, settled))
+    out.warnings = _warnings(model, about, t, D, counts)
     out.pick("topic", "Topic", t.names)
     if score is not None:
         out.numbers = _numbers(score, coherence)
@@ -74,9 +72,7 @@ def page(
         ("Documents in this report", None if counts is None else counts.shape[0]),
         ("Were these in the fit?", None if counts is None else "yes" if ours else about.whose("no, held out", "yes", "not said")),
     ]
-    fitted(out, model, about, facts)
-    use(out, _CODE, _COMMANDS)
-    return out
+    return finish(out, model, about, facts, _CODE, *_SHELL)
 
 
 def _same(counts: sp.csr_array, model: Any) -> bool:
@@ -90,8 +86,7 @@ def _score(model: Any, counts: sp.csr_array) -> tuple[Any, float, int] | None:
     long = np.flatnonzero(counts.sum(axis=1) > 1)
     if not len(long):
         return None
-    if len(long) > JUDGED:
-        long = np.sort(np.random.default_rng(0).choice(long, JUDGED, replace=False))
+    long = sampled(long, JUDGED)
     some = sp.csr_array(counts[long])
     n_w, n = model.chains_[0].n_wk.sum(axis=1) + len(model.alpha_) * model.beta_, some.sum(axis=0)
     alone = float(np.exp(-(n @ np.log(n_w / n_w.sum())) / n.sum()))
@@ -137,33 +132,24 @@ def _rise(model: Any) -> str:
     return f", by {rise:.2g} nats a word over the last quarter of them" if rise > 0 else ""
 
 
-def _warnings(model: Any, about: About, t: Learned, D: Array, counts: Any) -> Iterator[str]:
-    K = len(t.names)
+def _warnings(model: Any, about: About, t: Learned, D: Array, counts: Any) -> list[str]:
+    K, r_hat = len(t.names), model.diagnostics()["r_hat"] if len(model.chains_) > 1 else 1.0
     few = [str(k) for k, share in zip(t.order, t.share, strict=True) if share < FEW / K]
-    if few:
-        are = "is" if len(few) == 1 else "are"
-        yield f"{len(few)} of {plural(K, 'topic')} {are} hardly used ({_some(few, 8)}): fewer topics may do."
-    near = [(a, b) for a, b in np.argwhere(np.triu(D < TWINS, 1)).tolist() if t.share[b] >= FEW / K]
-    if near:
-        pairs = _some([f"{t.order[a]} and {t.order[b]}" for a, b in near], 5)
-        yield f"{plural(len(near), 'pair')} of topics use nearly the same words ({pairs})."
-    if not model.converged_:
-        when = f"when the chain was stopped after {plural(model.n_iter_, 'sweep')}{_rise(model)}"
-        yield f"The log likelihood was still rising {when}: raise max_iter and burn_in."
-    if model.chains_[0].kept < 2:
-        yield "Everything here is of one sweep, not a mean over kept ones: raise max_iter above burn_in."
-    r_hat = model.diagnostics()["r_hat"] if len(model.chains_) > 1 else 1.0
-    if r_hat > 1.05:
-        yield f"The chains have not reached the same level (R-hat {r_hat:.2f}, should be under 1.05): raise max_iter."
+    twins = np.argwhere(np.triu(D < TWINS, 1)).tolist()
+    near = [f"{t.order[a]} and {t.order[b]}" for a, b in twins if t.share[b] >= FEW / K]
     empty = 0 if counts is None else int((counts.sum(axis=1) == 0).sum())
-    if empty:
-        yield f"{plural(empty, 'document has', 'documents have')} no word that the model knows."
-    if counts is not None and about.held_out is False:
-        yield "The scores are of documents that the model was fitted to; expect less on new ones."
-
-
-def _some(names: list[str], n: int) -> str:
-    return ", ".join(names[:n]) + (" ..." if len(names) > n else "")
+    ours = counts is not None and about.held_out is False
+    hardly = f"{'is' if len(few) == 1 else 'are'} hardly used ({listing(few, 8)}): fewer topics may do."
+    when = f"when the chain was stopped after {plural(model.n_iter_, 'sweep')}{_rise(model)}"
+    return told(
+        (few, f"{len(few)} of {plural(K, 'topic')} {hardly}"),
+        (near, f"{plural(len(near), 'pair')} of topics use nearly the same words ({listing(near, 5)})."),
+        (not model.converged_, f"The log likelihood was still rising {when}: raise max_iter and burn_in."),
+        (model.chains_[0].kept < 2, "Everything here is of one sweep, not a mean over kept ones: raise max_iter above burn_in."),
+        (r_hat > 1.05, f"The chains have not reached the same level (R-hat {r_hat:.2f}, should be under 1.05): raise max_iter."),
+        (empty, f"{plural(empty, 'document has', 'documents have')} no word that the model knows."),
+        (ours, "The scores are of documents that the model was fitted to; expect less on new ones."),
+    )
 
 
 def _numbers(score: Any, coherence: Any) -> list[tuple[str, str, str]]:
@@ -262,11 +248,9 @@ def _settled(out: Page, model: Any, when: int | None) -> None:
     out.section("convergence", "Did the sampler settle?").text(say, chains).charts(curve)
 
 
-_CODE = """import tallies
-
-model = tallies.load("model.tallies")            # written by model.save("model.tallies")
+_CODE = """\
 new = tallies.Corpus.from_texts(["a new text"])  # words are matched to the model's by name
 model.transform(new)                             # shares of the topics
 model.top_words(10)                              # the words of every topic
 model.similar(new, n=5)                          # the fitted documents nearest in topics"""
-_COMMANDS = "tallies predict RUN texts.jsonl   # topics of new texts\ntallies score RUN texts.jsonl\ntallies report RUN texts.jsonl"
+_SHELL = "predict RUN texts.jsonl   # topics of new texts", "score RUN texts.jsonl", "report RUN texts.jsonl"

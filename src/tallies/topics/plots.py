@@ -27,8 +27,8 @@ def plot_words(model: Any, topic: int, n: int = 15, ax: Any = None) -> Any:
     t = views.learned(model)
     k = int(np.flatnonzero(t.order == topic)[0])
     top = np.argsort(-t.phi[k], kind="stable")[:n]
-    x, title = charts.axis("probability of the word in the topic"), f"topic {topic}, {t.share[k]:.1%} of all words"
-    return draw(charts.bars(title, x, [str(word) for word in t.words[top]], [{"name": "", "values": t.phi[k, top]}]), ax)
+    title, unit = f"topic {topic}, {t.share[k]:.1%} of all words", "probability of the word in the topic"
+    return draw(charts.bar(title, unit, t.words[top], t.phi[k, top]), ax)
 
 
 def plot_sizes(model: Any, ax: Any = None) -> Any:
@@ -41,8 +41,7 @@ def plot_sizes(model: Any, ax: Any = None) -> Any:
     (2, 'share of all words')
     """
     t = views.learned(model)
-    x, values = charts.axis("share of all words"), [{"name": "", "values": t.share}]
-    return draw(charts.bars("Sizes of the topics", x, t.names, values), ax)
+    return draw(charts.bar("Sizes of the topics", "share of all words", t.names, t.share), ax)
 
 
 def plot_map(model: Any, ax: Any = None) -> Any:

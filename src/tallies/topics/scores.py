@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 from tallies.backends import each, on_cluster, over_rows
+from tallies.errors import one_of
 from tallies.evaluation.score import Score
 from tallies.maths import ragged
 from tallies.sources import MAX_SHARDS, held
@@ -159,8 +160,7 @@ def coherence(occurs: Any, tops: np.ndarray, measure: Literal["umass", "npmi", "
     >>> coherence(occurs, np.array([[0, 1], [0, 2]]), "npmi").round(3).tolist()
     [1.0, -0.292]
     """
-    if measure not in ("umass", "npmi", "c_v"):
-        raise ValueError(f'measure must be "umass", "npmi" or "c_v", got {measure!r}')
+    one_of("measure", measure, "umass", "npmi", "c_v")
     used, occurs = np.unique(tops), sp.csr_array(occurs)
     joint = sum(by_documents(_together, (occurs,), used))
     return np.array([_confirm(joint[np.ix_(t, t)], occurs.shape[0], measure) for t in np.searchsorted(used, tops)])

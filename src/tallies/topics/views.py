@@ -76,12 +76,12 @@ def map_of(t: Learned, D: Array) -> charts.Chart:
         "topic's share of all words. Choose a topic to see its words and documents."
     )
     more = {"sizes": t.share / t.share.max(), "words": words, "keys": list(range(len(Z))), "select": "topic", "equal": True}
-    return charts.points("Map of the topics", x, y, Z[:, 0], Z[:, 1], [0] * len(Z), tips, heads, rows, caption=caption, **more)
+    return charts.points("Map of the topics", x, y, Z[:, 0], Z[:, 1], None, tips, heads, rows, caption=caption, **more)
 
 
 def words_of(t: Learned, total: float) -> charts.Chart:
     """The words of each topic, ranked by relevance (Sievert & Shirley 2014); of none, those that tell topics apart most."""
-    p_w, x = np.maximum(t.n_w, 1e-9) / total, charts.axis("tokens")
+    p_w = np.maximum(t.n_w, 1e-9) / total
     views = [_words_of_topic(t, k, t.phi[k] * t.share[k] * total, p_w) for k in range(len(t.names))]
     if len(views) == 1:
         return views[0]
@@ -90,10 +90,9 @@ def words_of(t: Learned, total: float) -> charts.Chart:
         given = joint / joint.sum(axis=0)
         telling = p_w * np.nansum(given * np.log(given / t.share[:, None]), axis=0)  # saliency (Chuang et al. 2012)
     top = _largest(np.nan_to_num(telling), SHOWN)
-    words, series, home = [str(w) for w in t.words[top]], [{"name": "", "values": t.n_w[top]}], given[:, top].argmax(axis=0)
     caption = "Frequent words that belong to few topics. Choose a word to go to the topic that uses it most."
-    title = "Words that tell topics apart"
-    return charts.follow("topic", views, charts.bars(title, x, words, series, keys=home.tolist(), select="topic", caption=caption))
+    more = {"keys": given[:, top].argmax(axis=0).tolist(), "select": "topic", "caption": caption}
+    return charts.follow("topic", views, charts.bar("Words that tell topics apart", "tokens", t.words[top], t.n_w[top], **more))
 
 
 def _words_of_topic(t: Learned, k: int, n_k: Array, p_w: Array) -> charts.Chart:
@@ -169,8 +168,7 @@ def over_groups(theta: Array, group: Sequence[Any], t: Learned) -> charts.Chart:
             x, y = charts.axis(f"period, from {names[0]} to {names[-1]}"), charts.axis("mean share of words", zero=True)
             chart = charts.lines(title, x, y, series, [], [])
         else:
-            series = [{"name": "", "values": m, **ends}]
-            chart = charts.bars(title, charts.axis("mean share of words"), [names[i] for i in at], series)
+            chart = charts.bar(title, "mean share of words", [names[i] for i in at], m, look=ends)
         rows = [[names[i], mean[i, k], spread[i, k], int(n[i])] for i in at]
         caption = "Mean share of the documents' words, with twice its standard error."
         views.append(chart | {"columns": heads, "rows": rows, "wide": True, "caption": caption})
