@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test lint docs bench kill fuzz clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tallies needs Python 3.11 or newer, this is %s; try: make PYTHON=python3.12" % sys.version.split()[0])'
@@ -36,6 +36,14 @@ docs: $(VENV)/.docs
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/classifiers.py
+
+# long campaigns, of which `make test` runs samples: see docs/trust.md
+kill: $(VENV)/.test
+	$(BIN)/python tests/killing.py --points $(or $(POINTS),500)
+	$(BIN)/python tests/killing.py --points 100 --full
+
+fuzz: $(VENV)/.test
+	$(BIN)/python tests/tampering.py --files $(or $(FILES),5000)
 
 clean:
 	rm -rf $(VENV) demo docs/_build
