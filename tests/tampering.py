@@ -1,8 +1,8 @@
 """Tamper with saved models and use what still loads: `python tests/tampering.py --files 5000`.
 
 Each file of an estimator is changed in one to three places, in its arrays (items, shape, kind) or in its tree (numbers, words,
-whole branches), and packed again with sums that are right. It must be refused with `FileError`, or be a model that answers everything,
-rightly or not, without the process dying, hanging or running out of memory. Forks do the work, so that a crash is seen and counted.
+whole branches), and packed again with sums that are right. It must be refused with `FileError`, or be a model that answers, rightly
+or not, without the process dying, hanging or running out of memory. Forks do the work, so that a crash is seen and counted.
 """
 
 from __future__ import annotations
