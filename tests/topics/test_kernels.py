@@ -62,10 +62,11 @@ def test_lanes_equal_their_twins(entry, real):
         np.testing.assert_allclose(sums[3:19], want, rtol=tolerance)
         assert last == sums[18]
         assert call_below(sums, 3, real(sums[9])) == 7
-        total, target, place = call_draw(packed, 5, mask, shift_, f, own_, real(0.25), real(0.5), real(2.0))
+        total, target, place, bits = call_draw(packed, 5, mask, shift_, f, own_, real(0.25), real(0.5), real(2.0))
         np.testing.assert_allclose([total, target], [want[-1] - 1.5, 0.5 * (want[-1] - 1.5) + 2.0], rtol=tolerance)
         assert place == np.sum(want - 1.5 <= target)
         twin_bits = sum(1 << int(i) for i in np.flatnonzero(k == own))
+        assert bits == twin_bits
         if twin_bits:
             assert call_find(packed, 5, mask, own_) == (twin_bits, int(np.flatnonzero(k == own)[0]))
 

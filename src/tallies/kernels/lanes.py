@@ -95,7 +95,7 @@ class Lanes:
 
 
 def _weigh(lanes: Lanes, packed: Any, at: Any, mask: Any, shift: Any, f: Any, own: Any, f_own: Any) -> Any:
-    """Running sums of n * f[k] over sixteen entries n << shift | k.
+    """Running sums of n * f[k] over sixteen entries n << shift | k, and which of them is the own topic.
 
     The own topic is evaluated as if its token were taken out: n - 1 instead of n and f_own instead of f[own].
     """
@@ -105,7 +105,7 @@ def _weigh(lanes: Lanes, packed: Any, at: Any, mask: Any, shift: Any, f: Any, ow
     mine = builder.icmp_signed("==", topic, lanes.spread(own))
     count = builder.add(builder.lshr(entry, lanes.spread(shift)), builder.sext(mine, entry.type))
     weight = builder.select(mine, lanes.spread(f_own), lanes.gather(4, f, topic))
-    return lanes.cumulate(builder.fmul(builder.sitofp(count, weight.type), weight))
+    return lanes.cumulate(builder.fmul(builder.sitofp(count, weight.type), weight)), mine
 
 
 def emits(typed: Any) -> Any:
@@ -130,7 +130,7 @@ def _entries(packed: Any, f: Any, *more: Any) -> tuple[Any, ...]:
 @emits(lambda packed, at, mask, shift, f, own, f_own, sums, j, carry: f.dtype(*_entries(packed, f, sums, types.intp, f.dtype)))
 def accumulate(lanes, packed, at, mask, shift, f, own, f_own, sums, j, carry):
     """sums[j:j+16] = carry + running sums of the weights of packed[at:at+16], see `_weigh`; returns the last of them."""
-    total = lanes.builder.fadd(_weigh(lanes, packed, at, mask, shift, f, own, f_own), lanes.spread(carry))
+    total = lanes.builder.fadd(_weigh(lanes, packed, at, mask, shift, f, own, f_own)[0], lanes.spread(carry))
     lanes.store(total, 7, sums, j)
     return lanes.builder.extract_element(total, I32(LANES - 1))
 
@@ -139,30 +139,32 @@ def _drawing(n_chunks: int) -> Any:
     """The intrinsic that draws from lists of at most 16 n_chunks entries, see `draw_16`."""
 
     def typed(packed, at, mask, shift, f, own, f_own, u, u_rest):
-        return types.Tuple([f.dtype, f.dtype, types.intp])(*_entries(packed, f, f.dtype, f.dtype))
+        return types.Tuple([f.dtype, f.dtype, types.intp, types.intp])(*_entries(packed, f, f.dtype, f.dtype))
 
     @emits(typed)
     def draw(lanes, packed, at, mask, shift, f, own, f_own, u, u_rest):
-        builder, parts, total = lanes.builder, [], None
+        builder, parts, bits, total = lanes.builder, [], I64(0), None
         last = ir.Constant(ir.VectorType(I32, LANES), [LANES - 1] * LANES)
         for c in range(n_chunks):
-            sums = _weigh(lanes, packed, builder.add(at, I64(c * LANES)), mask, shift, f, own, f_own)
+            sums, mine = _weigh(lanes, packed, builder.add(at, I64(c * LANES)), mask, shift, f, own, f_own)
             sums = sums if total is None else builder.fadd(sums, total)
             total = builder.shuffle_vector(sums, sums, last)
             parts.append(sums)
+            bits = builder.or_(bits, builder.shl(lanes.bits(mine), I64(c * LANES)))
         scaled = builder.fmul(total, lanes.spread(u), flags=("contract",))
         target = builder.fadd(scaled, lanes.spread(u_rest), flags=("contract",))
         below = I64(0)
         for sums in parts:
             below = builder.add(below, builder.ctpop(lanes.bits(builder.fcmp_ordered("<=", sums, target))))
-        scalars = [builder.extract_element(total, I32(0)), builder.extract_element(target, I32(0)), below]
+        scalars = [builder.extract_element(total, I32(0)), builder.extract_element(target, I32(0)), below, bits]
         return lanes.context.make_tuple(builder, lanes.returns, scalars)
 
     return draw
 
 
 # One draw from a list of at most 16, 32 or 48 entries without leaving the registers: (packed, at, mask, shift, f, own, f_own, u,
-# u_rest) -> the total t of the weights (see `_weigh`), the target u t + u_rest, and how many running sums are <= target.
+# u_rest) -> the total t of the weights (see `_weigh`), the target u t + u_rest, how many running sums are <= target, and the bits
+# that say where the own topic is.
 draw_16, draw_32, draw_48 = _drawing(1), _drawing(2), _drawing(3)
 
 

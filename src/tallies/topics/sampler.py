@@ -15,6 +15,7 @@ from tallies.topics.kernels.sampling import Counts, Task
 from tallies.topics.tokens import Tokens
 
 Array = np.ndarray
+SMALL = 256  # topic counts of a document below this are counted in a dense table, the few larger ones are listed
 
 
 class Latents(NamedTuple):
@@ -125,10 +126,16 @@ def document_counts(shard: Tokens, counts: Counts) -> sp.csr_array:
 
 def histogram(shard: Tokens, counts: Counts) -> sp.csr_array:
     """H[k, n]: in how many documents topic k has n > 0 tokens."""
-    entries = counts.topics[_places(shard.layout.topics_at[:-1], counts.n_topics)]
-    entry, times = np.unique(entries, return_counts=True)
-    n, k = np.divmod(entry, 1 << shard.layout.shift)
-    return sp.csr_array((times, (k, n)), shape=(len(counts.n_k), shard.longest + 1))
+    shift, K = shard.layout.shift, len(counts.n_k)
+    small = np.zeros((K, min(SMALL, shard.longest + 1)), dtype=np.int64)
+    large = np.empty(len(counts.z) // SMALL + 1, dtype=counts.topics.dtype)
+    n_large = lists.document_histogram(shard.layout, counts, small, large)
+    k, n = np.nonzero(small)
+    entries = large[:n_large]
+    rows = np.concatenate([k, entries & ((1 << int(shift)) - 1)])
+    columns = np.concatenate([n, entries >> shift])
+    values = np.concatenate([small[k, n], np.ones(n_large, dtype=np.int64)])
+    return sp.csr_array((values, (rows, columns)), shape=(K, shard.longest + 1))
 
 
 def dirichlet_fixed_point(alpha: Array, H: sp.coo_array, lengths: Array, counts: Array, n_steps: int = 100) -> Array:

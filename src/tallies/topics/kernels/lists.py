@@ -52,6 +52,23 @@ def word_term(layout, counts, beta, table):
 
 
 @njit(**JIT)
+def document_histogram(layout, counts, small, large):
+    """small[k, n]: in how many documents topic k has n tokens; larger n go to `large` as n << shift | k. Returns their number."""
+    topics, topics_at, n_topics, shift = counts.topics, layout.topics_at, counts.n_topics, layout.shift
+    mask = (1 << shift) - 1
+    n_large = 0
+    for d in range(len(n_topics)):
+        for j in range(topics_at[d], topics_at[d] + n_topics[d]):
+            n = topics[j] >> shift
+            if n < small.shape[1]:
+                small[topics[j] & mask, n] += 1
+            else:
+                large[n_large] = topics[j]
+                n_large += 1
+    return n_large
+
+
+@njit(**JIT)
 def mixtures(indptr, indices, counts, phi, alpha, n_steps, tol, theta):
     """CVB0 with the topics frozen: theta[d] becomes the expected topic counts of document d, alpha included.
 

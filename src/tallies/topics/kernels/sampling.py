@@ -168,19 +168,21 @@ def sample_cell(layout, counts, task, n_k, q, lo, hi, key):
             u_rest = u * real(beta * s)
             mine = entry_type(z_i)
             if length <= lanes.LANES:
-                sparse, target, place = lanes.draw_16(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+                sparse, target, place, bits = lanes.draw_16(lists, start, mask, shift, f, mine, f_own, u, u_rest)
             elif length <= 2 * lanes.LANES:
-                sparse, target, place = lanes.draw_32(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+                sparse, target, place, bits = lanes.draw_32(lists, start, mask, shift, f, mine, f_own, u, u_rest)
             elif length <= 3 * lanes.LANES:
-                sparse, target, place = lanes.draw_48(lists, start, mask, shift, f, mine, f_own, u, u_rest)
+                sparse, target, place, bits = lanes.draw_48(lists, start, mask, shift, f, mine, f_own, u, u_rest)
             else:
-                place = 0
+                bits, place = np.int64(0), 0
                 sparse = evaluate(lists, start, length, mask, shift, f, mine, f_own, sums)
                 target = u * sparse + u_rest
                 for j in range(0, length, lanes.LANES):
                     place += lanes.count_below(sums, j, target)
             if target < sparse:
                 place = min(place, length - 1)
+                if (bits >> place) & 1:  # the own topic: known without a look into the list
+                    continue
                 new = np.uintp(lists[np.uintp(start + place)] & mask)
                 if new == own:
                     continue
@@ -197,7 +199,10 @@ def sample_cell(layout, counts, task, n_k, q, lo, hi, key):
                 else:
                     lists[np.uintp(start + place)] += step
             if z_i >= 0:
-                here = np.uintp(start + seek(lists, start, length, mask, entry_type(own)))
+                if bits:
+                    here = np.uintp(start + lanes.lowest_bit(bits))
+                else:
+                    here = np.uintp(start + seek(lists, start, length, mask, entry_type(own)))
                 last = np.uintp(start + length - 1)
                 left = lists[here] - step
                 gone = left < step  # the last token of the topic: the last entry takes its place
