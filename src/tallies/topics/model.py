@@ -56,9 +56,9 @@ class Params(NamedTuple):
     t: Annotated[int, Form(kind="i", low=0)] = 0  # iterations done
 
     def check(self) -> None:
-        """There is a topic, and the counts hold each once, as the lists of the sampler do."""
-        if not len(self.alpha) or not self.n_wk.has_canonical_format:
-            raise ValueError("alpha should have a topic at least, and n_wk sorted columns, each once")
+        """There is a topic, and the counts hold each once, as the lists of the sampler do; kernels are compiled for doubles."""
+        if not len(self.alpha) or self.alpha.dtype != float or not self.n_wk.has_canonical_format:
+            raise ValueError("alpha should have a topic at least, in doubles, and n_wk sorted columns, each once")
 
     def with_sample(self) -> Params:
         """The current counts added to the kept ones (eq. 3)."""
