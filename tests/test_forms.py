@@ -1,12 +1,13 @@
 """The checker of stored records: what it lets in, and what not."""
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tallies.forms import Form, check
+from tallies import registry
+from tallies.forms import Form, check, hints_of
 
 
 class Inner(NamedTuple):
@@ -71,3 +72,35 @@ def test_what_is_right_passes():
 def test_what_is_wrong_is_named(changes, said):
     with pytest.raises(ValueError, match=said):
         check(good(**changes), Outer, {})
+
+
+class Halves(NamedTuple):
+    sizes: list[int]
+    total: int
+
+    def check(self) -> None:
+        if sum(self.sizes) != self.total:
+            raise ValueError("sizes should add up to the total")
+
+
+def test_a_record_may_check_itself():
+    check(Halves([1, 2], 3), Any, {})
+    with pytest.raises(ValueError, match="add up"):
+        check([Halves([1, 2], 4)], Any, {})
+    with pytest.raises(ValueError, match="int"):  # first what its types say
+        check(Halves([1, "2"], 3), Any, {})
+
+
+def declared(hint: Any) -> bool:
+    """Whether all arrays in a type have forms, and nothing in it may be anything."""
+    if get_origin(hint) is Annotated:
+        return any(isinstance(form, Form) for form in hint.__metadata__)
+    bare = hint in (Any, np.ndarray, sp.csr_array) or get_origin(hint) is np.ndarray
+    return not bare and all(declared(part) for part in get_args(hint))
+
+
+@pytest.mark.parametrize("name", ["LDA"])
+def test_every_stored_array_is_declared(name):
+    for record in registry.estimator(name)._records():
+        for field, hint in hints_of(record).items():
+            assert declared(hint), f"{record.__name__}.{field}: {hint}"

@@ -53,7 +53,7 @@ FLOOR = {
 }
 # what a room may import of the floor: any file of it, but for these
 SURFACE = {"page": {"html"}, "plots": {"html"}, "views": {"html"}, "command": {"cli"}, "demo": {"datasets", "demo"}}
-BASE = {"backends", "data", "engine", "errors", "estimator", "evaluation", "lbfgs", "maths", "sources", "kernels"}
+BASE = {"backends", "data", "engine", "errors", "estimator", "evaluation", "forms", "lbfgs", "maths", "sources", "kernels"}
 
 
 def imports(path: Path) -> set[tuple[str, ...]]:
@@ -84,7 +84,7 @@ def may_import(path: Path) -> set[str]:
     if parts[0] not in ROOMS:
         return FLOOR[parts[0]]
     if "kernels" in parts:
-        return {"kernels", "./kernels"}
+        return {"kernels", "./kernels", "forms"}  # forms: records that files may hold
     words = parts[-1].split("_")
     return {"."} | BASE | set().union(*(SURFACE.get(word, set()) for word in words))
 

@@ -86,6 +86,14 @@ def test_sparse_round_trip(tmp_path):
     assert same(round_trip(tmp_path / "x", Record(m)), Record(m))
 
 
+def test_rows_of_a_sparse_matrix_never_overlap(tmp_path):
+    for pointer in ([0, 2, 0], [0, 2, 1], [0, -1, 2]):
+        m = sp.csr_array((2, 3))
+        m.data, m.indices, m.indptr = np.ones(2), np.array([0, 1], dtype=np.int32), np.array(pointer, dtype=np.int32)
+        with pytest.raises(FileError, match="overlap|non-decreasing"):
+            round_trip(tmp_path / "file", m)
+
+
 def test_what_cannot_be_saved_is_refused_and_leaves_the_old_file(tmp_path):
     path = tmp_path / "x"
     storage.write(path, "model", "Test", {"value": 1})

@@ -180,6 +180,49 @@ def test_resume_equals_an_uninterrupted_fit(tmp_path, shards):
         LDA(n_topics=5, shards=shards, **QUICK).fit(X, resume=path)
 
 
+def twice(n_wk):
+    """The same counts, with one of them in two parts."""
+    i = np.flatnonzero(n_wk.data > 1)[0]
+    data, indices = np.insert(n_wk.data, i, 1), np.insert(n_wk.indices, i, n_wk.indices[i])
+    data[i + 1] -= 1
+    return sp.csr_array((data, indices, n_wk.indptr + (n_wk.indptr > i)), shape=n_wk.shape)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda f: f._replace(chains=()), "chains, each with"),
+        (lambda f: f._replace(chains=(f.first._replace(phi=None),)), "a kept sample"),
+        (lambda f: f._replace(chains=(f.first._replace(kept=0),)), "a kept sample"),
+        (lambda f: f._replace(chains=(f.first._replace(beta=0.0),)), "beta should be items from"),
+        (lambda f: f._replace(chains=(f.first._replace(alpha=f.first.alpha[:3]),)), "K = 3"),
+        (lambda f: f._replace(chains=(f.first._replace(n_k=-f.first.n_k),)), "n_k should be items from 0"),
+        (lambda f: f._replace(chains=(f.first._replace(n_wk=twice(f.first.n_wk)),)), "each once"),
+        (lambda f: f._replace(histories=()), "a history a chain"),
+        (lambda f: f._replace(inputs=f.inputs._replace(n=7)), "a column of the data"),
+        (lambda f: f._replace(burn_in=-1), "burn_in"),
+        (lambda f: f._replace(documents=f.documents._replace(n_dk=f.documents.n_dk[:, :3])), "topics should be items from -1 to 2"),
+        (lambda f: f._replace(documents=f.documents._replace(n_dk=f.documents.n_dk[:9])), "offsets"),
+        (
+            lambda f: f._replace(
+                documents=f.documents._replace(
+                    assignments=f.documents.assignments._replace(words=f.documents.assignments.words + 60)
+                )
+            ),
+            "the same words and topics",
+        ),
+    ],
+)
+def test_a_file_that_does_not_agree_with_itself_is_refused(tmp_path, change, said):
+    model, path = LDA(n_topics=4, max_iter=12, burn_in=6).fit(X), tmp_path / "model.tallies"
+    model.save(path)
+    tallies.load(path)
+    model.fitted_ = change(model.fitted_)
+    model.save(path)
+    with pytest.raises(FileError, match=said):
+        tallies.load(path)
+
+
 def answers_of(model, held):
     """All that is asked of new documents."""
     drawn = model.assignments(held, random_state=3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,7 @@ from tallies.errors import DataError, one_of
 from tallies.estimator import Inputs, Run
 from tallies.evaluation import chains as diagnostics
 from tallies.evaluation.score import Score
+from tallies.forms import Form
 from tallies.topics import scores
 from tallies.topics.model import Params, Rows
 from tallies.topics.scores import Topics, by_documents
@@ -33,9 +34,9 @@ class Assignments(NamedTuple):
     [2, 2, 2]
     """
 
-    offsets: Array  # (D+1,)
-    words: Array  # (N,)  column of each token, rising within a document
-    topics: Array  # (N,)  its topic in the last sweep; -1 where the fit was cut before it had one
+    offsets: Annotated[Array, Form("D+1", "i", ends="N")]
+    words: Annotated[Array, Form("N", "i", 0)]  # column of each token, rising within a document
+    topics: Annotated[Array, Form("N", "i", -1, below="K")]  # in the last sweep; -1 where the fit was cut before it had one
 
     def of(self, d: int) -> tuple[Array, Array]:
         """Columns and topics of the tokens of document d."""
@@ -46,7 +47,7 @@ class Assignments(NamedTuple):
 class Documents(NamedTuple):
     """What the first chain found of the fitted documents, in the order of the data."""
 
-    n_dk: sp.csr_array  # (D, K)  mean counts over the kept sweeps
+    n_dk: Annotated[sp.csr_array, Form("D K", "f", 0)]  # mean counts over the kept sweeps
     assignments: Assignments
 
     def and_then(self, more: Documents) -> Documents:
@@ -62,21 +63,43 @@ class Sampled(NamedTuple):
     chain: Params  # with the counts of its last sweep, which also stand in for kept ones where there are none
     documents: Documents | None  # of the first chain alone
 
+    def check(self) -> None:
+        """What is kept is whole."""
+        _check_kept((self.chain,), self.documents)
+
 
 class Fitted(NamedTuple):
     """All that a fit gives."""
 
     run: Run  # of the first chain
     inputs: Inputs
-    burn_in: int
+    burn_in: Annotated[int, Form(kind="i", low=0)]
     chains: tuple[Params, ...]
-    histories: tuple[Array, ...]  # log p(w, z) of each chain, from the sweep on in which all documents have entered
+    histories: tuple[Annotated[Array, Form("...", "f")], ...]  # log p(w, z) of each chain, once all documents have entered
     documents: Documents
+
+    def check(self) -> None:
+        """What is kept is whole, one history a chain, and of the columns of the data."""
+        _check_kept(self.chains, self.documents)
+        if len(self.histories) != len(self.chains) or self.inputs.n != self.first.n_wk.shape[0]:
+            raise ValueError("there should be a history a chain, and a row of counts a column of the data")
 
     @property
     def first(self) -> Params:
         """The chain whose topics are shown."""
         return self.chains[0]
+
+
+def _check_kept(chains: tuple[Params, ...], documents: Documents | None) -> None:
+    """Raise ValueError where chains have no sample, or they and the documents are not of the same words and topics."""
+    if not chains or any(chain.phi is None or chain.kept < 1 for chain in chains):
+        raise ValueError("there should be chains, each with a kept sample")
+    V, K = chains[0].n_wk.shape
+    same = all(chain.n_wk.shape == (V, K) for chain in chains)
+    if documents is not None:
+        same = same and documents.n_dk.shape[1] == K and documents.assignments.words.max(initial=0) < V
+    if not same:
+        raise ValueError("chains and documents should be of the same words and topics")
 
 
 def keep_chain(end: End) -> Sampled:

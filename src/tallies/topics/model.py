@@ -19,7 +19,7 @@ Griffiths & Steyvers (2004) for (1); Heinrich (2005), "Parameter estimation for 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,12 +28,14 @@ from scipy.special import gammaln
 from tallies import engine
 from tallies.backends import thread_count
 from tallies.engine import State
+from tallies.forms import Form
 from tallies.topics import sampler
 from tallies.topics.kernels.lists import word_term
 from tallies.topics.sampler import Latents
 from tallies.topics.tokens import Tokens
 
 Array = np.ndarray
+TINY, HUGE = 5e-324, float(np.finfo(float).max)  # the least positive number, and the largest
 LEARN_FROM, LEARN_EVERY = 20, 10  # sweeps at which alpha and beta are estimated, until burn_in
 GROWTH = 5  # the growing start begins with 1/2**5 of the documents
 FEWEST = 64  # documents at its beginning; with fewer it begins later
@@ -43,15 +45,20 @@ WINDOW = 20  # sweeps, or a quarter of the chain if that is more, whose mean is 
 class Params(NamedTuple):
     """The global state. Base counts are tokens that stay in their topic: seed words, or documents of an earlier fit."""
 
-    alpha: Array  # (K,)
-    beta: float
-    lengths: Array  # (L+1,)  documents of each length
-    n_k: Array  # (K,)  tokens of each topic, base counts included
-    n_wk: sp.csr_array  # (V, K)  counts n_kw at the last sweep that told them, base counts included
-    smooth: Array  # (K,)  sum of beta / (n_k + V beta) over the kept sweeps
-    phi: sp.csr_array | None = None  # (V, K)  sum of n_kw / (n_k + V beta) over the kept sweeps
-    kept: int = 0  # how many
-    t: int = 0  # iterations done
+    alpha: Annotated[Array, Form("K", "f", TINY)]
+    beta: Annotated[float, Form(low=TINY, high=HUGE)]
+    lengths: Annotated[Array, Form("L", "i", 0)]  # documents of each length, from 0 to that of the longest
+    n_k: Annotated[Array, Form("K", "i", 0)]  # tokens of each topic, base counts included
+    n_wk: Annotated[sp.csr_array, Form("V K", "i", 1)]  # counts n_kw at the last sweep that told them, base counts included
+    smooth: Annotated[Array, Form("K", "f", 0)]  # sum of beta / (n_k + V beta) over the kept sweeps
+    phi: Annotated[sp.csr_array, Form("V K", "f", 0)] | None = None  # sum of n_kw / (n_k + V beta) over the kept sweeps
+    kept: Annotated[int, Form(kind="i", low=0)] = 0  # how many
+    t: Annotated[int, Form(kind="i", low=0)] = 0  # iterations done
+
+    def check(self) -> None:
+        """There is a topic, and the counts hold each once, as the lists of the sampler do; kernels are compiled for doubles."""
+        if not len(self.alpha) or self.alpha.dtype != float or not self.n_wk.has_canonical_format:
+            raise ValueError("alpha should have a topic at least, in doubles, and n_wk sorted columns, each once")
 
     def with_sample(self) -> Params:
         """The current counts added to the kept ones (eq. 3)."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import digamma
 
+from tallies.forms import Form
 from tallies.topics.kernels import lists, sampling
 from tallies.topics.kernels.sampling import Counts, Task
 from tallies.topics.tokens import Tokens
@@ -22,7 +23,7 @@ class Latents(NamedTuple):
     """What a shard keeps between sweeps."""
 
     counts: Counts  # topics of its tokens, in the sampler's layout
-    kept: sp.csr_array | None  # (D, K)  sum of n_dk over the kept sweeps
+    kept: Annotated[sp.csr_array, Form("D K", "i", 0)] | None  # sum of n_dk over the kept sweeps
 
 
 def empty(shard: Tokens, n_topics: int, base: sp.csr_array) -> Counts:

@@ -64,7 +64,7 @@ def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.G
     # an entry is count << shift | topic: four bytes if the largest count fits, else eight
     largest = int(frequency.max(initial=0)) + (int(base.data.max()) if base.nnz else 0)
     shift = int(n_topics).bit_length()  # one number more than topics, for the padding
-    if largest >= 1 << (62 - shift):
+    if largest >= 1 << (62 - shift) or base.data.sum(dtype=float) >= 1 << 62:
         raise DataError(f"a word occurs {largest} times, too often to be counted beside {n_topics} topics; scale the counts down")
     entry = np.int32 if largest < 1 << (31 - shift) else np.int64
     # a new topic is entered before the old one leaves, so there may be one topic more than tokens

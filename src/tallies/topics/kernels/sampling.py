@@ -10,11 +10,12 @@ topic (1 << shift) - 1", which no token ever has; f has a place for it. z is -1 
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
 
+from tallies.forms import Form
 from tallies.kernels import lanes
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -37,12 +38,12 @@ class Layout(NamedTuple):
 class Counts(NamedTuple):
     """Topics of the tokens and the counts that follow from them, which sampling changes."""
 
-    z: np.ndarray  # (N,)  topic of each token, -1: not entered yet
-    topics: np.ndarray  # packed document lists
-    n_topics: np.ndarray  # (D,)  their lengths
-    lists: np.ndarray  # packed word lists
-    size: np.ndarray  # (V,)  their lengths
-    n_k: np.ndarray  # (K,)  tokens of each topic
+    z: Annotated[np.ndarray, Form("N", "i", -1, below="K")]  # topic of each token, -1: not entered yet
+    topics: Annotated[np.ndarray, Form("...", "i", 0)]  # packed document lists
+    n_topics: Annotated[np.ndarray, Form("D", "i", 0, below="K+1")]  # their lengths
+    lists: Annotated[np.ndarray, Form("...", "i", 0)]  # packed word lists
+    size: Annotated[np.ndarray, Form("V", "i", 0, below="K+1")]  # their lengths
+    n_k: Annotated[np.ndarray, Form("K", "i", 0)]  # tokens of each topic
 
 
 class Task(NamedTuple):
