@@ -1,12 +1,13 @@
 """The checker of stored records: what it lets in, and what not."""
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tallies.forms import Form, check
+from tallies import registry
+from tallies.forms import Form, check, hints_of
 
 
 class Inner(NamedTuple):
@@ -71,3 +72,38 @@ def test_what_is_right_passes():
 def test_what_is_wrong_is_named(changes, said):
     with pytest.raises(ValueError, match=said):
         check(good(**changes), Outer, {})
+
+
+class Either(NamedTuple):
+    O: Annotated[np.ndarray, Form("n p")] | Annotated[np.ndarray, Form("n 1")]  # binds nothing: which of the two is not known yet
+    Y: Annotated[np.ndarray, Form("n p")]
+    total: float
+
+    def check(self) -> None:
+        if self.total != self.Y.sum():
+            raise ValueError("total should be the sum of Y")
+
+
+def test_a_field_may_have_one_of_two_forms_and_a_record_a_check_of_its_own():
+    whole = Either(np.zeros((2, 1)), np.ones((2, 3)), 6.0)
+    check(whole, Either, {})
+    check(whole._replace(O=np.zeros((2, 3))), Either, {})
+    with pytest.raises(ValueError, match="shape"):
+        check(whole._replace(O=np.zeros((2, 2))), Either, {})
+    with pytest.raises(ValueError, match="sum of Y"):
+        check(whole._replace(total=5.0), Either, {})
+
+
+def declared(hint: Any) -> bool:
+    """Whether there is no bare array, sparse matrix or Any anywhere in it."""
+    if get_origin(hint) is Annotated:
+        return True
+    bare = (Any, np.ndarray, sp.csr_array)
+    return hint not in bare and get_origin(hint) not in bare and all(declared(part) for part in get_args(hint))
+
+
+@pytest.mark.parametrize("name", ["PLN"])
+def test_every_stored_array_is_declared(name):
+    for record in registry.estimator(name)._records():
+        for field, hint in hints_of(record).items():
+            assert declared(hint), f"{record.__name__}.{field}: {hint}"

@@ -6,7 +6,8 @@
         topic: Annotated[np.ndarray, Form("n", "i", 0, below="K")]  # of each token
 
 A kernel trusts shapes and indices; a file that somebody changed must not be trusted. A name in a form is a length: the same one in
-a record and in all records inside it. What is no array is checked against its type.
+a record and in all records inside it. What is no array is checked against its type; what no form can say, a record says in a method
+`check`, which raises ValueError.
 """
 
 from __future__ import annotations
@@ -85,10 +86,11 @@ def _check_record(record: Any, known: Lengths, where: str) -> None:
     """The fields of a record: arrays first, whose lengths the rest is measured by."""
     hints, lengths = hints_of(type(record)), dict(known)
     for name, hint in hints.items():
-        for form in _forms(hint):
-            _bind(getattr(record, name), form, lengths, f"{where}.{name}")
+        _bind(getattr(record, name), _forms(hint), lengths, f"{where}.{name}")
     for name, hint in hints.items():
         check(getattr(record, name), hint, lengths, f"{where}.{name}")
+    if hasattr(record, "check"):  # what no form can say
+        record.check()
 
 
 hints_of: Any = cache(partial(get_type_hints, include_extras=True))  # the types of the fields of a record, with their forms
@@ -101,11 +103,11 @@ def _forms(hint: Any) -> list[Form]:
     return [form for part in get_args(hint) for form in _forms(part)] if get_origin(hint) in (Union, UnionType) else []
 
 
-def _bind(value: Any, form: Form, lengths: dict[str, int], where: str) -> None:
-    """Learn the lengths that are plain names from an array of that many dimensions; a number may be a length itself."""
-    names = form.shape.split()
-    if hasattr(value, "shape") and len(names) == len(value.shape):
-        for name, size in zip(names, value.shape, strict=True):
+def _bind(value: Any, forms: list[Form], lengths: dict[str, int], where: str) -> None:
+    """Learn the lengths that are plain names from an array, where one form alone has as many dimensions."""
+    fitting = [names for form in forms if len(names := form.shape.split()) == len(getattr(value, "shape", ()))]
+    if len(fitting) == 1:
+        for name, size in zip(fitting[0], getattr(value, "shape", ()), strict=True):
             if name.isidentifier():
                 _need(lengths.setdefault(name, size) == size, where, f"{name} = {lengths[name]}", size)
 
