@@ -74,6 +74,26 @@ def test_what_is_wrong_is_named(changes, said):
         check(good(**changes), Outer, {})
 
 
+class Either(NamedTuple):
+    O: Annotated[np.ndarray, Form("n p")] | Annotated[np.ndarray, Form("n 1")]  # binds nothing: which of the two is not known yet
+    Y: Annotated[np.ndarray, Form("n p")]
+    total: float
+
+    def check(self) -> None:
+        if self.total != self.Y.sum():
+            raise ValueError("total should be the sum of Y")
+
+
+def test_a_field_may_have_one_of_two_forms_and_a_record_a_check_of_its_own():
+    whole = Either(np.zeros((2, 1)), np.ones((2, 3)), 6.0)
+    check(whole, Either, {})
+    check(whole._replace(O=np.zeros((2, 3))), Either, {})
+    with pytest.raises(ValueError, match="shape"):
+        check(whole._replace(O=np.zeros((2, 2))), Either, {})
+    with pytest.raises(ValueError, match="sum of Y"):
+        check(whole._replace(total=5.0), Either, {})
+
+
 class Halves(NamedTuple):
     sizes: list[int]
     total: int
@@ -99,7 +119,7 @@ def declared(hint: Any) -> bool:
     return not bare and all(declared(part) for part in get_args(hint))
 
 
-@pytest.mark.parametrize("name", ["LDA"])
+@pytest.mark.parametrize("name", list(registry.ENTRIES))
 def test_every_stored_array_is_declared(name):
     for record in registry.estimator(name)._records():
         for field, hint in hints_of(record).items():

@@ -13,26 +13,36 @@ side, each table, step and slope has a last axis of searches, which `direction`,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+
+from tallies.forms import Form
+
+# m slots, k searches side by side
+Table = Annotated[np.ndarray, Form("m m")] | Annotated[np.ndarray, Form("m m k")]
+Column = Annotated[np.ndarray, Form("m")] | Annotated[np.ndarray, Form("m k")]
+# of the global part of the vectors: with a diagonal D, or with blocks
+Part = Annotated[np.ndarray, Form("p")] | Annotated[np.ndarray, Form("p k")]
+Guess = Annotated[np.ndarray, Form("p")] | Annotated[np.ndarray, Form("p k k")]
+Moves = Annotated[np.ndarray, Form("m p")] | Annotated[np.ndarray, Form("m p k")]
 
 
 class Dots(NamedTuple):
     """Dot products of the pairs in memory (m slots) and the gradient; they add over shards."""
 
-    sy: np.ndarray  # s_k' y_l, read for l not older than k        (m, m)
-    sg: np.ndarray  # s_k' g                                       (m,)
-    yDy: np.ndarray  # y_k' D y_l                                  (m, m)
-    yDg: np.ndarray  # y_k' D g                                    (m,)
+    sy: Table  # s_k' y_l, read for l not older than k
+    sg: Column  # s_k' g
+    yDy: Table  # y_k' D y_l
+    yDg: Column  # y_k' D g
 
 
 class Direction(NamedTuple):
     """The direction as coefficients: d = -(D (scale_g g + Y'of_y) + S'of_s)."""
 
-    scale_g: Any  # gamma
-    of_y: np.ndarray  # (m,)
-    of_s: np.ndarray  # (m,)
+    scale_g: Annotated[Any, Form()]  # gamma: a number, or one for each of many searches, which are not stored
+    of_y: Column
+    of_s: Column
 
 
 class Search(NamedTuple):
@@ -45,20 +55,25 @@ class Search(NamedTuple):
     slope: float = 0.0  # g'd of the direction
     fresh: bool = False  # the direction is new
     tries: int = 0  # steps tried in this direction
-    order: tuple[int, ...] = ()  # slots in use, oldest first
-    slot: int = -1  # slot of the pair that the step makes; -1: none
-    ended: str = ""  # "met": the stopping rule is met; "stuck": no step lowers F any more
+    order: tuple[Annotated[int, Form(kind="i", low=0)], ...] = ()  # slots in use, oldest first
+    slot: Annotated[int, Form(kind="i", low=-1)] = -1  # slot of the pair that the step makes; -1: none
+    ended: Literal["", "met", "stuck"] = ""  # "met": the stopping rule is met; "stuck": no step lowers F any more
+
+    def check(self) -> None:
+        """Refuse slots that the memory does not have."""
+        if max(*self.order, self.slot, -1) >= len(self.toward.of_y):
+            raise ValueError(f"slots {self.order} and {self.slot} should be below {len(self.toward.of_y)}")
 
 
 class Pairs(NamedTuple):
     """The part of the vectors that is no shard's but global, with its own shape."""
 
-    g: np.ndarray  # gradient
-    d: np.ndarray  # direction
-    D: np.ndarray  # guess of the inverse Hessian: a diagonal, or blocks
-    S: np.ndarray  # moves                                         (m, ...)
-    Y: np.ndarray  # moves of the gradient                         (m, ...)
-    DY: np.ndarray  # D times them                                 (m, ...)
+    g: Part  # gradient
+    d: Part  # direction
+    D: Guess  # guess of the inverse Hessian
+    S: Moves
+    Y: Moves  # of the gradient
+    DY: Moves  # D times them
 
     def remember(self, slot: int, s: np.ndarray, y: np.ndarray) -> Pairs:
         """With the pair (s, y) in its slot."""

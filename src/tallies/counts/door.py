@@ -171,4 +171,6 @@ def _matrix(formula: Formula, frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[s
     text = formulaic.Formula(formula.text.split("~")[-1])
     spec = formulaic.ModelSpec(formula=text, transform_state=dict(formula.state), na_action="raise")
     found = spec.get_model_matrix(frame.assign(**named))
-    return pd.DataFrame(found, index=frame.index), {k: dict(v) for k, v in found.model_spec.transform_state.items()}
+    learned = found.model_spec.transform_state.items()
+    state = {k: {name: v[()] if isinstance(v, np.ndarray) else v for name, v in known.items()} for k, known in learned}  # no 0-d
+    return pd.DataFrame(found, index=frame.index), state

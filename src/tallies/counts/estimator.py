@@ -148,7 +148,7 @@ class PLN(Attributes):
         else:
             one_of("method", sampling, "variational", "importance", more="an Importance(...)")
             sampling = None
-        kind = self.covariance if isinstance(self.covariance, str) else "given"
+        kind: fitted.Kind = self.covariance if isinstance(self.covariance, str) else "given"
         if isinstance(self.covariance, str):
             one_of("covariance", kind, "full", "diagonal", "spherical", more="a matrix")
         if kind != "full" and (self.rank is not None or sampling is not None):

@@ -16,7 +16,7 @@ correct for the grid, so the estimate of p(Y_i) stays unbiased.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -26,6 +26,7 @@ from tallies.counts.fitted import orient
 from tallies.counts.kernels.plain import TOP
 from tallies.counts.records import Place, Shard, log_factorial
 from tallies.engine import Model, State
+from tallies.forms import Form
 
 SEQUENTIAL_FROM = 4  # latent dimensions beyond which one Gaussian for all of them wastes most draws
 
@@ -35,9 +36,9 @@ class Evidence(NamedTuple):
 
     value: float  # sum over rows
     stderr: float  # of the value
-    rows: np.ndarray  # log p(Y_i)                                  (n,)
-    rows_stderr: np.ndarray  #                                      (n,)
-    ess: np.ndarray  # effective share of the draws of each row     (n,)
+    rows: Annotated[np.ndarray, Form("n")]  # log p(Y_i)
+    rows_stderr: Annotated[np.ndarray, Form("n", low=0)]
+    ess: Annotated[np.ndarray, Form("n", low=0)]  # effective share of the draws of each row
 
     @classmethod
     def of(cls, rows: np.ndarray, errors: np.ndarray, ess: np.ndarray) -> Evidence:
@@ -157,8 +158,8 @@ def positions(shard: Shard, B: np.ndarray, C: np.ndarray, whole: bool) -> Place:
 class Candidates(NamedTuple):
     """Models to choose from."""
 
-    W: np.ndarray  # [B', C] of each, the preferred one last        (c, p, d + q)
-    chosen: int = -1  # the likeliest
+    W: Annotated[np.ndarray, Form("c p k")]  # [B', C] of each, the preferred one last   (c, p, d + q)
+    chosen: Annotated[int, Form(kind="i", low=-1, below="c")] = -1  # the likeliest
 
 
 class RowEvidence(NamedTuple):

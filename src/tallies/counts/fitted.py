@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 
+from tallies.counts.records import Coefficients, Latent, PerColumn, Variance
 from tallies.estimator import Inputs, Run
+from tallies.forms import Form
+
+Method = Literal["variational", "importance"]
+Kind = Literal["full", "diagonal", "spherical", "given"]  # of a covariance
+Value = str | bool | int | float | None
+Numbers = Annotated[np.ndarray, Form("...", "fi")] | Annotated[np.ndarray, Form("... ...", "fi")]
 
 
 class Formula(NamedTuple):
     """How covariates are made of the columns of a table."""
 
     text: str  # such as "~ 1 + tree"
-    levels: dict[str, list[Any]]  # categories of its columns that are not numbers
-    state: dict[str, Any]  # what transforms such as scale() learned of the fit
+    levels: dict[str, list[Value]]  # categories of its columns that are not numbers
+    state: dict[str, dict[str, Value | list[Value] | dict[int, float] | Numbers]]  # what its transforms, such as scale(), learned
 
 
 class Design(NamedTuple):
     """The covariates of the fit."""
 
-    X: np.ndarray  #                                                (n, d)
-    names: np.ndarray  #                                            (d,)
+    X: Annotated[np.ndarray, Form("n d")]
+    names: Annotated[np.ndarray, Form("d", "OU")]
     intercept: bool  # whether a column of ones was added to those given
     formula: Formula | None
 
@@ -34,23 +41,31 @@ class Design(NamedTuple):
 class Training(NamedTuple):
     """The other data of the fit: errors of coefficients, reports and samples need them."""
 
-    Y: np.ndarray  # counts in the smallest type that holds them, 0 where missing   (n, p)
-    O: np.ndarray  # offsets, -1e4 where missing; one column where all are alike    (n, p) | (n, 1)
-    v: np.ndarray  # row weights                                    (n,)
+    Y: Annotated[np.ndarray, Form("n p", "if", 0)]  # counts in the smallest type that holds them, 0 where missing
+    O: Annotated[np.ndarray, Form("n p")] | Annotated[np.ndarray, Form("n 1")]  # offsets, -1e4 where missing; (n, 1): all alike
+    v: Annotated[np.ndarray, Form("n", low=0)]  # row weights
     rule: str | None  # by which the offsets were made
 
 
 class Learned(NamedTuple):
     """The model: Z = B'x + C W."""
 
-    rank: int | None  # q of PLN-PCA
-    method: str  # "variational" or "importance"
-    kind: str  # of the covariance: "full", "diagonal", "spherical" or "given"
-    B: np.ndarray  #                                                (d, p)
-    Sigma: np.ndarray | None  # where rank is None                  (p, p)
-    C: np.ndarray | None  # where there is a rank: orthogonal columns, longest first, largest entry positive   (p, q)
-    rotation: np.ndarray | None  # of the axes of the solver, on which the bound depends, to those of C   (q, q)
+    rank: Annotated[int, Form(kind="i", low=1)] | None  # q of PLN-PCA
+    method: Method
+    kind: Kind  # of the covariance
+    B: Coefficients
+    Sigma: Annotated[np.ndarray, Form("p p")] | None  # where rank is None
+    C: Annotated[np.ndarray, Form("p q")] | None  # where there is a rank: orthogonal columns, longest first, largest entry positive
+    rotation: Annotated[np.ndarray, Form("q q")] | None  # of the axes of the solver, on which the bound depends, to those of C
     tol: float  # of the fit
+
+    def check(self) -> None:
+        """Refuse what is neither a covariance nor axes, of which there are as many as the rank says."""
+        axes = [part is None for part in (self.C, self.rotation)]
+        if axes != [self.rank is None] * 2 or (self.Sigma is None) == (self.rank is None):
+            raise ValueError(f"Sigma, C and rotation do not go with the rank {self.rank}")
+        if self.C is not None and self.C.shape[1] != self.rank:
+            raise ValueError(f"C of shape {self.C.shape} should have {self.rank} columns")
 
     @property
     def covariance(self) -> np.ndarray:
@@ -88,8 +103,8 @@ class Likelihood(NamedTuple):
 
     value: float
     bound: bool  # a lower bound; else an estimate with the two that follow
-    stderr: float | None = None
-    ess: np.ndarray | None = None  # effective shares of the draws  (n,)
+    stderr: Annotated[float, Form(low=0)] | None = None
+    ess: Annotated[np.ndarray, Form("n", low=0)] | None = None  # effective shares of the draws
 
     @property
     def elbo(self) -> float | None:
@@ -103,12 +118,19 @@ class Fitted(NamedTuple):
     run: Run
     inputs: Inputs
     model: Learned
-    latent_mean: np.ndarray  #                                      (n, p) | (n, q)
-    latent_variance: np.ndarray  #                                  (n, p) | (n, q)
+    latent_mean: Latent  # of Z, or of the scores
+    latent_variance: Variance
     likelihood: Likelihood
     design: Design
     data: Training
-    w: np.ndarray | None = None  # where a further fit goes on from (p,)
+    w: PerColumn | None = None  # where a further fit goes on from
+
+    def check(self) -> None:
+        """Refuse parts of different models, whose columns are not the same."""
+        (d, p), (n, q), rank = self.model.B.shape, self.latent_mean.shape, self.model.rank
+        found = self.inputs.n, self.data.Y.shape, self.design.X.shape, q
+        if found != (p, (n, p), (n, d), p if rank is None else rank):
+            raise ValueError(f"columns, counts, design and latents {found} do not go with B of shape {(d, p)} and the rank {rank}")
 
     @property
     def columns(self) -> np.ndarray:

@@ -21,16 +21,17 @@ is tried again, shorter.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from tallies import lbfgs
 from tallies.counts.kernels import plain
-from tallies.counts.records import Place, Shard, Sums, log_factorial
+from tallies.counts.records import Coefficients, PerColumn, Place, Shard, Sums, log_factorial
 from tallies.counts.rows import crude
 from tallies.engine import Model, State
+from tallies.forms import Form
 
 MEMORY = 5  # pairs kept by L-BFGS
 START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
@@ -38,28 +39,35 @@ REACH_M, REACH_W = 3.0, 1.0  # longest step of one mean and of one log w: beyond
 SMALL = 10_000  # counts below which NumPy ends before a compiler would have begun
 
 
+Rows = Annotated[np.ndarray, Form("n p")]
+Positive = Annotated[np.ndarray, Form("n p", low=0)]
+Tried = Annotated[np.ndarray, Form("n p", low=0, nan=True)]  # a step that is too long may end anywhere
+Pairs = Annotated[np.ndarray, Form("m n p")]
+
+
 class Point(NamedTuple):
     """Model parameters at a point."""
 
-    B: np.ndarray  # coefficients                                   (d, p)
-    Omega: np.ndarray  # precision, or its diagonal                 (p, p) | (p,)
-    omega: np.ndarray  # diagonal of the precision                  (p,)
+    B: Coefficients
+    Omega: Annotated[np.ndarray, Form("p p")] | Annotated[np.ndarray, Form("p")] | Annotated[np.ndarray, Form("0")]  # precision, or
+    # its diagonal; none at the start, and where there is a pull
+    omega: PerColumn  # diagonal of the precision
     logdet: float  # log|Sigma|
-    shift: np.ndarray  # (move of B) Omega: the rows kept R about the B before   (d, p)
-    pull: np.ndarray | None = None  # R Omega, where p > n: there is no Omega then   (n, p)
+    shift: Coefficients | Annotated[np.ndarray, Form("0 p")]  # (move of B) Omega: the rows kept R about the B before
+    pull: Rows | None = None  # R Omega, where p > n: there is no Omega then
 
 
 class FullParams(NamedTuple):
     """The small global state of `full`."""
 
-    phase: int  # START, TRIAL or GRADIENT
+    phase: Annotated[int, Form(kind="i", low=0, high=2)]  # START, TRIAL or GRADIENT
     sums: Sums
     point: Point
-    w: np.ndarray | None  # of eq. 2, at the current point; None: not yet known   (p,)
-    w_trial: np.ndarray  # and at the point to try                  (p,)
+    w: PerColumn | None  # of eq. 2, at the current point; None: not yet known
+    w_trial: PerColumn  # and at the point to try
     search: lbfgs.Search
     pairs: lbfgs.Pairs  # those of log w
-    sy: np.ndarray  # s_k'y_l over all, where y_l is not older than s_k   (m, m)
+    sy: Annotated[np.ndarray, Form("m m")]  # s_k'y_l over all, where y_l is not older than s_k
     single: bool  # the rows are in single precision
     rough: bool  # steps still gain so much that S2 need not be exact
 
@@ -67,18 +75,18 @@ class FullParams(NamedTuple):
 class FullLatents(NamedTuple):
     """What the rows keep: the current point, the trial point, and the L-BFGS pairs."""
 
-    M: np.ndarray  # variational means                              (n, p)
-    S2: np.ndarray  # variational variances                         (n, p)
-    M_trial: np.ndarray  #                                          (n, p)
-    S2_trial: np.ndarray  #                                         (n, p)
-    A: np.ndarray  # exp(O + M + S2/2) at the trial point           (n, p)
-    g: np.ndarray  # gradient at the current point                  (n, p)
-    D: np.ndarray  # preconditioner at the current point            (n, p)
-    d: np.ndarray  # direction                                      (n, p)
-    R: np.ndarray  # sqrt(v) (M - X B) at the trial point           (n, p)
-    S: np.ndarray  # pairs: moves of M                              (m, n, p)
-    Y: np.ndarray  # pairs: moves of the gradient                   (m, n, p)
-    single: tuple[np.ndarray, np.ndarray] | None  # counts and offsets, as long as the fit is in single precision   (n, p)
+    M: Rows  # variational means
+    S2: Positive  # variational variances
+    M_trial: Rows
+    S2_trial: Tried
+    A: Tried  # exp(O + M + S2/2) at the trial point
+    g: Rows  # gradient at the current point
+    D: Positive  # preconditioner at the current point
+    d: Rows  # direction
+    R: Rows  # sqrt(v) (M - X B) at the trial point
+    S: Pairs  # moves of M
+    Y: Pairs  # moves of the gradient
+    single: tuple[Positive, Rows] | None  # counts and offsets, as long as the fit is in single precision
 
 
 class Trial(NamedTuple):
@@ -140,6 +148,8 @@ class Covariance(Model):
     def sweep(
         self, shard: Shard, latents: FullLatents, params: FullParams, rng: np.random.Generator
     ) -> tuple[Trial | Slopes, FullLatents]:
+        if latents.S.shape != (len(params.sy), *shard.Y.shape) or params.point.B.shape != (shard.X.shape[1], shard.Y.shape[1]):
+            raise ValueError("a checkpoint of other rows: compiled loops would run beyond them")
         if params.phase == GRADIENT:
             return self._gradient(shard, latents, params)
         search = params.search
@@ -169,6 +179,8 @@ class Covariance(Model):
             pull = params.point.pull[shard.start : shard.start + len(shard.Y)]
         else:
             pull = z.R * Omega if Omega.ndim == 1 else z.R @ Omega
+        if pull.shape != z.A.shape:
+            raise ValueError("a checkpoint whose gradients belong to other rows")
         pull, slots = pull.astype(z.A.dtype, copy=False), _slots(params.search.order, slot)
         rest = z.S2_trial, params.w, params.point.omega, (z.M_trial, z.M), slot, slots, z.g, z.D, z.S, z.Y
         sums = Slopes(*steps.slopes(pull, shard.X, params.point.shift, np.sqrt(shard.v), z.A, Y, *rest))
@@ -192,7 +204,7 @@ class Covariance(Model):
 
     def _judge(self, params: FullParams, tally: Trial) -> FullParams:
         """Accept the trial point if F fell enough, else shorten the step, then forget the pairs, then stop."""
-        slope = params.pairs.g @ params.pairs.d + tally.slope if params.search.fresh else params.search.slope
+        slope = float(params.pairs.g @ params.pairs.d) + tally.slope if params.search.fresh else params.search.slope
         search = params.search._replace(slope=slope, fresh=False)
         point, F = self._maximise(params, tally)
         if point is not None and (not np.isfinite(search.F) or lbfgs.falls(search.F, F, search.step, slope)):

@@ -14,7 +14,7 @@ rotation Q; or the start, where that is more likely.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,13 @@ from tallies.counts.evidence import gaussians, weigh
 from tallies.counts.records import Shard, log_factorial
 from tallies.engine import Model, State
 from tallies.errors import at_least, one_of
+from tallies.forms import Form
 
 AVERAGED = 100  # iterates in the answer
+
+
+Whole = Annotated[int, Form(kind="i", low=0)]
+Loadings = Annotated[np.ndarray, Form("p k")]
 
 
 class Importance(NamedTuple):
@@ -35,7 +40,7 @@ class Importance(NamedTuple):
 
     accuracy: float = 0.005  # 1 / draws a row
     batch_size: int = 40  # rows of a gradient
-    optimizer: str = "adagrad"  # or "rmsprop"
+    optimizer: Literal["adagrad", "rmsprop"] = "adagrad"
     learning_rate: float | None = None  # None: 0.03 for Adagrad (0.1 from a crude start), 0.01 for RMSprop
     variance_reduction: bool = True  # SAGA
     n_plateau: int = 15  # stop after so many epochs without a gain ...
@@ -57,20 +62,20 @@ class Epochs(NamedTuple):
     part: float = 0.0  # of the batches of this epoch
     last: float = np.nan  # of the last epoch
     best: float = -np.inf
-    since: int = 0  # epochs since then
-    flat: int = 0  # epochs on the plateau
+    since: Whole = 0  # epochs since then
+    flat: Whole = 0  # epochs on the plateau
 
 
 class SamplingParams(NamedTuple):
     """The small global state. W = [B', C]."""
 
-    W: np.ndarray  # current point                                  (p, d + q)
-    seed: int  # of the draws
-    step: int  # sweeps done
-    scale: np.ndarray  # Adagrad: sum, RMSprop: mean of squares     (p, d + q)
-    known: np.ndarray  # sum of the gradients that the rows keep    (p, d + q)
-    recent: np.ndarray  # last iterates, a ring                     (100, p, d + q)
-    sizes: np.ndarray  # rows of each batch                         (n_batches,)
+    W: Loadings  # current point                                    (p, d + q)
+    seed: Whole  # of the draws
+    step: Whole  # sweeps done
+    scale: Annotated[np.ndarray, Form("p k", low=0)]  # Adagrad: sum, RMSprop: mean of squares
+    known: Loadings  # sum of the gradients that the rows keep
+    recent: Annotated[np.ndarray, Form(f"{AVERAGED} p k")]  # last iterates, a ring
+    sizes: Annotated[np.ndarray, Form("b", "i", 1)]  # rows of each batch
     epochs: Epochs
 
     @property
@@ -82,9 +87,9 @@ class SamplingParams(NamedTuple):
 class SamplingLatents(NamedTuple):
     """What the rows keep."""
 
-    batch: np.ndarray  # batch of each row                          (n,)
-    mode: np.ndarray  # of V, to start the next Newton steps        (n, q)
-    old: np.ndarray  # gradient of each batch when last visited     (n_batches, p, d + q)
+    batch: Annotated[np.ndarray, Form("n", "i", 0, below="b")]  # of each row
+    mode: Annotated[np.ndarray, Form("n q")]  # of V, to start the next Newton steps
+    old: Annotated[np.ndarray, Form("b p k")]  # gradient of each batch when last visited
 
 
 class SamplingTally(NamedTuple):

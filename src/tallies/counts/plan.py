@@ -7,7 +7,7 @@ importance     variational start -> importance sampling -> log likelihood of its
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +15,14 @@ from tallies.backends import carry_out, each
 from tallies.counts import full, importance, rank
 from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence, positions
-from tallies.counts.fitted import Fitted, Learned, Likelihood, Training, orient, smallest
+from tallies.counts.fitted import Fitted, Kind, Learned, Likelihood, Method, Training, orient, smallest
 from tallies.counts.full import Covariance
 from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLatents, SamplingParams
 from tallies.counts.rank import Rank
-from tallies.counts.records import Place, Sums, blocks
+from tallies.counts.records import Coefficients, Latent, PerColumn, Place, Sums, Variance, blocks
 from tallies.engine import End, Kept, Plan, Stage
 from tallies.estimator import Run
+from tallies.forms import Form
 from tallies.lbfgs import Direction, Pairs, Search
 
 SINGLE = 10_000  # counts from which a fit begins in single precision: those whose loops are compiled
@@ -35,7 +36,7 @@ class Settings(NamedTuple):
     """The hyperparameters of a fit, checked."""
 
     rank: int | None
-    kind: str  # of the covariance
+    kind: Kind
     Sigma: np.ndarray | None  # of kind "given"
     sampling: Importance | None  # None: variational
     n_starts: int
@@ -46,12 +47,12 @@ class Settings(NamedTuple):
 class Searched(NamedTuple):
     """The end of a variational search."""
 
-    B: np.ndarray  #                                                (d, p)
-    C: np.ndarray | None  # where there is a rank                   (p, q)
-    Sigma: np.ndarray | None  # where there is none                 (p, p)
-    M: np.ndarray  #                                                (n, p) | (n, q)
-    S2: np.ndarray  #                                               (n, p) | (n, q)
-    w: np.ndarray | None  # of `full`                               (p,)
+    B: Coefficients
+    C: Annotated[np.ndarray, Form("p q")] | None  # where there is a rank
+    Sigma: Annotated[np.ndarray, Form("p p")] | None  # where there is none
+    M: Latent
+    S2: Variance
+    w: PerColumn | None  # of `full`
     F: float
     met: bool  # the stopping rule is met
 
@@ -59,7 +60,7 @@ class Searched(NamedTuple):
 class Weighed(NamedTuple):
     """Rows under the likelier of two models."""
 
-    W: np.ndarray  # [B', C] of it                                  (p, d + q)
+    W: Annotated[np.ndarray, Form("p k")]  # [B', C] of it
     found: Evidence
     place: Place | None  # where asked for
 
@@ -178,7 +179,7 @@ def moments(M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> tupl
 
 
 def _learned(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.ndarray | None) -> Learned:
-    method = "variational" if settings.sampling is None else "importance"
+    method: Method = "variational" if settings.sampling is None else "importance"
     if settings.rank is None:
         return Learned(None, method, settings.kind, B, Sigma, None, None, settings.tol)
     assert C is not None

@@ -18,7 +18,7 @@ lends the best so far an axis, takes one back, and is left as soon as it is not 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from tallies.counts.kernels.plain import TOP
 from tallies.counts.records import Place, Shard, Sums, log_factorial
 from tallies.counts.rows import MEMORY, RankLatents
 from tallies.engine import Model, State
+from tallies.forms import Form
 
 RIDGE = 0.01  # of a column of W whose counts say nothing yet
 REFRESH = (1, 2, 4)  # steps after which the blocks are taken afresh; then every ten
@@ -39,24 +40,30 @@ SURVEY, BEGIN, STEP, TURN, WEIGH = range(5)  # what the next sweep does
 PLACED, DROPPED, LENDING, KEPT = range(4)  # where the rows of a start come from: W, an axis less, an axis more, the best start
 
 
+Square = Annotated[np.ndarray, Form("q q")]
+Loadings = Annotated[np.ndarray, Form("p k")]
+Start = Annotated[np.ndarray, Form("p ...")]
+Axis = Annotated[np.ndarray, Form("r")]
+
+
 class Turn(NamedTuple):
     """A Newton step of the axes, and how far it is tried."""
 
-    E: np.ndarray  # of the axes                                    (q, q)
-    shift: np.ndarray  # of the origin                              (d, q)
+    E: Square  # of the axes
+    shift: Annotated[np.ndarray, Form("d q")]  # of the origin
     step: float  # part of it
-    again: np.ndarray  # the turn being tried over the one before   (q, q)
+    again: Square  # the turn being tried over the one before
 
 
 class Starts(NamedTuple):
     """The starts of a PLN-PCA."""
 
-    first: np.ndarray  # W of the first start, with an axis to spare where there is one   (p, d + q + 1)
-    best: np.ndarray  # W of the best start so far                  (p, d + q)
+    first: Start  # W of the first start, with an axis to spare where there is one   (p, d + q + 1)
+    best: Start  # W of the best start so far                       (p, d + q)
     F: float = np.inf  # its value
     met: bool = False  # it has met the stopping rule
-    number: int = 0  # which start is running
-    source: int = 0  # where its rows come from
+    number: Annotated[int, Form(kind="i", low=0)] = 0  # which start is running
+    source: Annotated[int, Form(kind="i", low=0, high=3)] = 0  # where its rows come from
     final: bool = False  # it goes on to the end
     keep: bool = False  # the start that just ended is the best so far
 
@@ -64,8 +71,8 @@ class Starts(NamedTuple):
 class Spare(NamedTuple):
     """The search for the axis to give up."""
 
-    u: np.ndarray | None = None  # direction being weighed, or given up   (q + 1,)
-    cheapest: np.ndarray | None = None  # cheapest so far           (q + 1,)
+    u: Axis | None = None  # direction being weighed, or given up   (q + 1,)
+    cheapest: Axis | None = None  # cheapest so far
     cost: float = np.inf  # of giving it up
     weighings: int = 0
 
@@ -73,10 +80,10 @@ class Spare(NamedTuple):
 class RankParams(NamedTuple):
     """The small global state of `rank`."""
 
-    phase: int  # SURVEY, BEGIN, STEP, TURN or WEIGH
+    phase: Annotated[int, Form(kind="i", low=0, high=4)]  # SURVEY, BEGIN, STEP, TURN or WEIGH
     sums: Sums
-    W: np.ndarray  # [B', C] at the current point                   (p, d + q)
-    W_trial: np.ndarray  # and at the point to try                  (p, d + q)
+    W: Loadings  # [B', C] at the current point                     (p, d + q)
+    W_trial: Loadings  # and at the point to try
     search: lbfgs.Search
     pairs: lbfgs.Pairs  # those of W
     starts: Starts

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
+
+from tallies.forms import Form
+
+# n rows, p columns of counts, d covariates, q latent dimensions
+Latent = Annotated[np.ndarray, Form("n q")]
+Variance = Annotated[np.ndarray, Form("n q", low=0)]
+PerColumn = Annotated[np.ndarray, Form("p", low=0)]
+Coefficients = Annotated[np.ndarray, Form("d p")]
 
 
 def log_factorial(Y: np.ndarray) -> np.ndarray:
@@ -26,11 +34,11 @@ def blocks(n: int, p: int, size: int) -> list[slice]:
 class Sums(NamedTuple):
     """What the solvers need to know of the data; without the last two the rows have a place already."""
 
-    weight: float  # N
-    XvX: np.ndarray  # X'vX                                         (d, d)
-    rootX: np.ndarray | None = None  # sqrt(v) X, where p > n       (n, d)
-    n_j: np.ndarray | None = None  # sum of v Y                     (p,)
-    e_j: np.ndarray | None = None  # sum of v exp(O)                (p,)
+    weight: Annotated[float, Form(low=0)]  # N
+    XvX: Annotated[np.ndarray, Form("d d")]  # X'vX
+    rootX: Annotated[np.ndarray, Form("n d")] | None = None  # sqrt(v) X, where p > n
+    n_j: PerColumn | None = None  # sum of v Y
+    e_j: PerColumn | None = None  # sum of v exp(O)
 
     @property
     def mean(self) -> np.ndarray | None:
@@ -72,6 +80,6 @@ class Shard(NamedTuple):
 class Place(NamedTuple):
     """Where the rows of a shard ended."""
 
-    M: np.ndarray  # variational means                              (n, p) | (n, q)
-    S2: np.ndarray  # variational variances                         (n, p) | (n, q)
-    bound: np.ndarray | None = None  # of every row, where asked for   (n,)
+    M: Latent  # variational means
+    S2: Variance  # variational variances
+    bound: Annotated[np.ndarray, Form("n")] | None = None  # of every row, where asked for

@@ -7,34 +7,40 @@ The curvature of a row's scores M_i is P_i + I, and that of a column of W is H_j
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tallies import lbfgs
 from tallies.counts.kernels.plain import TOP
 from tallies.counts.records import Shard, blocks
+from tallies.forms import Form
 
 MEMORY = 4  # pairs kept by L-BFGS
 REACH = 1.5  # longest move of any entry in one step
 BLOCK = 1 << 16  # entries worked on at once: products of few columns want long blocks
 
 
+Row = Annotated[np.ndarray, Form("n 2*q")]
+Blocks = Annotated[np.ndarray, Form("n q q")]
+Pairs = Annotated[np.ndarray, Form("m n 2*q")]
+
+
 class RankLatents(NamedTuple):
     """What the rows keep; a row's variables are [M, psi]."""
 
-    x: np.ndarray  # current point                                  (n, 2q)
-    x_trial: np.ndarray  #                                          (n, 2q)
-    g: np.ndarray  # gradient at the current point                  (n, 2q)
-    g_trial: np.ndarray  #                                          (n, 2q)
-    P: np.ndarray  # C'diag(A_i)C, at the last refresh or turn      (n, q, q)
-    D: np.ndarray  # blocks of eq. 2 for M                          (n, q, q)
-    D_psi: np.ndarray  # their diagonal for psi                     (n, q)
-    d: np.ndarray  # direction                                      (n, 2q)
-    S: np.ndarray  # pairs                                          (m, n, 2q)
-    Y: np.ndarray  #                                                (m, n, 2q)
-    DY: np.ndarray  # D times them                                  (m, n, 2q)
-    best: np.ndarray  # point of the best start                     (n, 2q)
+    x: Row  # current point
+    x_trial: Row
+    g: Row  # gradient at the current point
+    g_trial: Row
+    P: Blocks  # C'diag(A_i)C, at the last refresh or turn
+    D: Blocks  # of eq. 2 for M
+    D_psi: Annotated[np.ndarray, Form("n q", low=0)]  # their diagonal for psi
+    d: Row  # direction
+    S: Pairs
+    Y: Pairs
+    DY: Pairs  # D times them
+    best: Annotated[np.ndarray, Form("n ...")]  # point of the best start, which may have an axis more or less
 
 
 def room(n: int, q: int, best: np.ndarray) -> RankLatents:
