@@ -1,12 +1,13 @@
 """The checker of stored records: what it lets in, and what not."""
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tallies.forms import Form, check
+from tallies import registry
+from tallies.forms import Form, check, hints_of
 
 
 class Inner(NamedTuple):
@@ -71,3 +72,32 @@ def test_what_is_right_passes():
 def test_what_is_wrong_is_named(changes, said):
     with pytest.raises(ValueError, match=said):
         check(good(**changes), Outer, {})
+
+
+def declared(hint: Any) -> bool:
+    """Whether a type has a form wherever it has an array, and nothing that may be anything."""
+    if get_origin(hint) is Annotated:
+        return any(isinstance(form, Form) for form in hint.__metadata__)
+    bare = hint is Any or np.ndarray in (hint, get_origin(hint)) or (isinstance(hint, type) and issubclass(hint, sp.sparray))
+    return not bare and all(map(declared, get_args(hint)))
+
+
+@pytest.mark.parametrize("name", ["FEM", "FEMNetwork"])
+def test_every_stored_array_is_declared(name):
+    for record in registry.estimator(name)._records():
+        for field, hint in hints_of(record).items():
+            assert declared(hint), f"{record.__name__}.{field}: {hint}"
+
+
+class Counted(NamedTuple):
+    n: int
+
+    def check(self) -> None:
+        if self.n != 3:
+            raise ValueError("n should be 3")
+
+
+def test_a_record_may_check_itself():
+    check([Counted(3)], Any, {})
+    with pytest.raises(ValueError, match="n should be 3"):
+        check([Counted(4)], Any, {})

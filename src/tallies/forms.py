@@ -89,6 +89,8 @@ def _check_record(record: Any, known: Lengths, where: str) -> None:
             _bind(getattr(record, name), form, lengths, f"{where}.{name}")
     for name, hint in hints.items():
         check(getattr(record, name), hint, lengths, f"{where}.{name}")
+    if hasattr(record, "check"):  # what no form can say
+        record.check()
 
 
 hints_of: Any = cache(partial(get_type_hints, include_extras=True))  # the types of the fields of a record, with their forms
