@@ -40,12 +40,13 @@ WORDS = ["", "x", "lbfgs", "kernel", "auto", "Fitted", "Params", "none", "\0", "
 NUMBERS = [0, -1, 1, 2, 3, 7, 255, 2**31, 2**63 - 1, -(2**63), 10**30, 0.5, -0.5, 1e308, True, None]
 
 
-def fitted(folder: Path) -> dict[str, tuple[bytes, Any]]:
-    """A saved model of every estimator, and the data that it may be asked of."""
+def fitted(folder: Path, models: list[str]) -> dict[str, tuple[bytes, Any]]:
+    """A saved model of each, and the data that it may be asked of."""
     write_files(folder)
     os.chdir(folder)
     found = {}
-    for word, (data, words) in FAMILIES.items():
+    for word in models:
+        data, words = FAMILIES[word]
         sys.argv = ["tallies", "fit", word, data, *words, "--sweeps", "12", "--threads", "1", "-q", "-o", word]
         from tallies.cli.main import main
 
@@ -214,9 +215,7 @@ def campaign(files: int, seed: int, models: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         try:
-            for word, (body, about) in fitted(folder).items():
-                if word not in models:
-                    continue
+            for word, (body, about) in fitted(folder, models).items():
                 Path("whole.tallies").write_bytes(body)
                 assert use("whole.tallies", about) == "used"  # and everything is loaded and compiled before the forks
                 start, counts, failures = time.monotonic(), Counter[str](), []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,32 +13,65 @@ from tallies.categories import solvers
 from tallies.categories.answers import Scorer
 from tallies.categories.choose import Path, Tried
 from tallies.categories.door import Categories, column_caveats
-from tallies.categories.model import Conditional, Cut, Params, Rows, cut
-from tallies.categories.terms import Layout, Terms, terms_of
+from tallies.categories.model import Conditional, Cut, Params, Rows, Solver, cut
+from tallies.categories.terms import Layout, Terms, feature_total, grow, terms_of
 from tallies.categories.words import effects_table, strongest
 from tallies.engine import Stage
 from tallies.errors import DataError
 from tallies.estimator import Estimator, part
+from tallies.forms import Form
 from tallies.maths import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+MOST_PARTS = 16  # log2 of the subsets of a term for each of its features: columns of one state would give any number of them
+LARGEST = np.finfo(np.float64).max
+Count = Annotated[int, Form(kind="i", low=1)]  # of rows
+Weights = Annotated[np.ndarray, Form("q M", "f", -LARGEST, LARGEST)]
+
+
 class Choice(NamedTuple):
     """What a fit has chosen, or was given."""
 
-    degree: tuple[int, ...]
-    ridge: float
-    solver: str  # "fem" | "lbfgs" | "kernel"
-    pairs: Any = None  # (s, 2)  that screening kept, strongest first; None: no screening
-    pair_ridges: Any = None  # (n, n)  ridge of each input for each output; None: `ridge` for all
+    degree: tuple[Annotated[int, Form(kind="i", low=1)], ...]
+    ridge: Annotated[float, Form(low=0, high=LARGEST)]
+    solver: Solver
+    pairs: Annotated[np.ndarray, Form("s 2", "i", 0)] | None = None  # that screening kept, strongest first; None: no screening
+    pair_ridges: Annotated[np.ndarray, Form("n n", "f", 0)] | None = None  # of each input for each output; None: `ridge` for all
+
+    def check(self) -> None:
+        """Degrees rise, and a pair has two variables, the first of them first."""
+        if not self.degree or list(self.degree) != sorted(set(self.degree)):
+            raise ValueError(f"degrees should rise, and are {self.degree}")
+        if self.pairs is not None and not (self.pairs[:, 0] < self.pairs[:, 1]).all():
+            raise ValueError("pairs should be of two variables, the first of them first")
 
 
 RECORDS = (
     Choice, Categories, Params, Tried,
     solvers.Search, solvers.Point, solvers.Line, solvers.Pairs, solvers.Pair, *solvers.METRICS,
 )  # fmt: skip
+
+
+def check_fit(fitted: Any, outputs: int, rows: np.ndarray | None = None) -> None:
+    """Raise ValueError where a fitted record has other weights than its columns, degrees and pairs ask for; `rows`: kernel."""
+    sizes, (degrees, _, solver, pairs, ridges), W = fitted.categories.sizes, fitted.choice, fitted.W
+    n, K = len(sizes), max(degrees)
+    named = {fitted.inputs.n, n if ridges is None else len(ridges), n if rows is None else rows.shape[1]}
+    if named != {n} or n < K or (pairs is not None and pairs.max(initial=0) >= n):
+        raise ValueError(f"{n} columns have categories, but inputs, degrees, pairs or rows are of others")
+    p = feature_total(sizes, degrees)
+    if pairs is not None:
+        groups = grow(n, pairs.tolist(), degrees, most=len(W) + len(pairs))
+        p, K = sum(prod(sizes[v].item() for v in group) for group in groups), max(map(len, groups), default=1)
+    if MOST_PARTS + np.log2(max(p, 1)) < K:
+        raise ValueError(f"a term of degree {K} has more parts than can be told from {p:.0f} features")
+    if W.shape != (p if rows is None else len(rows), outputs) or (rows is None) == (solver == "kernel"):
+        raise ValueError(f"W should be of {p:.0f} features (kernel: of the rows) and {outputs} states, and has the shape {W.shape}")
+    if rows is not None and (rows >= sizes).any():
+        raise ValueError("rows should hold states of the columns")
 
 
 def final(model: Conditional, sources: list[Cut], most: int, W: Any = None, pair_ridges: Any = None, name: str = "") -> Stage:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,13 +22,14 @@ from scipy.linalg import cholesky
 
 from tallies.backends import one_blas_thread
 from tallies.categories.terms import Layout, Terms, alike, closure, terms_of
+from tallies.forms import Form
 from tallies.maths import Array
 
 
 class Basis(NamedTuple):
-    kept: np.ndarray  # (p,)  place of a feature in psi, -1: it holds a last state
-    T: Any  # (r, p)  eq. 1, CSR
-    R: Array  # (r, r)  lower triangle of eq. 2
+    kept: Annotated[np.ndarray, Form("p", "i", -1, below="r")]  # place of a feature in psi, -1: it holds a last state
+    T: Annotated[sp.csr_array, Form("r p", "f")]  # eq. 1
+    R: Annotated[np.ndarray, Form("r r", "f")]  # lower triangle of eq. 2
 
 
 def make_basis(terms: Terms) -> Basis | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from tallies.categories.solvers import MEMORY
 from tallies.categories.terms import Layout, feature_total, terms_of, zero_sum
 from tallies.engine import End, Kept, Stage
 from tallies.errors import DataError
+from tallies.forms import Form
 from tallies.maths import Array
 
 BUDGET = 2 << 30  # bytes that one fit may hold: features, weights and the history of L-BFGS, or a kernel matrix
@@ -98,9 +99,11 @@ def arrange(codes: np.ndarray, layout: Layout, outputs: tuple[int, ...], solver:
 class Tried(NamedTuple):
     """What a ridge that was tried keeps."""
 
-    told: Array  # (l',)  log likelihood of the rows to judge by
-    W: Any  # (p, M)  float32, mean over folds: to end with after Ctrl-C; None where an earlier ridge was better
-    sizes: Any  # (n, n)  squared sizes of the couplings of each pair; None where nobody asks for ridges by pair
+    told: Annotated[np.ndarray, Form("l", "f", nan=True)]  # log likelihood of the rows to judge by
+    # float32, mean over folds: to end with after Ctrl-C; None where an earlier ridge was better
+    W: Annotated[np.ndarray, Form("p M", "f", nan=True)] | None
+    # squared sizes of the couplings of each pair; None where nobody asks for ridges by pair
+    sizes: Annotated[np.ndarray, Form("n n", "f", 0, nan=True)] | None
 
 
 class Ground(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pandas import Index, isna
@@ -20,8 +20,11 @@ from tallies.data.columns import read_columns, states_of
 from tallies.data.table import refuse_infinite
 from tallies.errors import DataError, one_of
 from tallies.estimator import Inputs
+from tallies.forms import Form
 
 MISSING = "missing"
+States = Annotated[np.ndarray, Form("...", "fibO")]
+Edges = Annotated[np.ndarray, Form("...", "f")]
 
 
 class Categories(NamedTuple):
@@ -29,14 +32,22 @@ class Categories(NamedTuple):
 
     names: list[str]  # (n,)  names of the columns
     labels: list[list[str]]  # (n, m_j)  names of the states
-    states: list[Any]  # (n,)  the states themselves; without the one for missing values
-    edges: list[Any]  # (n,)  cut points of a binned column, else None
-    gap: list[int]  # (n,)  code of a missing value, -1: none
+    states: list[States]  # (n,)  the states themselves; without the one for missing values
+    edges: list[Edges | None]  # (n,)  cut points of a binned column, else None
+    gap: list[Annotated[int, Form(kind="i", low=-1)]]  # (n,)  code of a missing value, -1: none
 
     @property
     def sizes(self) -> np.ndarray:
         """(n,)  m_j, how many states each column has."""
         return np.array([len(labels) for labels in self.labels], dtype=np.int64)
+
+    def check(self) -> None:
+        """Every code that a column can get has a label."""
+        for name, labels, states, edges, gap in zip(*self, strict=True):
+            m = len(states)
+            whole = m > 0 and gap in (-1, m) and len(labels) == m + (gap == m) and (edges is None or len(edges) == m - 1)
+            if not whole or not Index(states.astype(object)).is_unique:
+                raise ValueError(f"labels, states and cut points of the column {name!r} do not belong together")
 
 
 def label(state: Any) -> str:

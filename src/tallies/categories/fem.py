@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -42,6 +42,7 @@ from tallies.engine import Plan
 from tallies.errors import at_least
 from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
+from tallies.forms import Form
 from tallies.maths import Array
 
 if TYPE_CHECKING:
@@ -71,12 +72,18 @@ class Fitted(NamedTuple):
     run: Run
     inputs: Inputs
     categories: Categories
-    classes: np.ndarray  # (M,)
-    n_rows: int
+    classes: Annotated[np.ndarray, Form("M", "fibUSOMm")]
+    n_rows: base.Count
     choice: Choice
     path: dict[str, list[float]]
-    W: Array  # (p, M); kernel: dual weights (u, M)
-    rows: Any  # (u, n)  kernel: codes of the distinct rows, else None
+    W: base.Weights  # (p, M); kernel: dual weights (u, M)
+    rows: Annotated[np.ndarray, Form("u n", "i", -1)] | None  # kernel: codes of the distinct rows, else None
+
+    def check(self) -> None:
+        """Two classes at least, and a weight for each feature and class."""
+        if len(self.classes) < 2:
+            raise ValueError(f"there should be two classes at least, and are {len(self.classes)}")
+        base.check_fit(self, len(self.classes), self.rows)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

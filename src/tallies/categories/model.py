@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import comb
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tallies.categories.kernels import fem as kernels
 from tallies.categories.solvers import Metric, Search
 from tallies.categories.terms import Layout, Terms, features, own_features, rescaled, terms_of
 from tallies.engine import Model, State
+from tallies.forms import Form
 from tallies.maths import Array, pointer
 
 SHARD_WORK = 1 << 22  # sums a sweep makes in one shard: a few milliseconds, many times what scheduling it costs
@@ -31,7 +32,8 @@ ROWS = 512  # rows whose psi is held at a time
 CACHED = 8192  # scores held at a time where features are picked: 64 KB, so that they stay in the cache
 FREE = 0.01  # ridge of a bias in terms of the common one: it may be spread over the terms in many ways, and one is to be best
 MAX_SHARDS = 16  # every shard brings home a tally of the size of W
-SOLVERS = {"pinv": "fem", "kernel": "kernel"}  # by metric; of all others "lbfgs"
+Solver = Literal["fem", "lbfgs", "kernel"]
+SOLVERS: dict[str, Solver] = {"pinv": "fem", "kernel": "kernel"}  # by metric; of all others "lbfgs"
 
 
 class Rows(NamedTuple):
@@ -89,11 +91,13 @@ class Trial(NamedTuple):
 
 
 class Params(NamedTuple):
-    trial: Array  # where the next sweep evaluates: W; B of `basis`, eq. 3, where matrices are multiplied; kernel: K a
+    # where the next sweep evaluates: W; B of `basis`, eq. 3, where matrices are multiplied; kernel: K a
+    trial: Annotated[np.ndarray, Form("... ...", "f", nan=True)]
     search: Search  # its best point is W (p, M); kernel: dual weights a (l, M), W = sum_i x_i a_i'
-    counted: Array  # (p, M)  as surveyed
+    counted: Annotated[np.ndarray, Form("p M", "f")]  # as surveyed
     metric: Metric
-    pair_ridges: Array | None  # (T, n_out)  ridge of each term for each output, biases aside; None: the common one for all
+    # ridge of each term for each output, biases aside; None: the common one for all
+    pair_ridges: Annotated[np.ndarray, Form("T o", "f", 0)] | None
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class Conditional(Model):
     multiply: bool = False  # sweeps multiply matrices, eq. 3 and 4 of `basis`, instead of picking the features of each row
 
     @property
-    def solver(self) -> str:
+    def solver(self) -> Solver:
         """ "fem", "lbfgs" or "kernel"."""
         return SOLVERS.get(self.metric, "lbfgs")
 
@@ -249,6 +253,7 @@ class Conditional(Model):
 
     def sweep(self, shard: Shard, latents: None, params: Params | Trial, rng: np.random.Generator) -> tuple[Tally, None]:
         lse = np.zeros(len(self.outputs))
+        self._need(params.trial, len(self.basis.R) if self.multiply else self._height(shard), self._columns)
         if self.solver == "kernel":
             P = params.trial.copy()
             kernels.softmax_rows(P, shard.weight, self.starts, lse)
@@ -259,6 +264,16 @@ class Conditional(Model):
             kernels.softmax_rows(H, shard.weight[part], self._columns, lse, float(self.multiply))
             add_product(X, H, G)
         return Tally(lse, G), None
+
+    def _height(self, shard: Shard) -> int:
+        """Rows of W; kernel: of dual weights."""
+        return len(shard.ids) if self.solver == "kernel" else self.terms.p
+
+    @staticmethod
+    def _need(point: Any, rows: int, columns: np.ndarray) -> None:
+        """A kernel trusts the shape of a point, which a checkpoint may have brought."""
+        if np.shape(point) != (rows, columns[-1]):
+            raise ValueError(f"a point of the fit should have the shape {(rows, int(columns[-1]))}, and has {np.shape(point)}")
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
         lse, expected = tally
@@ -294,7 +309,9 @@ class Conditional(Model):
         """(l',)  weighted log likelihood of every row to judge by."""
         assert shard.judges is not None
         (x, image, *_), (ids, Y, weight, _) = params.search.point, shard.judges
-        H = product(ids, x) if image is None else image.copy()
+        at: Any = image if self.solver == "kernel" else x
+        self._need(at, self._height(shard), self.starts)
+        H = at.copy() if self.solver == "kernel" else product(ids, at)
         if Y.dtype.kind == "f":
             return np.einsum("im,im->i", Y, np.log(softmax(H, self.starts)))
         return np.sum(weight * log_chosen(H, Y, self.starts), axis=1)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from tallies.engine import Plan
 from tallies.errors import DataError, at_least
 from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
+from tallies.forms import Form
 from tallies.maths import Array
 
 if TYPE_CHECKING:
@@ -59,12 +60,18 @@ class Fitted(NamedTuple):
     run: Run
     inputs: Inputs
     categories: Categories
-    n_rows: int
-    effective_rows: float
-    frequencies: list[Array]  # (n, m_j)
+    n_rows: base.Count
+    effective_rows: Annotated[float, Form(low=0)]
+    frequencies: list[Annotated[np.ndarray, Form("...", "f", 0, 1 + 1e-9, nan=True)]]  # (n, m_j)  NaN: its rows have no weight
     choice: Choice
     path: dict[str, list[float]]
-    W: Array  # (p, M)
+    W: base.Weights  # (p, M)
+
+    def check(self) -> None:
+        """A frequency for each state, and a weight for each feature and state."""
+        if [len(f) for f in self.frequencies] != self.categories.sizes.tolist():
+            raise ValueError("there should be a frequency for each state of each column")
+        base.check_fit(self, int(self.categories.sizes.sum()))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

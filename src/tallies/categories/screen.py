@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -22,37 +22,41 @@ from tallies.categories.solvers import TRUST
 from tallies.categories.terms import Layout
 from tallies.engine import Kept, Model, Stage, State
 from tallies.errors import DataError
-from tallies.maths import Array
+from tallies.forms import Form
 
 BLOCK = 512  # one-hot columns of a block: products of this size run at the full speed of the matrix unit
 LEFT = 0.02  # nats that all main effects together may still gain: chi of a single pair is uncertain by fifty times as much
 SWEEPS = 200  # of the main effects
 
 
+Spread = Annotated[np.ndarray, Form("c", "f")]
+Total = Annotated[float, Form(low=0)]
+
+
 class Residuals(NamedTuple):
     """What the rows of a shard keep while pairs are scored."""
 
-    R: np.ndarray  # (l, c)  r of eq. 1, float32; of two classes that of the first
-    weight: np.ndarray  # (l,)  float32
-    spread: Array  # (c,)  sum of w p (1 - p) over the shard
-    total: float  # sum of w
+    R: Annotated[np.ndarray, Form("l c", "f")]  # r of eq. 1, float32; of two classes that of the first
+    weight: Annotated[np.ndarray, Form("l", "f", 0)]  # float32
+    spread: Spread  # sum of w p (1 - p) over the shard
+    total: Total  # sum of w
 
 
 class Products(NamedTuple):
     """The tables of eq. 2 of two blocks of variables."""
 
-    N: Array  # (a, b)
-    T: Array  # (c, a, b)
-    spread: Array  # (c,)
-    total: float
+    N: Annotated[np.ndarray, Form("a b", "f", 0)]
+    T: Annotated[np.ndarray, Form("c a b", "f")]
+    spread: Spread
+    total: Total
 
 
 class Scores(NamedTuple):
     """Params: how far the scoring has come."""
 
-    W: Array  # (p, M)  main effects
-    at: int  # number of the next two blocks
-    scores: Array  # (n, n)  of the pairs scored so far, above the diagonal
+    W: Annotated[np.ndarray, Form("p M", "f")]  # main effects
+    at: Annotated[int, Form(kind="i", low=0)]  # number of the next two blocks
+    scores: Annotated[np.ndarray, Form("n n", "f", nan=True)]  # of the pairs scored so far, above the diagonal
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ class Screening(Model):
         return self.tasks()[at % len(self.tasks())]  # beyond the last it is done: the first again
 
     def settle(self, shard: Shard, params: Scores, rng: np.random.Generator) -> Residuals:
+        if params.W.shape != (self.start[-1], self.classes):  # the main effects may come from a checkpoint
+            raise ValueError(f"main effects should have the shape {(int(self.start[-1]), self.classes)}, and have {params.W.shape}")
         P = softmax(product(shard.ids, params.W), np.array([0, self.classes]))
         weight, c = shard.weight[:, 0], self.classes if self.classes > 2 else 1
         R, spread = shard.Y - weight[:, None] * P, weight @ (P * (1 - P))

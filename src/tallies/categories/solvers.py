@@ -13,7 +13,7 @@ References: Nocedal and Wright, Numerical Optimization, ch. 7; Boehning and Lind
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, solve, solve_triangular
@@ -22,6 +22,7 @@ from scipy.linalg.lapack import dpotri
 from tallies import lbfgs
 from tallies.categories.basis import Basis
 from tallies.categories.terms import rescaled
+from tallies.forms import Form
 from tallies.maths import Array
 
 MEMORY = 8  # pairs of steps and gradient changes: more gave no fewer sweeps
@@ -34,57 +35,65 @@ START_SHARE = 1e-4  # near a perfect fit the objective tends to 0, and is measur
 # metrics: approximate inverse Hessians, each in the form that it is applied in
 
 
+Square = Annotated[np.ndarray, Form("p p", "f")]
+Places = Annotated[np.ndarray, Form("...", "i", 0, below="p")]  # of features
+Ridge = Annotated[float, Form(low=0)]
+
+
 class Diagonal(NamedTuple):
     """Inverse diagonal of (3). It ignores that a row has many features, each of which would take the whole first step."""
 
-    inverse: Array  # (p,)
-    length: float  # of the first step: one over the features of a row
+    inverse: Annotated[np.ndarray, Form("p", "f", 0)]
+    length: Annotated[float, Form(low=0, high=1)]  # of the first step: one over the features of a row
 
 
 class Full(NamedTuple):
     """All of (3)."""
 
-    L: Array  # (p, p)  Cholesky factor
+    L: Square  # Cholesky factor
 
 
 class Reduced(NamedTuple):
     """All of (3), in a basis of the features."""
 
-    L: Array  # (r, r)  Cholesky factor
+    L: Annotated[np.ndarray, Form("r r", "f")]  # Cholesky factor
     basis: Basis
 
 
 class Dual(NamedTuple):
     """(K/m + ridge) of the kernel form."""
 
-    L: Array  # (l, l)  Cholesky factor
-    ridge: float
-    states: float  # m
+    L: Square  # (l, l)  Cholesky factor
+    ridge: Ridge
+    states: Annotated[float, Form(low=1)]  # m
 
 
 class Exclusive(NamedTuple):
     """All of (3), for outputs that each leave out the features that contain them."""
 
-    inverse: Array  # (p, p)
-    own: list[np.ndarray]  # (n_out,)  features that each output must not use
+    inverse: Square
+    own: list[Places]  # (n_out,)  features that each output must not use
 
 
 class Pseudo(NamedTuple):
     """(G + ridge)^+ of the seed's iteration, for every output, without its own features."""
 
-    kept: list[np.ndarray]  # (n_out,)  features of each
-    inverse: list[Array]  # of outputs with the same features one and the same
+    kept: list[Places]  # (n_out,)  features of each
+    inverse: list[Annotated[np.ndarray, Form("... ...", "f")]]  # of outputs with the same features one and the same
+
+
+Plain = Diagonal | Full | Reduced | Dual | Exclusive | Pseudo
 
 
 class Stretched(NamedTuple):
     """Another metric, stretched on both sides where terms have ridges of their own."""
 
-    inner: Any
-    offset: np.ndarray  # (T + 1,)  of the terms
-    factors: Array  # (T, n_out)
+    inner: Plain
+    offset: Annotated[np.ndarray, Form("T+1", "i", ends="p")]  # of the terms
+    factors: Annotated[np.ndarray, Form("T o", "f", 0)]
 
 
-Metric = Diagonal | Full | Reduced | Dual | Exclusive | Pseudo | Stretched
+Metric = Plain | Stretched
 METRICS = (Diagonal, Full, Reduced, Dual, Exclusive, Pseudo, Stretched, Basis)  # what a checkpoint may hold
 
 
@@ -152,38 +161,43 @@ def pseudo_metric(G: Array, ridge: float, own: list[np.ndarray] | None, n_out: i
     return Pseudo(rest, [pinv(G[np.ix_(kept, kept)]) for kept in rest])
 
 
-# the search; vectors are (q, M), images theirs under K (None where K is the identity), numbers one an output
+# the search; images of vectors are theirs under K (None where K is the identity); without a ridge they may grow until they are NaN
+
+
+Vectors = Annotated[np.ndarray, Form("p M", "f", nan=True)]  # kernel: (l, M)
+Numbers = Annotated[np.ndarray, Form("o", "f", nan=True)]  # one an output
+Products = Annotated[np.ndarray, Form("h h o", "f", nan=True)]
 
 
 class Point(NamedTuple):
-    x: Array  # W, or a in the kernel form
-    image: Any  # K a
-    g: Any  # gradient there; None before the first sweep
-    Dg: Any  # inverse of the metric times g
-    Dg_image: Any
-    value: Array  # (n_out,)  objective there
+    x: Vectors  # W, or a in the kernel form
+    image: Vectors | None  # K a
+    g: Vectors | None  # gradient there; None before the first sweep
+    Dg: Vectors | None  # inverse of the metric times g
+    Dg_image: Vectors | None
+    value: Numbers  # objective there
 
 
 class Line(NamedTuple):
-    d: Array  # direction
-    image: Any
-    slope: Array  # (n_out,)  gradient along d
-    step: Array  # (n_out,)  length of the trial step
+    d: Vectors  # direction
+    image: Vectors | None
+    slope: Numbers  # gradient along d
+    step: Numbers  # length of the trial step
 
 
 class Pair(NamedTuple):
     """What a step changed: x and D g."""
 
-    s: Array
-    image: Any
-    Dy: Array
-    Dy_image: Any
+    s: Vectors
+    image: Vectors | None
+    Dy: Vectors
+    Dy_image: Vectors | None
 
 
 class Pairs(NamedTuple):
     latest: tuple[Pair, ...]  # (h,)  latest last
-    sy: Array  # (h, h, n_out)  <s, y>; 0: this output took no step
-    yDy: Array  # (h, h, n_out)
+    sy: Products  # <s, y>; 0: this output took no step
+    yDy: Products
 
 
 class Search(NamedTuple):
@@ -192,8 +206,8 @@ class Search(NamedTuple):
     point: Point  # the best so far
     line: Line  # along which it tries the next
     pairs: Pairs
-    start: Array  # (n_out,)  objective at the first point
-    done: np.ndarray  # (n_out,)  bool
+    start: Numbers  # objective at the first point
+    done: Annotated[np.ndarray, Form("o", "b")]
 
 
 def spread(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -228,6 +242,8 @@ def trial(search: Search, starts: np.ndarray) -> tuple[Array, Any]:
 
 def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.ndarray, tol: float) -> Search:
     """Accept or shorten the trial step of every output, given objective and gradient there; choose the next."""
+    old: Any
+    line: Any  # images are in all parts of a search, or in none
     old, line, first = search.point, search.line, search.point.g is None
     if first:
         good, shorter, done = np.ones(len(value), dtype=bool), line.step, search.done
@@ -238,7 +254,7 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
         done = search.done | (~good & (shorter * line.slope <= SLACK * np.abs(old.value)))
         if not good.any():
             return search._replace(line=line._replace(step=np.where(done, 0.0, shorter)), done=done)
-    point = Point(*trial(search, starts), g, *apply(metric, g, starts), value)
+    point: Any = Point(*trial(search, starts), g, *apply(metric, g, starts), value)
     pairs, start = search.pairs, search.start
     if first:
         start = value
@@ -286,6 +302,7 @@ def _products(pairs: tuple[Pair, ...], v: Array, starts: np.ndarray) -> tuple[Ar
 
 def _direction(point: Point, pairs: Pairs, metric: Metric, starts: np.ndarray) -> tuple[Array, Any]:
     """The direction of L-BFGS, every output by itself, and its image."""
+    assert point.g is not None
     sg, yDg = _products(pairs.latest, point.g, starts)
     # in the null space of K, which no product sees, a scale would add up
     bounds = (1.0, 1.0) if isinstance(metric, Dual) else (0.0, np.inf)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import combinations
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,8 +87,11 @@ def terms_of(layout: Layout) -> Terms:
     return make_terms(np.array(layout.sizes, dtype=np.int64), groups)
 
 
-def grow(n: int, pairs: Iterable[tuple[int, int]], degrees: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The groups to fit when these pairs are kept: of three or more variables, those whose pairs are all kept but one at most."""
+def grow(n: int, pairs: Iterable[tuple[int, int]], degrees: tuple[int, ...], most: float = inf) -> list[tuple[int, ...]]:
+    """The groups to fit when these pairs are kept: of three or more variables, those whose pairs are all kept but one at most.
+
+    Where a degree has more than `most` of them, it raises ValueError.
+    """
     kept = {tuple(sorted(pair)) for pair in pairs}
     groups: list[tuple[int, ...]] = [(j,) for j in range(n)] if 1 in degrees else []
     level = sorted(kept)
@@ -95,6 +99,8 @@ def grow(n: int, pairs: Iterable[tuple[int, int]], degrees: tuple[int, ...]) -> 
         if k > 2:
             wider = {tuple(sorted({*group, *pair})) for group in level for pair in kept if len({*group, *pair}) == k}
             level = sorted(g for g in wider if sum(p in kept for p in combinations(g, 2)) >= k * (k - 1) // 2 - 1)
+            if len(level) > most:
+                raise ValueError(f"there are {len(level):,} groups of {k} variables, more than {most:,}")
         if k in degrees:
             groups += level
     return groups
