@@ -26,24 +26,23 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from families import FAMILIES, write_files  # noqa: E402
-
-import tallies  # noqa: E402
-from tallies import registry  # noqa: E402
-from tallies.cli import configs  # noqa: E402
-from tallies.errors import FileError  # noqa: E402
+import tallies
+from families import FAMILIES, write_files
+from tallies import registry, runs
+from tallies.errors import FileError
 
 BATCH, SECONDS, MEMORY = 40, 20, 4 << 30  # files a fork, seconds for one file, bytes that a fork may ask for
 WORDS = ["", "x", "lbfgs", "kernel", "auto", "Fitted", "Params", "none", "\0", "é" * 50]
 NUMBERS = [0, -1, 1, 2, 3, 7, 255, 2**31, 2**63 - 1, -(2**63), 10**30, 0.5, -0.5, 1e308, True, None]
 
 
-def fitted(folder: Path) -> dict[str, tuple[bytes, Any]]:
-    """A saved model of every estimator, and the data that it may be asked of."""
+def fitted(folder: Path, models: list[str]) -> dict[str, tuple[bytes, Any]]:
+    """A saved model of each, and the data that it may be asked of."""
     write_files(folder)
     os.chdir(folder)
     found = {}
-    for word, (data, words) in FAMILIES.items():
+    for word in models:
+        data, words = FAMILIES[word]
         sys.argv = ["tallies", "fit", word, data, *words, "--sweeps", "12", "--threads", "1", "-q", "-o", word]
         from tallies.cli.main import main
 
@@ -51,7 +50,7 @@ def fitted(folder: Path) -> dict[str, tuple[bytes, Any]]:
             main()
         except SystemExit as end:
             assert not end.code, word
-        model, options = tallies.runs.read_run(word)
+        model, options = runs.read_run(word)
         command = registry.furniture(model, "command")
         found[word] = (Path(word, "model.tallies").read_bytes(), (command, options, data))
     return found
@@ -86,7 +85,9 @@ def change_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
             extreme = [0, -1, 1, array.max() + 1, array.min() - 1, 2**31 - 1, -(2**31), 2**62, -(2**62)]
             extreme += [np.nan, np.inf, -np.inf, 1e300] if array.dtype.kind == "f" else []
             flat = array.reshape(-1)
-            flat[rng.integers(array.size, size=rng.integers(1, 4))] = np.array(extreme[rng.integers(len(extreme))]).astype(array.dtype)
+            flat[rng.integers(array.size, size=rng.integers(1, 4))] = np.array(extreme[rng.integers(len(extreme))]).astype(
+                array.dtype
+            )
             return array
         if way == 4 and array.ndim:
             axis = rng.integers(array.ndim)
@@ -97,7 +98,9 @@ def change_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         if way == 6 and array.dtype.kind != "U":
             kind = ["f8", "f4", "i8", "i4", "u1", "?", "U3", "c16"][rng.integers(8)]
             return np.nan_to_num(array).astype(kind) if kind != "U3" else array.astype(kind)
-        return [array.reshape(-1), array[None], array[..., None], np.array(array.T), array[:0] if array.ndim else array][rng.integers(5)]
+        return [array.reshape(-1), array[None], array[..., None], np.array(array.T), array[:0] if array.ndim else array][
+            rng.integers(5)
+        ]
 
 
 def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -158,7 +161,16 @@ def use(path: str, about: Any) -> str:
     for ask in asks:
         try:
             ask()
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError, TypeError, ValueError):
+        except (
+            ArithmeticError,
+            AssertionError,
+            AttributeError,
+            LookupError,
+            MemoryError,
+            NotImplementedError,
+            TypeError,
+            ValueError,
+        ):
             pass  # a wrong model may fail, in words or not; it may not take the process with it
     return "used"
 
@@ -212,9 +224,7 @@ def campaign(files: int, seed: int, models: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         try:
-            for word, (body, about) in fitted(folder).items():
-                if word not in models:
-                    continue
+            for word, (body, about) in fitted(folder, models).items():
                 Path("whole.tallies").write_bytes(body)
                 assert use("whole.tallies", about) == "used"  # and everything is loaded and compiled before the forks
                 start, counts, failures = time.monotonic(), Counter[str](), []

@@ -1,17 +1,22 @@
 """The checker of stored records: what it lets in, and what not."""
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tallies.forms import Form, check
+from tallies import registry
+from tallies.forms import Form, check, hints_of
 
 
 class Inner(NamedTuple):
     topic: Annotated[np.ndarray, Form("n", "i", 0, below="K")]
     ptr: Annotated[np.ndarray, Form("D+1", "i", ends="n")]
+
+    def check(self) -> None:
+        if len(self.topic) == 1:
+            raise ValueError("one topic alone")
 
 
 class Outer(NamedTuple):
@@ -56,6 +61,8 @@ def test_what_is_right_passes():
         ({"parts": [Inner(np.array([0, -1, 1]), np.array([0, 1, 3]))]}, "topic should be items from 0"),
         ({"parts": [Inner(np.array([0, 1, 1]), np.array([0, 1, 9]))]}, "pointer that ends at n"),
         ({"parts": [Inner(np.array([0, 1, 1]), np.array([0, 4, 3]))]}, "pointer"),
+        ({"parts": [Inner(np.array([0, 1, 1]), np.array([0, 4, 3], dtype=np.uint8))]}, "pointer"),
+        ({"parts": [Inner(np.array([1]), np.array([0, 1, 1]))]}, "one topic alone"),
         ({"parts": [Inner(np.array([0, 1, 1]), np.array([0, 1, 2, 3]))]}, r"shape \(D\+1\)"),
         ({"parts": [None]}, "Inner"),
         ({"parts": ()}, "list"),
@@ -71,3 +78,18 @@ def test_what_is_right_passes():
 def test_what_is_wrong_is_named(changes, said):
     with pytest.raises(ValueError, match=said):
         check(good(**changes), Outer, {})
+
+
+def declared(hint: Any) -> bool:
+    """Whether no array, sparse matrix or `Any` stands bare in a type."""
+    if get_origin(hint) is Annotated:
+        return isinstance(hint.__metadata__[0], Form)
+    bare = hint in (np.ndarray, sp.csr_array, Any) or get_origin(hint) is np.ndarray
+    return not bare and all(map(declared, get_args(hint)))
+
+
+@pytest.mark.parametrize("name", ["GDA", "NaiveBayes"])
+def test_every_stored_array_is_declared(name):
+    for record in registry.estimator(name)._records():
+        for field, hint in hints_of(record).items():
+            assert declared(hint), f"{record.__name__}.{field}: {hint}"

@@ -6,7 +6,8 @@
         topic: Annotated[np.ndarray, Form("n", "i", 0, below="K")]  # of each token
 
 A kernel trusts shapes and indices; a file that somebody changed must not be trusted. A name in a form is a length: the same one in
-a record and in all records inside it. What is no array is checked against its type.
+a record and in all records inside it. What is no array is checked against its type. What forms cannot say is for the record's
+own method `check`, which raises ValueError.
 """
 
 from __future__ import annotations
@@ -89,6 +90,8 @@ def _check_record(record: Any, known: Lengths, where: str) -> None:
             _bind(getattr(record, name), form, lengths, f"{where}.{name}")
     for name, hint in hints.items():
         check(getattr(record, name), hint, lengths, f"{where}.{name}")
+    if hasattr(record, "check"):
+        record.check()
 
 
 hints_of: Any = cache(partial(get_type_hints, include_extras=True))  # the types of the fields of a record, with their forms
@@ -132,7 +135,7 @@ def _check_form(value: Any, form: Form, known: Lengths, where: str) -> None:
     most = min(form.high, length(form.below, known) - 1 if form.below else inf)
     _need(form.low <= low and high <= most, where, f"items from {form.low} to {most}", f"{low} to {high}")
     if form.ends:
-        rising = items[0] == 0 and bool((np.diff(items) >= 0).all())
+        rising = items[0] == 0 and bool((items[1:] >= items[:-1]).all())
         _need(rising and items[-1] == length(form.ends, known), where, f"a pointer that ends at {form.ends}", value)
 
 
