@@ -156,7 +156,7 @@ class Estimator(BaseEstimator):
             runner.watch = look
             fitted = runner.run(self._plan(data, seed))
         if resume is not None:
-            forms.check(fitted, type(fitted), {})  # what a stage kept may be of other data
+            watch.check(resume, {"fit": fitted}, fit=type(fitted))  # what stages kept may not belong together
         if saver is not None and not runner.cut:  # where the fit was cut, that is what to go on from
             saver.write()
         if any(kept.cut for kept in runner.ended):  # also where a search was cut and what followed it settled

@@ -100,7 +100,7 @@ def read_checkpoint(path: str | Path, owner: str, about: dict[str, Any], records
         return [*records, State, Kept]
 
     tree = storage.read(path, "checkpoint", types)
-    _check(path, tree, ended=Annotated[int, Form(kind="i", low=0)], states=tuple[State | None, ...], seed=int, fit=str)
+    check(path, tree, ended=Annotated[int, Form(kind="i", low=0)], states=tuple[State | None, ...], seed=int, fit=str)
     for key, what in (("model", "hyperparameters"), ("data", "data")):
         if tree.get(key) != about[key]:
             raise FileError(
@@ -110,7 +110,7 @@ def read_checkpoint(path: str | Path, owner: str, about: dict[str, Any], records
     ended = []
     for k in range(tree["ended"]):
         part = storage.read(_beside(Path(path), k), "stage", types)
-        _check(_beside(Path(path), k), part, fit=str, kept=Kept)
+        check(_beside(Path(path), k), part, fit=str, kept=Kept)
         if part["fit"] != tree["fit"]:
             raise FileError(f"{_beside(Path(path), k)} belongs to another fit than {path}; keep the files of a checkpoint together")
         ended.append(part["kept"])
@@ -118,8 +118,8 @@ def read_checkpoint(path: str | Path, owner: str, about: dict[str, Any], records
     return Record(tuple(ended), tree["states"]), tree["seed"]
 
 
-def _check(path: str | Path, tree: dict[str, Any], **hints: Any) -> None:
-    """What a file of a checkpoint must hold."""
+def check(path: str | Path, tree: dict[str, Any], **hints: Any) -> None:
+    """Refuse a checkpoint that does not hold, or give, what it must."""
     try:
         for name, hint in hints.items():
             forms.check(tree.get(name), hint, {}, name)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.backends import backend, each, on_cluster, over_rows
-from tallies.bayes.door import BLOCKS, Layout, Table
+from tallies.bayes.door import BLOCKS, Layout, Table, distinct
 from tallies.bayes.kernels import rows as kernels
 from tallies.bayes.model import Params
 from tallies.data.table import table_bytes, table_rows, take_rows
@@ -35,7 +35,9 @@ class Fitted(NamedTuple):
     params: Params
 
     def check(self) -> None:
-        """The laws must be of the columns of the layout, and of their states."""
+        """Classes must differ, and the laws be of the columns of the layout and of their states."""
+        if not distinct(self.classes):
+            raise ValueError("a class stands twice")
         found, laws = Counter(BLOCKS[family] for family in self.layout.families), self.params.laws
         if self.inputs.n != found.total() or laws.widths() != [found.get(block) for block in range(len(laws))]:
             raise ValueError("the columns of the laws are not those of the layout")

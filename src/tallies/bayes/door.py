@@ -46,9 +46,11 @@ class Layout(NamedTuple):
     states: list[Annotated[np.ndarray, Form("...", "fibUO")] | None]  # (d,)  the states of a coded column, else None
 
     def check(self) -> None:
-        """Coded columns have states, and no others."""
+        """Coded columns have states, no two alike, and the others have none."""
         if [family in CODED for family in self.families] != [states is not None for states in self.states]:
             raise ValueError("the columns that have states are not those that are coded")
+        if not all(states is None or distinct(states) for states in self.states):
+            raise ValueError("a state stands twice")
 
     def of(self, *families: str) -> list[int]:
         """Positions of the columns of these families."""
@@ -76,6 +78,11 @@ class Layout(NamedTuple):
         pairs = [(a, b) for a, b in zip(self.states, whole.states, strict=True) if a is not None and b is not None]
         found = [np.searchsorted(b, a) + first for (a, b), first in zip(pairs, whole.starts(), strict=False)]
         return np.concatenate([np.empty(0, dtype=np.int64), *found])
+
+
+def distinct(values: np.ndarray) -> bool:
+    """Whether no two labels or states are alike."""
+    return len(set(values.tolist())) == len(values)
 
 
 def families_from_text(text: str) -> Any:
@@ -230,7 +237,9 @@ def _whole_states(X: np.ndarray) -> list[Any] | None:
 
 def _sparse(X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]:
     if known is None:
-        chosen: list[Any] = families if isinstance(families, list) else ["multinomial" if families == "auto" else families] * X.shape[1]
+        chosen: list[Any] = (
+            families if isinstance(families, list) else ["multinomial" if families == "auto" else families] * X.shape[1]
+        )
         known = Layout(chosen, [None] * X.shape[1])
     if known.families.count("multinomial") < X.shape[1]:
         others = next(family for family in known.families if family != "multinomial")
