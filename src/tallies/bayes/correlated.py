@@ -44,7 +44,7 @@ class Correlated(NamedTuple):
         K, wanted = len(self.mean), (self.shape.each, self.shape.sums_of_each)
         for name, found, each in zip(("covariances", "sums"), (self.covariance, self.sums and self.sums.S), wanted, strict=True):
             if found is not None and len(found) != (K if each else 1):
-                raise ValueError(f"there are {len(found)} {name} for {K} classes")
+                raise ValueError(f"there should be {K if each else 1} {name}, and are {len(found)}")
 
     @classmethod
     def start(cls, cells: Array, mean: Array, shape: Shape) -> Correlated:
