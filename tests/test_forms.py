@@ -14,6 +14,10 @@ class Inner(NamedTuple):
     topic: Annotated[np.ndarray, Form("n", "i", 0, below="K")]
     ptr: Annotated[np.ndarray, Form("D+1", "i", ends="n")]
 
+    def check(self) -> None:
+        if len(self.topic) == 1:
+            raise ValueError("one topic alone")
+
 
 class Outer(NamedTuple):
     phi: Annotated[np.ndarray, Form("K V", "f", 0, 1)]
@@ -57,6 +61,8 @@ def test_what_is_right_passes():
         ({"parts": [Inner(np.array([0, -1, 1]), np.array([0, 1, 3]))]}, "topic should be items from 0"),
         ({"parts": [Inner(np.array([0, 1, 1]), np.array([0, 1, 9]))]}, "pointer that ends at n"),
         ({"parts": [Inner(np.array([0, 1, 1]), np.array([0, 4, 3]))]}, "pointer"),
+        ({"parts": [Inner(np.array([0, 1, 1]), np.array([0, 4, 3], dtype=np.uint8))]}, "pointer"),
+        ({"parts": [Inner(np.array([1]), np.array([0, 1, 1]))]}, "one topic alone"),
         ({"parts": [Inner(np.array([0, 1, 1]), np.array([0, 1, 2, 3]))]}, r"shape \(D\+1\)"),
         ({"parts": [None]}, "Inner"),
         ({"parts": ()}, "list"),

@@ -19,7 +19,7 @@ ROOMS = set(registry.FAMILIES)
 FLOOR = {
     "_version": set(),
     "errors": set(),
-    "maths": set(),
+    "maths": {"forms"},
     "lbfgs": set(),
     "kernels": {"kernels"},
     "engine": set(),
@@ -29,7 +29,7 @@ FLOOR = {
     "forms": set(),
     "storage": {"disk", "errors", "forms", "_version"},
     "backends": {"errors", "engine", "sources"},
-    "watch": {"storage", "engine", "errors"},
+    "watch": {"storage", "engine", "errors", "forms"},
     "data": {"data", "disk", "errors", "storage", "maths"},
     "evaluation": {"evaluation", "data", "errors", "maths", "backends"},
     "estimator": {

@@ -16,9 +16,11 @@ import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import reduce
 from operator import add as plus
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
+
+Stopped = Literal["", "converged", "limit", "interrupted", "callback"]  # why a stage ended; "" where it goes on
 
 
 class Model:
@@ -123,7 +125,7 @@ class Kept(NamedTuple):
     """What a plan is told of a stage that ended."""
 
     value: Any  # what the stage kept
-    stopped: str  # "converged", "limit", "interrupted" or "callback"
+    stopped: Stopped
     objective: tuple[float, ...]
     latents: list[Any] | None = None  # where they are, for the very next stage; not in a checkpoint
     params: Any = None  # with which it ended, likewise (of stages side by side, for the first alone)
@@ -144,7 +146,7 @@ class Record(NamedTuple):
 # a plan may yield several stages at once (chains): they run side by side, and it is sent a list
 Plan = Generator[Stage | list[Stage], Any, Any]
 Place = Callable[[Sequence[Source], Source | None], Backend]  # where the shards of sources go, given what they share
-Watch = Callable[[Stage, State], str]  # sees every state; a reason ("interrupted", "callback") ends the fit, "" goes on
+Watch = Callable[[Stage, State], Stopped]  # sees every state; a reason ("interrupted", "callback") ends the fit, "" goes on
 
 
 def add(parts: Sequence[Any]) -> Any:
@@ -227,7 +229,7 @@ class Runner:
     def __init__(self, place: Place, *, seed: int = 0, record: Record | None = None, watch: Watch = lambda stage, state: ""):
         self.place, self.seed, self.watch = place, seed, watch
         self.known = Record() if record is None else record
-        self.cut = ""  # why the fit was told to stop
+        self.cut: Stopped = ""  # why the fit was told to stop
         self.ended: list[Kept] = []
         self.running: tuple[tuple[Kept, ...], list[Any], list[Backend]] | None = None  # see `record`
         self.placed: tuple[Stage, Backend] | None = None  # consecutive stages of the same sources share one backend ...
@@ -264,7 +266,7 @@ class Runner:
         states: list[Any] = list(self.known.states) if resumed else [None] * len(group)
         backends = [self._place(stage) for stage in group]
         loops = [self._loop(*what) for what in zip(group, backends, range(number, number + len(group)), states, strict=True)]
-        stopped = [""] * len(group)
+        stopped: list[Stopped] = [""] * len(group)
         while not all(stopped):
             for i, stage in enumerate(group):
                 stopped[i] = stopped[i] or self._stop(stage, states[i])
@@ -289,7 +291,7 @@ class Runner:
             surveyed = self.surveyed[1]
         return steps(stage, backend, seed=self.seed, number=number, surveyed=surveyed, state=state)
 
-    def _stop(self, stage: Stage, state: State | None) -> str:
+    def _stop(self, stage: Stage, state: State | None) -> Stopped:
         """Why the stage ends here; "" where it goes on. Every stage has one sweep at least, also after Ctrl-C."""
         if state is None:
             return ""
@@ -298,7 +300,7 @@ class Runner:
         return "limit" if stage.most is not None and len(state.objective) >= stage.most else self.cut
 
     @staticmethod
-    def _kept(stage: Stage, backend: Backend, state: State, stopped: str) -> Kept:
+    def _kept(stage: Stage, backend: Backend, state: State, stopped: Stopped) -> Kept:
         rows = backend.run(_rows, state.latents, stage.model, state.params)[0] if stage.rows else []
         value = stage.keep(End(state.params, state.objective, rows))
         return Kept(value, stopped, state.objective, state.latents, state.params)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, TypedDict, Unpack
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypedDict, Unpack
 
 import numpy as np
 from sklearn import get_config
@@ -23,8 +23,9 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
 from tallies import forms, registry, storage, watch
 from tallies.backends import one_blas_thread, place
-from tallies.engine import Kept, Plan, Record, Runner, Stage, State
+from tallies.engine import Kept, Plan, Record, Runner, Stage, State, Stopped
 from tallies.errors import ConvergenceWarning, DataWarning, FileError, nearest
+from tallies.forms import Form
 
 
 class RunOptions(TypedDict, total=False):
@@ -39,10 +40,10 @@ class RunOptions(TypedDict, total=False):
 class Run(NamedTuple):
     """How a fit went."""
 
-    history: np.ndarray  # objective after each sweep of the main stage
-    n_iter: int  # its sweeps
+    history: Annotated[np.ndarray, Form("sweeps", "f")]  # objective after each sweep of the main stage
+    n_iter: Annotated[int, Form(kind="i", low=0)]  # its sweeps
     converged: bool
-    stopped: str  # "converged", "limit", "interrupted" or "callback"
+    stopped: Stopped
     seed: int
 
     @classmethod
@@ -55,8 +56,13 @@ class Run(NamedTuple):
 class Inputs(NamedTuple):
     """The columns that an estimator was fitted on."""
 
-    n: int
-    names: np.ndarray | None  # (n,) where the data had names
+    n: Annotated[int, Form(kind="i", low=0)]
+    names: Annotated[np.ndarray, Form("inputs", "UO")] | None  # (n,) where the data had names
+
+    def check(self) -> None:
+        """One name a column."""
+        if self.names is not None and len(self.names) != self.n:
+            raise ValueError(f"there are {len(self.names)} names of {self.n} columns")
 
     def named(self, stem: str = "") -> np.ndarray:
         """(n,) their names, or numbers after a stem where they have none."""
@@ -140,15 +146,17 @@ class Estimator(BaseEstimator):
         saver = None if checkpoint is None else watch.Checkpoint(checkpoint, name, about, runner.record)
         with one_blas_thread(), watch.interruptible() as interrupted, watch.progress(run.get("progress"), name) as draw:
 
-            def look(stage: Stage, state: State) -> str:
+            def look(stage: Stage, state: State) -> Stopped:
                 draw(stage, state)
-                stop = "callback" if callback(stage, state) else "interrupted" if interrupted() else ""
+                stop: Stopped = "callback" if callback(stage, state) else "interrupted" if interrupted() else ""
                 if saver is not None:
                     saver(last=bool(stop))
                 return stop
 
             runner.watch = look
             fitted = runner.run(self._plan(data, seed))
+        if resume is not None:
+            watch.check(resume, {"fit": fitted}, fit=type(fitted))  # what stages kept may not belong together
         if saver is not None and not runner.cut:  # where the fit was cut, that is what to go on from
             saver.write()
         if any(kept.cut for kept in runner.ended):  # also where a search was cut and what followed it settled

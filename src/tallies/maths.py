@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tallies.forms import Form
 
 Array = NDArray[np.float64]
 
@@ -17,12 +19,13 @@ FLOOR = 1e-9  # smallest variance, relative to the pooled one, that a class may 
 
 
 class Whitening(NamedTuple):
-    """Square roots of the inverses of K covariance matrices on their common support."""
+    """Square roots of the inverses of G covariance matrices on their common support."""
 
-    W: Array  # (K, d, d)  Sigma_k^-1 = W_k W_k'; columns off the support are 0
-    log_det: Array  # (K,)  log determinant on the support
-    rank: int  # dimension of the support
-    floored: NDArray[np.bool_]  # (K,)  whether a class spans less than the support, so that its smallest variances were raised
+    W: Annotated[Array, Form("G d d", "f")]  # Sigma_g^-1 = W_g W_g'; columns off the support are 0
+    log_det: Annotated[Array, Form("G", "f")]  # log determinant on the support
+    rank: Annotated[int, Form(kind="i", low=0, below="d+1")]  # dimension of the support
+    # whether a class spans less than the support, so that its smallest variances were raised
+    floored: Annotated[NDArray[np.bool_], Form("G", "b")]
 
 
 def whiten(covariances: Array, pooled: Array, size: Array | float = 0.0) -> Whitening:

@@ -10,11 +10,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from tallies import storage
+from tallies import forms, storage
 from tallies.engine import Kept, Record, Stage, State
 from tallies.errors import FileError
+from tallies.forms import Form
 
 
 @contextmanager
@@ -99,6 +100,7 @@ def read_checkpoint(path: str | Path, owner: str, about: dict[str, Any], records
         return [*records, State, Kept]
 
     tree = storage.read(path, "checkpoint", types)
+    check(path, tree, ended=Annotated[int, Form(kind="i", low=0)], states=tuple[State | None, ...], seed=int, fit=str)
     for key, what in (("model", "hyperparameters"), ("data", "data")):
         if tree.get(key) != about[key]:
             raise FileError(
@@ -108,11 +110,21 @@ def read_checkpoint(path: str | Path, owner: str, about: dict[str, Any], records
     ended = []
     for k in range(tree["ended"]):
         part = storage.read(_beside(Path(path), k), "stage", types)
+        check(_beside(Path(path), k), part, fit=str, kept=Kept)
         if part["fit"] != tree["fit"]:
             raise FileError(f"{_beside(Path(path), k)} belongs to another fit than {path}; keep the files of a checkpoint together")
         ended.append(part["kept"])
     about["fit"] = tree["fit"]
-    return Record(tuple(ended), tuple(tree["states"])), tree["seed"]
+    return Record(tuple(ended), tree["states"]), tree["seed"]
+
+
+def check(path: str | Path, tree: dict[str, Any], **hints: Any) -> None:
+    """Refuse a checkpoint that does not hold, or give, what it must."""
+    try:
+        for name, hint in hints.items():
+            forms.check(tree.get(name), hint, {}, name)
+    except ValueError as error:
+        raise FileError(f"the checkpoint {path} is damaged ({error}); start a new fit") from error
 
 
 @contextmanager

@@ -11,9 +11,11 @@ import scipy.sparse as sp
 from scipy import stats
 
 import tallies
-from tallies import GDA, NaiveBayes
+from tallies import GDA, NaiveBayes, storage
 from tallies.bayes import answers
+from tallies.engine import State
 from tallies.errors import DataError, FileError
+from tallies.forms import check
 
 BIRDS = pd.DataFrame(
     {
@@ -193,3 +195,43 @@ def test_samples_are_tables_like_those_of_the_fit():
         assert isinstance(model.fit(X.to_numpy(), [0, 1] * 3).sample(2)[0], np.ndarray)
         with pytest.raises(TypeError, match="positional"):
             model.sample(2, 1)
+
+
+def test_records_that_do_not_belong_together_are_refused():
+    model = NaiveBayes().fit(BIRDS, KINDS)
+    fitted: answers.Fitted = model.fitted_
+    check(fitted, answers.Fitted, {})
+    layout, laws = fitted.layout, fitted.params.laws
+    fewer = NaiveBayes().fit(BIRDS[["colour", "eggs", "wings"]], KINDS).fitted_
+    more = [None, np.array(["blue", "green", "red"], dtype=object), None, layout.states[3]]
+    for changed, said in [
+        (fitted._replace(classes=np.array(["owl", "owl"])), "class stands twice"),
+        (fitted._replace(classes=np.array(["a", "b", "c"])), "K = 3"),
+        (fitted._replace(inputs=fitted.inputs._replace(n=5)), "4 names of 5 columns"),
+        (fitted._replace(inputs=fewer.inputs), "columns of the laws"),
+        (fitted._replace(params=fewer.params), "columns of the laws"),
+        (fitted._replace(params=fitted.params._replace(laws=laws._replace(poisson=None))), "columns of the laws"),
+        (fitted._replace(layout=layout._replace(states=more)), "states of the laws"),
+        (fitted._replace(layout=layout._replace(states=layout.states[::-1])), "are not those that are coded"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            check(changed, answers.Fitted, {})
+    law = GDA(covariance="class").fit(BIRDS[["size", "eggs"]], KINDS).params_.laws.gaussian
+    with pytest.raises(ValueError, match="should be 1 covariances, and are 2"):
+        check(law._replace(shape=law.shape._replace(each=False)), type(law), {})
+
+
+def test_a_checkpoint_with_params_of_other_data_is_refused(tmp_path):
+    X, y = np.arange(24.0).reshape(12, 2), np.array([0, 1, -1] * 4)
+    model = GDA(covariance="diagonal", semi_supervised=True)
+    model.fit(X, y, checkpoint=tmp_path / "fit", callback=lambda stage, state: True)
+    about = storage.read(tmp_path / "fit", "checkpoint", lambda owner: [*GDA._records(), State])
+    for other, codes in ((X[:, :1], y), (X, np.arange(12) % 3)):
+        params = GDA(covariance="diagonal").fit(other[codes >= 0], codes[codes >= 0]).params_
+        state = about["states"][0]._replace(params=params._replace(complete=False))
+        storage.write(tmp_path / "changed", "checkpoint", "GDA", {**about, "states": (state,)})
+        with pytest.raises(ValueError, match="other classes or columns than the data"):
+            model.fit(X, y, resume=tmp_path / "changed")
+    storage.write(tmp_path / "changed", "checkpoint", "GDA", {**about, "states": [1]})
+    with pytest.raises(FileError, match="states should be tuple"):
+        model.fit(X, y, resume=tmp_path / "changed")

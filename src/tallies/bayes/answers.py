@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from tallies.backends import backend, each, on_cluster, over_rows
-from tallies.bayes.door import CODED, Layout, Table
+from tallies.bayes.door import BLOCKS, Layout, Table, distinct
 from tallies.bayes.kernels import rows as kernels
 from tallies.bayes.model import Params
 from tallies.data.table import table_bytes, table_rows, take_rows
 from tallies.estimator import Inputs, Run
+from tallies.forms import Form
 from tallies.maths import Array
 from tallies.sources import held
 
@@ -28,9 +30,19 @@ class Fitted(NamedTuple):
 
     run: Run
     inputs: Inputs
-    classes: np.ndarray  # (K,)  the labels, sorted
+    classes: Annotated[np.ndarray, Form("K", "fibUSMO")]  # the labels, sorted
     layout: Layout  # families and states of the columns
     params: Params
+
+    def check(self) -> None:
+        """Classes must differ, and the laws be of the columns of the layout and of their states."""
+        if not distinct(self.classes):
+            raise ValueError("a class stands twice")
+        found, laws = Counter(BLOCKS[family] for family in self.layout.families), self.params.laws
+        if self.inputs.n != found.total() or laws.widths() != [found.get(block) for block in range(len(laws))]:
+            raise ValueError("the columns of the laws are not those of the layout")
+        if laws.categorical is not None and not np.array_equal(laws.categorical.start, self.layout.starts()):
+            raise ValueError("the states of the laws are not those of the layout")
 
     def names(self) -> list[Any]:
         """Column names, or their positions where the table had none."""
@@ -97,7 +109,7 @@ def _part(table: Table, task: Callable[..., None], *given: Any) -> np.ndarray:
 def unobserved(fitted: Fitted) -> list[Any]:
     """Names of the columns without a single value."""
     layout, laws, names = fitted.layout, fitted.params.laws, fitted.names()
-    empty = [j for j in layout.of(*CODED) if not len(layout.states[j])]
+    empty = [j for j, states in enumerate(layout.states) if states is not None and not len(states)]
     for family, law in (("gaussian", laws.gaussian), ("poisson", laws.poisson)):
         if law is not None:
             empty += [j for j, n in zip(layout.of(family), law.n.sum(axis=0), strict=True) if n == 0]

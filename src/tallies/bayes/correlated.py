@@ -17,7 +17,7 @@ References: Hastie, Tibshirani, Friedman 2009, ch. 4.3; Ledoit and Wolf 2004 (sh
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -25,18 +25,26 @@ from tallies.bayes.families import Place, Shape
 from tallies.bayes.scatter import Scatter, expected_products, move, products, size_of
 from tallies.data.table import refuse_infinite
 from tallies.errors import DataError
+from tallies.forms import Form
 from tallies.maths import FLOOR, LOG_2PI, Array, Whitening, ledoit_wolf, linear, log_density, patterns, whiten
 
 
 class Correlated(NamedTuple):
     """Columns that are Gaussian together given the class; NaN is missing. Its tally: sums about the means, eq. 1 and 2."""
 
-    n: Array  # (K, d)  n_k, in every column
-    mean: Array  # (K, d)  mu_k, eq. 1
-    covariance: Array  # (1 or K, d, d)  eq. 3, shrunk
+    n: Annotated[Array, Form("K d", "f", 0)]  # n_k, in every column
+    mean: Annotated[Array, Form("K d", "f")]  # mu_k, eq. 1
+    covariance: Annotated[Array, Form("G d d", "f")]  # (1 or K, d, d)  eq. 3, shrunk
     root: Whitening  # W, log|Sigma| and the rank of the covariances
     sums: Scatter | None  # about the means: S of eq. 2 for all classes or each; where complete, for the likelihood and a merge
     shape: Shape
+
+    def check(self) -> None:
+        """Covariances and sums must be of all classes or of each, as the shape says."""
+        K, wanted = len(self.mean), (self.shape.each, self.shape.sums_of_each)
+        for name, found, each in zip(("covariances", "sums"), (self.covariance, self.sums and self.sums.S), wanted, strict=True):
+            if found is not None and len(found) != (K if each else 1):
+                raise ValueError(f"there should be {K if each else 1} {name}, and are {len(found)}")
 
     @classmethod
     def start(cls, cells: Array, mean: Array, shape: Shape) -> Correlated:

@@ -11,7 +11,7 @@ multinomial   a sparse matrix                          CSR, all its columns toge
 from __future__ import annotations
 
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,8 +20,10 @@ from tallies.bayes.kernels import columns as kernels
 from tallies.data.columns import read_columns, states_of
 from tallies.data.table import Sparse, sparse
 from tallies.errors import DataError, one_of
+from tallies.forms import Form
 
-FAMILIES = ("gaussian", "categorical", "bernoulli", "poisson", "multinomial")
+Family = Literal["gaussian", "categorical", "bernoulli", "poisson", "multinomial"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
 CODED = ("categorical", "bernoulli")
 BLOCKS = {"gaussian": 0, "categorical": 1, "bernoulli": 1, "poisson": 2, "multinomial": 3}  # of `Table`
 
@@ -40,8 +42,15 @@ class Table(NamedTuple):
 class Layout(NamedTuple):
     """Which columns belong to which family, and the states of those that are coded."""
 
-    families: list[str]  # (d,)
-    states: list[Any]  # (d,)  array of the states of a coded column, else None
+    families: list[Family]  # (d,)
+    states: list[Annotated[np.ndarray, Form("...", "fibUO")] | None]  # (d,)  the states of a coded column, else None
+
+    def check(self) -> None:
+        """Coded columns have states, no two alike, and the others have none."""
+        if [family in CODED for family in self.families] != [states is not None for states in self.states]:
+            raise ValueError("the columns that have states are not those that are coded")
+        if not all(states is None or distinct(states) for states in self.states):
+            raise ValueError("a state stands twice")
 
     def of(self, *families: str) -> list[int]:
         """Positions of the columns of these families."""
@@ -54,7 +63,7 @@ class Layout(NamedTuple):
 
     def starts(self) -> np.ndarray:
         """Where the states of each coded column begin among all states, and where the last ones end."""
-        return np.cumsum([0, *(len(self.states[j]) for j in self.of(*CODED))])
+        return np.cumsum([0, *(len(states) for states in self.states if states is not None)])
 
     def union(self, other: Layout) -> Layout:
         """The layout of two tables together: the states of both."""
@@ -62,13 +71,18 @@ class Layout(NamedTuple):
             if mine != theirs:
                 raise DataError(f"merge expects the same families, but column {j} is {mine} here and {theirs} there; name it")
         pairs = zip(self.states, other.states, strict=True)
-        return Layout(self.families, [None if a is None else _union(a, b) for a, b in pairs])
+        return Layout(self.families, [None if a is None or b is None else _union(a, b) for a, b in pairs])
 
     def states_in(self, whole: Layout) -> np.ndarray:
         """Where the states of all coded columns are among those of a union."""
-        coded = zip(self.of(*CODED), whole.starts(), strict=False)
-        found = [np.searchsorted(whole.states[j], self.states[j]) + first for j, first in coded]
+        pairs = [(a, b) for a, b in zip(self.states, whole.states, strict=True) if a is not None and b is not None]
+        found = [np.searchsorted(b, a) + first for (a, b), first in zip(pairs, whole.starts(), strict=False)]
         return np.concatenate([np.empty(0, dtype=np.int64), *found])
+
+
+def distinct(values: np.ndarray) -> bool:
+    """Whether no two labels or states are alike."""
+    return len(set(values.tolist())) == len(values)
 
 
 def families_from_text(text: str) -> Any:
@@ -223,7 +237,9 @@ def _whole_states(X: np.ndarray) -> list[Any] | None:
 
 def _sparse(X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]:
     if known is None:
-        chosen = families if isinstance(families, list) else ["multinomial" if families == "auto" else families] * X.shape[1]
+        chosen: list[Any] = (
+            families if isinstance(families, list) else ["multinomial" if families == "auto" else families] * X.shape[1]
+        )
         known = Layout(chosen, [None] * X.shape[1])
     if known.families.count("multinomial") < X.shape[1]:
         others = next(family for family in known.families if family != "multinomial")

@@ -13,7 +13,7 @@ correlations are in `correlated.py`.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -21,9 +21,14 @@ from scipy.special import gammaln, xlogy
 from tallies.bayes.kernels import columns as kernels
 from tallies.bayes.kernels import moments
 from tallies.data.table import Sparse, refuse_infinite
+from tallies.forms import Form
 from tallies.maths import FLOOR, Array, dot0, log0
 
 LOG_FACTORIALS = gammaln(np.arange(1024) + 1.0)
+LOG_ONE = 1e-4  # the logarithm of a probability is no larger, also where priors add to one but for rounding
+
+Cells = Annotated[Array, Form("K d", "f")]
+Positive = Annotated[Array, Form("K d", "f", 0)]
 
 
 class Place(NamedTuple):
@@ -51,7 +56,9 @@ class Shape(NamedTuple):
     """Which covariance Gaussian columns have."""
 
     each: bool  # whether every class has one of its own
-    shrinkage: float | Literal["auto"] | None  # towards tr(Sigma)/d I; "auto": Ledoit-Wolf for each class
+    shrinkage: (
+        Annotated[float, Form(kind="fi", low=0, high=1)] | Literal["auto"] | None
+    )  # towards tr(Sigma)/d I; "auto": Ledoit-Wolf for each class
 
     @property
     def auto(self) -> bool:
@@ -67,10 +74,10 @@ class Shape(NamedTuple):
 class Gaussian(NamedTuple):
     """Columns that are Gaussian given the class; NaN is missing. Its tally: n, sum w (x - c) and sum w (x - c)^2, each (K, d)."""
 
-    n: Array  # (K, d)  weight of observed cells
-    mean: Array  # (K, d)
-    ss: Array  # (K, d)  sum w (x - mean)^2
-    variance: Array  # (K, d)
+    n: Positive  # weight of observed cells
+    mean: Cells
+    ss: Positive  # sum w (x - mean)^2
+    variance: Positive
 
     @classmethod
     def start(cls, cells: Array, mean: Array, shape: Shape) -> Gaussian:
@@ -126,10 +133,11 @@ class Gaussian(NamedTuple):
 class Categorical(NamedTuple):
     """Columns of states, coded from 0; -1 is missing, a code past the last state is unseen. Its tally is `counts`."""
 
-    counts: Array  # (T, K)  weight of each state; the states of column j are the rows start_j to start_{j+1}
-    start: np.ndarray  # (d+1,)
-    log_p: Array  # (T, K)
-    log_unseen: Array  # (d, K)  of a state first met after the fit: as one counted zero times, or missing if smoothing is 0
+    counts: Annotated[Array, Form("T K", "f", 0)]  # weight of each state; those of column j are the rows start_j to start_{j+1}
+    start: Annotated[np.ndarray, Form("d+1", "i", ends="T")]
+    log_p: Annotated[Array, Form("T K", "f", high=LOG_ONE)]
+    # of a state first met after the fit: as one counted zero times, or missing if smoothing is 0
+    log_unseen: Annotated[Array, Form("d K", "f")]
 
     @staticmethod
     def tally(C: np.ndarray, y: np.ndarray, weight: Array, start: np.ndarray, K: int) -> Array:
@@ -178,10 +186,10 @@ class Categorical(NamedTuple):
 class Poisson(NamedTuple):
     """Columns of counts; NaN is missing. Its tally: n, s and base."""
 
-    n: Array  # (K, d)  weight of observed cells
-    s: Array  # (K, d)  sum w x
-    base: float  # sum w log x!
-    rate: Array  # (K, d)
+    n: Positive  # weight of observed cells
+    s: Positive  # sum w x
+    base: Annotated[float, Form()]  # sum w log x!
+    rate: Positive
 
     @staticmethod
     def tally(X: np.ndarray, y: np.ndarray, weight: Array, K: int) -> tuple[Array, Array, float]:
@@ -219,10 +227,10 @@ class Poisson(NamedTuple):
 class Multinomial(NamedTuple):
     """A block of counts, CSR, taken as draws of one distribution a class given the row's total. Its tally: counts and base."""
 
-    counts: Array  # (K, V)
-    base: float  # sum w log(total! / prod x!)
-    log_p: Array  # (V, K)
-    length: float  # mean total of a row, for `draw`
+    counts: Annotated[Array, Form("K V", "f", 0)]
+    base: Annotated[float, Form()]  # sum w log(total! / prod x!)
+    log_p: Annotated[Array, Form("V K", "f", high=LOG_ONE)]
+    length: Annotated[float, Form(low=0)]  # mean total of a row, for `draw`
 
     @staticmethod
     def tally(M: Sparse, y: np.ndarray, weight: Array, K: int) -> tuple[Array, float]:

@@ -19,17 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from tallies.bayes.correlated import Correlated
 from tallies.bayes.door import Table
-from tallies.bayes.families import Categorical, Gaussian, Multinomial, Place, Poisson, Shape, centres
+from tallies.bayes.families import LOG_ONE, Categorical, Gaussian, Multinomial, Place, Poisson, Shape, centres
 from tallies.bayes.kernels import moments
 from tallies.bayes.kernels import rows as kernels
 from tallies.data.table import refuse_infinite, table_rows
 from tallies.engine import Model, State, add
+from tallies.forms import Form
 from tallies.maths import Array, dot0, log0
 
 
@@ -66,10 +67,16 @@ class Laws(NamedTuple):
         """Those that there are."""
         return [law for law in self if law is not None]
 
+    def widths(self) -> list[int | None]:
+        """Columns of each block."""
+        g, c, p, m = self
+        parts = (g and g.mean, c and c.log_unseen.T, p and p.rate, m and m.counts)  # (K, columns) each
+        return [None if part is None else part.shape[1] for part in parts]
+
 
 class Params(NamedTuple):
-    n: Array  # (K,)  n_k
-    log_prior: Array  # (K,)  log pi_k
+    n: Annotated[Array, Form("K", "f", 0)]  # n_k
+    log_prior: Annotated[Array, Form("K", "f", high=LOG_ONE)]  # log pi_k
     laws: Laws
     complete: bool  # nothing is hidden: one sweep gives the maximum
     ready: bool  # False before the first update, when only rough means are known
@@ -141,11 +148,18 @@ class ClassModel(Model):
         return Params(n, np.full(self.K, -np.log(self.K)), Laws(law), complete, ready=False)
 
     def sweep(self, shard: Shard, latents: None, params: Params, rng: np.random.Generator) -> tuple[Tally, None]:
+        self._need(shard.table, params)
         J = params.log_joint(shard.table) if params.ready and not params.complete else None
         total = add([self.tally(shard.table, y, weight, params) for y, weight in e_step(shard, J)])
         # one pass: `log_likelihood` has the value from the sums; and before the first update there is no model to have one
         value = 0.0 if params.complete else np.nan if J is None else observed_log_likelihood(shard, J)
         return total._replace(objective=value), None
+
+    def _need(self, table: Table, params: Params) -> None:
+        """Kernels trust params to be of these classes and columns; those of a checkpoint may be of others."""
+        widths = [None if block is None else block.shape[1] for block in table]
+        if len(params.n) != self.K or any(a not in (None, b) for a, b in zip(params.laws.widths(), widths, strict=True)):
+            raise ValueError("the fit to go on from has other classes or columns than the data")
 
     def tally(self, table: Table, y: np.ndarray, weight: Array, params: Params) -> Tally:
         """The tally of rows with these class codes and weights; those with a code below 0 are passed over."""

@@ -9,21 +9,22 @@ S is over all rows (G = 1) or over those of each class (G = K). B and A are thir
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from tallies.bayes.kernels import moments as kernels
+from tallies.forms import Form
 from tallies.maths import Array, patterns, regression
 
 ROWS = 2048  # rows centred at a time before their products are added: under 1 MB at 50 columns, so they stay in the cache
 
 
 class Scatter(NamedTuple):
-    s: Array  # (K, d)
-    S: Array  # (G, d, d)
-    B: Array | None  # (K, d, d)
-    A: Array | None  # (K, d, d)
+    s: Annotated[Array, Form("K d", "f")]
+    S: Annotated[Array, Form("sums d d", "f")]  # (G, d, d)
+    B: Annotated[Array, Form("K d d", "f")] | None
+    A: Annotated[Array, Form("K d d", "f")] | None
 
 
 def size_of(mean: Array) -> Array:
