@@ -90,7 +90,7 @@ def test_rows_of_a_sparse_matrix_never_overlap(tmp_path):
     for pointer in ([0, 2, 0], [0, 2, 1], [0, -1, 2]):
         m = sp.csr_array((2, 3))
         m.data, m.indices, m.indptr = np.ones(2), np.array([0, 1], dtype=np.int32), np.array(pointer, dtype=np.int32)
-        with pytest.raises(FileError, match="overlap|non-decreasing"):
+        with pytest.raises(FileError, match=r"overlap|non-decreasing"):
             round_trip(tmp_path / "file", m)
 
 
