@@ -68,6 +68,12 @@ class Model:
         """What users want of the rows of a shard, made at the end of a stage that asks for it."""
         return latents
 
+    def recount(self, shard: Any, latents: Any, params: Any) -> Any:
+        """Before a fit goes on from a checkpoint: raise ValueError where latents do not fit the shard; a tally for `agree`."""
+
+    def agree(self, state: State, counted: Any, start: Any) -> None:
+        """Then: raise ValueError where a state does not follow from the added recounts and the stage's `start`."""
+
     def surveys_like(self, other: Model) -> bool:
         """Whether the survey of a stage just before, of the same sources, is this model's too."""
         return type(self) is type(other)
@@ -186,6 +192,10 @@ def _sweep(i: int, shard: Any, latents: Any, model: Model, params: Any, seed: in
     return model.sweep(shard, latents, params, stream(seed, stage, t, i + 1))
 
 
+def _recount(i: int, shard: Any, latents: Any, model: Model, params: Any) -> tuple[Any, Any]:
+    return model.recount(shard, latents, params), latents
+
+
 def _rows(i: int, shard: Any, latents: Any, model: Model, params: Any) -> tuple[Any, Any]:
     return model.rows(shard, latents, params), None
 
@@ -193,6 +203,14 @@ def _rows(i: int, shard: Any, latents: Any, model: Model, params: Any) -> tuple[
 def survey(model: Model, backend: Backend, shards: int) -> Any:
     """The added surveys of all shards."""
     return add(backend.run(_survey, [None] * shards, model)[0])
+
+
+def verify(stage: Stage, backend: Backend, state: State) -> None:
+    """Raise ValueError where a state that was read does not belong to the data of a stage."""
+    if len(state.latents) != len(stage.sources):
+        raise ValueError(f"the checkpoint has the state of {len(state.latents)} shards, but there are {len(stage.sources)}")
+    counted = backend.run(_recount, state.latents, stage.model, state.params)[0]
+    stage.model.agree(state, add(counted), stage.start)
 
 
 def steps(
@@ -285,7 +303,9 @@ class Runner:
 
     def _loop(self, stage: Stage, backend: Backend, number: int, state: State | None) -> Iterator[State]:
         surveyed = None
-        if state is None and (stage.start is None or callable(stage.start)):
+        if state is not None:
+            verify(stage, backend, state)
+        elif stage.start is None or callable(stage.start):
             if self.surveyed is None or not stage.model.surveys_like(self.surveyed[0]):
                 self.surveyed = stage.model, survey(stage.model, backend, len(stage.sources))
             surveyed = self.surveyed[1]

@@ -15,8 +15,10 @@ from scipy.stats import t as student
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tallies
+from tallies import storage
 from tallies.backends import each
 from tallies.data.corpus import Corpus
+from tallies.engine import State
 from tallies.errors import ConvergenceWarning, DataError, DataWarning, FileError
 from tallies.evaluation.chains import effective_size, match, r_hat
 from tallies.topics import sampler
@@ -178,6 +180,25 @@ def test_resume_equals_an_uninterrupted_fit(tmp_path, shards):
     np.testing.assert_array_equal(again.document_topics_, whole.document_topics_)
     with pytest.raises(FileError, match="other hyperparameters"):
         LDA(n_topics=5, shards=shards, **QUICK).fit(X, resume=path)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("field", ["z", "topics", "n_topics", "lists", "size", "n_k", "t", "latents"])
+def test_a_checkpoint_that_does_not_agree_with_its_tokens_is_refused(tmp_path, shards, field):
+    path = tmp_path / "state"
+    LDA(n_topics=4, shards=shards, **{**QUICK, "max_iter": 27}).fit(X, checkpoint=path)
+    tree = storage.read(path, "checkpoint", lambda owner: [*LDA._records(), State])
+    (state,) = tree["states"]
+    if field == "t":
+        state = state._replace(params=state.params._replace(t=0))
+    elif field == "latents":
+        state = state._replace(latents=state.latents + state.latents[:1])
+    else:
+        values = getattr(state.latents[-1].counts, field)
+        values[0] = (values[0] + 1) % 4 if field == "z" else values[0] - 1 if values[0] else 1
+    storage.write(path, "checkpoint", "LDA", {**tree, "states": (state,)})
+    with pytest.raises(ValueError, match=r"the checkpoint (is damaged|has the state of)"):
+        LDA(n_topics=4, shards=shards, **{**QUICK, "max_iter": 27}).fit(X, resume=path)  # also where no sweep is left
 
 
 def twice(n_wk):

@@ -28,6 +28,7 @@ from scipy.special import gammaln
 from tallies import engine
 from tallies.backends import thread_count
 from tallies.engine import State
+from tallies.errors import FileError
 from tallies.forms import Form
 from tallies.topics import sampler
 from tallies.topics.kernels.lists import word_term
@@ -76,6 +77,13 @@ class Tally(NamedTuple):
     n_k: Array  # (K,)  change since params
     n_wk: sp.csr_array | None  # (V, K)  change since params, when someone needs it
     H: sp.csr_array | None  # (K, L+1)  documents in which topic k has n tokens, when alpha is estimated
+
+
+class Recount(NamedTuple):
+    """What the tokens of a checkpoint say, added over shards."""
+
+    tokens: sp.csr_array  # (V, K)  tokens of each word and topic
+    lists: sp.csr_array | None  # (V, K)  the same in the word lists, base counts included; None with several shards
 
 
 class Rows(NamedTuple):
@@ -167,6 +175,17 @@ class Gibbs(engine.Model):
         z = sp.csr_array((counts.z.copy(), columns[layout.words], indptr), shape=(len(shard.rows), len(columns)))
         z.sort_indices()
         return Rows(shard.rows, n_dk, z, sampler.word_counts(shard, counts) if shard.alone else None)
+
+    def recount(self, shard: Tokens, latents: Latents, params: Params) -> Recount:
+        if params.n_wk.shape != (len(shard.rank), self.n_topics):
+            raise FileError(f"the checkpoint is damaged: counts of shape {params.n_wk.shape}; start a new fit")
+        tokens = sampler.tokens(shard, latents.counts, self.n_topics)
+        return Recount(tokens, sampler.word_counts(shard, latents.counts) if shard.alone else None)
+
+    def agree(self, state: State, counted: Recount, start: Params) -> None:
+        found = state.params.n_wk if counted.lists is None else counted.lists
+        if not sampler.same(found, start.n_wk + counted.tokens) or not 0 < state.params.t == len(state.objective):
+            raise FileError("the checkpoint is damaged: its counts are not those of its tokens; start a new fit")
 
     def _growth(self, t: int, n_documents: int) -> tuple[float, int]:
         """Share of the documents that iteration t sweeps over, and how often: three iterations for each doubling."""

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import digamma
 
+from tallies.errors import FileError
 from tallies.forms import Form
 from tallies.topics.kernels import lists, sampling
 from tallies.topics.kernels.sampling import Counts, Task
@@ -123,6 +124,34 @@ def word_counts(shard: Tokens, counts: Counts) -> sp.csr_array:
 def document_counts(shard: Tokens, counts: Counts) -> sp.csr_array:
     """n_dk (documents of the shard x topics) of the document lists."""
     return _unpack(counts.topics, shard.layout.topics_at[:-1], counts.n_topics, shard.layout.shift, len(counts.n_k))
+
+
+def tokens(shard: Tokens, counts: Counts, n_topics: int) -> sp.csr_array:
+    """n_wk (columns x topics) of the tokens alone, after checking that all the lists of a checkpoint are such as a sweep leaves."""
+    layout, size, none = shard.layout, counts.size, sp.csr_array((len(shard.rank), n_topics), dtype=np.int64)
+    if any((a.shape, a.dtype) != (b.shape, b.dtype) for a, b in zip(counts, empty(shard, n_topics, none), strict=True)):
+        raise FileError("the checkpoint is damaged: its topics are not of these tokens; start a new fit")
+    entered, columns = counts.z >= 0, np.argsort(shard.rank)[layout.words]
+    z, documents = counts.z[entered], np.repeat(np.arange(len(shard.rows)), shard.lengths)
+    one = np.ones(len(z), dtype=np.int64)
+    n_dk = sp.csr_array((one, (documents[entered], z)), shape=(len(shard.rows), n_topics))
+    fits = (counts.n_topics <= np.diff(layout.topics_at)).all() and (size <= np.diff(layout.at, append=shard.room)).all()
+    if fits:
+        padding, n_wk = np.ones(shard.room, dtype=bool), word_counts(shard, counts)
+        padding[_places(layout.at, size)] = False
+        fits = same(document_counts(shard, counts), n_dk) and (counts.lists[padding] == (1 << layout.shift) - 1).all()
+        fits = fits and n_wk.indices.max(initial=0) < n_topics and np.array_equal(n_wk.sum(axis=0), counts.n_k)
+    if not fits:
+        raise FileError("the checkpoint is damaged: its lists are not those of its tokens; start a new fit")
+    return sp.csr_array((one, (columns[entered], z)), shape=(len(shard.rank), n_topics))
+
+
+def same(a: sp.csr_array, b: sp.csr_array) -> bool:
+    """Whether two matrices have the same entries, each once; the columns of the first may be anything."""
+    a.sort_indices()
+    b.sort_indices()
+    pairs = (a.indptr, b.indptr), (a.indices, b.indices), (a.data, b.data)
+    return a.shape == b.shape and all(np.array_equal(*pair) for pair in pairs)
 
 
 def histogram(shard: Tokens, counts: Counts) -> sp.csr_array:
