@@ -29,8 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from families import FAMILIES, write_files  # noqa: E402
 
 import tallies  # noqa: E402
-from tallies import registry  # noqa: E402
-from tallies.cli import configs  # noqa: E402
+from tallies import registry, runs  # noqa: E402
 from tallies.errors import FileError  # noqa: E402
 
 BATCH, SECONDS, MEMORY = 40, 20, 4 << 30  # files a fork, seconds for one file, bytes that a fork may ask for
@@ -38,12 +37,13 @@ WORDS = ["", "x", "lbfgs", "kernel", "auto", "Fitted", "Params", "none", "\0", "
 NUMBERS = [0, -1, 1, 2, 3, 7, 255, 2**31, 2**63 - 1, -(2**63), 10**30, 0.5, -0.5, 1e308, True, None]
 
 
-def fitted(folder: Path) -> dict[str, tuple[bytes, Any]]:
-    """A saved model of every estimator, and the data that it may be asked of."""
+def fitted(folder: Path, models: list[str]) -> dict[str, tuple[bytes, Any]]:
+    """A saved model of each, and the data that it may be asked of."""
     write_files(folder)
     os.chdir(folder)
     found = {}
-    for word, (data, words) in FAMILIES.items():
+    for word in models:
+        data, words = FAMILIES[word]
         sys.argv = ["tallies", "fit", word, data, *words, "--sweeps", "12", "--threads", "1", "-q", "-o", word]
         from tallies.cli.main import main
 
@@ -51,7 +51,7 @@ def fitted(folder: Path) -> dict[str, tuple[bytes, Any]]:
             main()
         except SystemExit as end:
             assert not end.code, word
-        model, options = tallies.runs.read_run(word)
+        model, options = runs.read_run(word)
         command = registry.furniture(model, "command")
         found[word] = (Path(word, "model.tallies").read_bytes(), (command, options, data))
     return found
@@ -212,9 +212,7 @@ def campaign(files: int, seed: int, models: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         try:
-            for word, (body, about) in fitted(folder).items():
-                if word not in models:
-                    continue
+            for word, (body, about) in fitted(folder, models).items():
                 Path("whole.tallies").write_bytes(body)
                 assert use("whole.tallies", about) == "used"  # and everything is loaded and compiled before the forks
                 start, counts, failures = time.monotonic(), Counter[str](), []

@@ -1,12 +1,13 @@
 """The checker of stored records: what it lets in, and what not."""
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tallies.forms import Form, check
+from tallies import registry
+from tallies.forms import Form, check, hints_of
 
 
 class Inner(NamedTuple):
@@ -51,6 +52,8 @@ def test_what_is_right_passes():
         ({"phi": np.full(6, 0.5)}, r"shape \(K V\)"),
         ({"phi": np.full((3, 3), 0.5)}, "K = 3"),
         ({"phi": [[0.5]]}, "an array"),
+        ({"phi": sp.csr_array(np.full((2, 3), 0.5))}, "an array"),
+        ({"n_dk": np.array([[1, 0], [0, 2]])}, "a sparse matrix"),
         ({"n_dk": sp.csr_array(np.array([[-1, 0], [0, 2]]))}, "from 0"),
         ({"parts": [Inner(np.array([0, 2, 1]), np.array([0, 1, 3]))]}, "topic should be items from 0 to 1"),
         ({"parts": [Inner(np.array([0, -1, 1]), np.array([0, 1, 3]))]}, "topic should be items from 0"),
@@ -71,3 +74,35 @@ def test_what_is_right_passes():
 def test_what_is_wrong_is_named(changes, said):
     with pytest.raises(ValueError, match=said):
         check(good(**changes), Outer, {})
+
+
+class Checked(NamedTuple):
+    small: int
+    large: int
+
+    def check(self) -> None:
+        if self.small > self.large:
+            raise ValueError("small should be below large")
+
+
+def test_a_record_says_what_its_fields_cannot():
+    check([Checked(1, 2)], list[Checked], {})
+    with pytest.raises(ValueError, match="below large"):
+        check([Checked(2, 1)], list[Checked], {})
+    with pytest.raises(ValueError, match="int"):  # fields first
+        check(Checked("a", 1), Checked, {})  # type: ignore[arg-type]
+
+
+def declared(hint: Any) -> bool:
+    """Whether there is no array without a form in a type."""
+    if get_origin(hint) is Annotated:
+        return True
+    bare = (Any, np.ndarray, sp.csr_array)
+    return hint not in bare and get_origin(hint) not in bare and all(declared(part) for part in get_args(hint))
+
+
+@pytest.mark.parametrize("name", ["AuthorConcept"])
+def test_every_stored_array_is_declared(name):
+    for record in registry.estimator(name)._records():
+        for field, hint in hints_of(record).items():
+            assert declared(hint), f"{record.__name__}.{field}: {hint}"

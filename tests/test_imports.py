@@ -53,7 +53,7 @@ FLOOR = {
 }
 # what a room may import of the floor: any file of it, but for these
 SURFACE = {"page": {"html"}, "plots": {"html"}, "views": {"html"}, "command": {"cli"}, "demo": {"datasets", "demo"}}
-BASE = {"backends", "data", "engine", "errors", "estimator", "evaluation", "lbfgs", "maths", "sources", "kernels"}
+BASE = {"backends", "data", "engine", "errors", "estimator", "evaluation", "forms", "lbfgs", "maths", "sources", "kernels"}
 
 
 def imports(path: Path) -> set[tuple[str, ...]]:

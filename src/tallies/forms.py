@@ -6,7 +6,8 @@
         topic: Annotated[np.ndarray, Form("n", "i", 0, below="K")]  # of each token
 
 A kernel trusts shapes and indices; a file that somebody changed must not be trusted. A name in a form is a length: the same one in
-a record and in all records inside it. What is no array is checked against its type.
+a record and in all records inside it. What is no array is checked against its type. What forms cannot say is for the record's
+own method `check`, which raises ValueError.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def check(value: Any, hint: Any, known: Lengths, where: str = "") -> None:
         if value is None:
             check(value, inner[0], known, where)
         else:
-            _check_form(value, inner[1], known, where)
+            _check_form(value, get_origin(inner[0]) or inner[0], inner[1], known, where)
     elif home in (Union, UnionType):
         _check_one_of(value, inner, known, where)
     elif home is Literal:
@@ -89,6 +90,8 @@ def _check_record(record: Any, known: Lengths, where: str) -> None:
             _bind(getattr(record, name), form, lengths, f"{where}.{name}")
     for name, hint in hints.items():
         check(getattr(record, name), hint, lengths, f"{where}.{name}")
+    if hasattr(record, "check"):
+        record.check()
 
 
 hints_of: Any = cache(partial(get_type_hints, include_extras=True))  # the types of the fields of a record, with their forms
@@ -110,12 +113,12 @@ def _bind(value: Any, form: Form, lengths: dict[str, int], where: str) -> None:
                 _need(lengths.setdefault(name, size) == size, where, f"{name} = {lengths[name]}", size)
 
 
-def _check_form(value: Any, form: Form, known: Lengths, where: str) -> None:
+def _check_form(value: Any, home: type, form: Form, known: Lengths, where: str) -> None:
     names = form.shape.split()
     if not names:
         _need(not isinstance(value, np.ndarray), where, "a number", value)
-        value = np.asarray(value)
-    _need(isinstance(value, np.ndarray) or sp.issparse(value), where, "an array", value)
+        value, home = np.asarray(value), np.ndarray
+    _need(isinstance(value, home), where, "a sparse matrix" if home is sp.csr_array else "an array", value)
     shape = value.shape
     fits = len(names) == len(shape) and all(n == "..." or length(n, known) == m for n, m in zip(names, shape, strict=True))
     _need(fits, where, f"the shape ({form.shape})", shape)
@@ -132,7 +135,7 @@ def _check_form(value: Any, form: Form, known: Lengths, where: str) -> None:
     most = min(form.high, length(form.below, known) - 1 if form.below else inf)
     _need(form.low <= low and high <= most, where, f"items from {form.low} to {most}", f"{low} to {high}")
     if form.ends:
-        rising = items[0] == 0 and bool((np.diff(items) >= 0).all())
+        rising = items[0] == 0 and bool((items[1:] >= items[:-1]).all())
         _need(rising and items[-1] == length(form.ends, known), where, f"a pointer that ends at {form.ends}", value)
 
 
