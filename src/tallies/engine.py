@@ -66,6 +66,9 @@ class Model:
         """What users want of the rows of a shard, made at the end of a stage that asks for it."""
         return latents
 
+    def check(self, shard: Any, latents: Any, params: Any) -> None:
+        """Raise ValueError where latents or params, come from a file, are not such as a sweep over the shard may trust."""
+
     def surveys_like(self, other: Model) -> bool:
         """Whether the survey of a stage just before, of the same sources, is this model's too."""
         return type(self) is type(other)
@@ -188,6 +191,11 @@ def _rows(i: int, shard: Any, latents: Any, model: Model, params: Any) -> tuple[
     return model.rows(shard, latents, params), None
 
 
+def _check(i: int, shard: Any, latents: Any, model: Model, params: Any) -> tuple[Any, Any]:
+    model.check(shard, latents, params)
+    return None, None
+
+
 def survey(model: Model, backend: Backend, shards: int) -> Any:
     """The added surveys of all shards."""
     return add(backend.run(_survey, [None] * shards, model)[0])
@@ -263,6 +271,11 @@ class Runner:
         resumed = number == len(self.known.ended) and bool(self.known.states)
         states: list[Any] = list(self.known.states) if resumed else [None] * len(group)
         backends = [self._place(stage) for stage in group]
+        for stage, backend, state in zip(group, backends, states, strict=True):
+            if state is not None:
+                if len(state.latents) != len(stage.sources):
+                    raise ValueError(f"there are {len(stage.sources)} shards, and latents of {len(state.latents)}")
+                backend.run(_check, state.latents, stage.model, state.params)
         loops = [self._loop(*what) for what in zip(group, backends, range(number, number + len(group)), states, strict=True)]
         stopped = [""] * len(group)
         while not all(stopped):

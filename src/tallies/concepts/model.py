@@ -195,6 +195,19 @@ class EM(Model):
             return True
         return still if s.stop == "assignments" else settled(state.objective, self.tol)
 
+    def check(self, shard: Shard, latents: Latents, params: Params) -> None:
+        """Sentences, rows of psi, concepts, strings and words are those of the shard."""
+        S, H, R, words = len(shard.sentences.document), self.n_concepts, len(params.psi.constant), params.words
+        fits = [latents.best.shape == (S, min(self.settings.keep, H)), (latents.best < H).all()]
+        fits += [len(params.prior) == H, (shard.rows.row < R).all()]
+        if isinstance(words, Said):
+            fits += [len(words.owner) == len(shard.words.strings.owner)]
+        elif isinstance(words, Learned):
+            whole = self._options.whole_table  # has no counts
+            fits += [len(words.smooth) == self.n_keys, whole or len(words.words.counts) == len(words.words.gain)]
+        if not all(fits):
+            raise ValueError(f"{S} sentences of {H} concepts have other latents, or params")
+
     def rows(self, shard: Shard, latents: Latents, params: Params) -> tuple[np.ndarray, np.ndarray, Around | None]:
         """The assignments of the last sweep, and the words around its sure mentions."""
         around = None
