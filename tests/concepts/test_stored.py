@@ -28,6 +28,13 @@ def changed(record: Any, path: str, value: Any) -> Any:
     return record._replace(**{name: changed(old, rest, value) if rest else value(old) if callable(value) else value})
 
 
+def falling(matrix: Any) -> Any:
+    """A sparse matrix whose pointer falls below 0, where SciPy counts no items and looks no further."""
+    matrix = matrix.copy()
+    matrix.indptr[-1] = -9
+    return matrix
+
+
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
@@ -43,6 +50,7 @@ def changed(record: Any, path: str, value: Any) -> Any:
         ("concepts", lambda c: c._replace(ids=c.ids[:1], names=c.names[:1]), "rows of 2 concepts"),
         ("papers", lambda p: p._replace(authors=p.authors[:1], author_weight=p.author_weight[:1]), "psi should have 1 rows"),
         ("papers.rows.row", lambda row: row + 1, "psi should have 2 rows"),
+        ("psi.own", falling, "rows of a sparse matrix overlap"),
         ("context.ptr", lambda ptr: ptr[:-1], "H = 3"),
         ("settings.null", False, "needs null=True"),
         ("settings.document_backoff", 1.0, "psi should have 4 rows"),
