@@ -56,6 +56,8 @@ def test_what_is_right_passes():
         ({"phi": np.full(6, 0.5)}, r"shape \(K V\)"),
         ({"phi": np.full((3, 3), 0.5)}, "K = 3"),
         ({"phi": [[0.5]]}, "an array"),
+        ({"phi": sp.csr_array(np.full((2, 3), 0.5))}, "an array"),
+        ({"n_dk": np.array([[1, 0], [0, 2]])}, "a sparse matrix"),
         ({"n_dk": sp.csr_array(np.array([[-1, 0], [0, 2]]))}, "from 0"),
         ({"parts": [Inner(np.array([0, 2, 1]), np.array([0, 1, 3]))]}, "topic should be items from 0 to 1"),
         ({"parts": [Inner(np.array([0, -1, 1]), np.array([0, 1, 3]))]}, "topic should be items from 0"),

@@ -6,7 +6,7 @@ Functions of the fitted record; sentences are read here and scored on the chosen
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,12 +18,13 @@ from tallies.concepts.context import Context
 from tallies.concepts.door import Concepts, Papers, Sentences, clean_names, encode, piece, sentences_of
 from tallies.concepts.mention import Lexicon
 from tallies.concepts.scores import add_context, scores, strengths
-from tallies.concepts.settings import Settings
+from tallies.concepts.settings import Mention, Settings
 from tallies.concepts.word_counts import TABLE, Words
 from tallies.data import ontology
 from tallies.data.corpus import Corpus
 from tallies.errors import DataError, at_least
 from tallies.estimator import Run, seed_of
+from tallies.forms import Form
 from tallies.maths import Array
 from tallies.sources import held
 
@@ -45,12 +46,24 @@ class Fitted(NamedTuple):
     papers: Papers
     psi: Psi
     words: Lexicon | Words
-    vocabulary: np.ndarray | None  # (V,)  multinomial
+    vocabulary: Annotated[np.ndarray, Form("V", "O")] | None  # multinomial
     context: Context | None  # mention
-    best: np.ndarray  # (S,) int32  concept of each sentence
-    responsibilities: sp.csr_array  # (S, G)  eq. 1, of the kept concepts
-    seen: np.ndarray  # (t,)  fingerprints of the assignments of all sweeps
+    best: Annotated[np.ndarray, Form("S", "i", -1, below="H")]  # int32  concept of each sentence
+    responsibilities: Annotated[sp.csr_array, Form("S H", "f", 0, 1)]  # eq. 1, of the kept concepts
+    seen: Annotated[np.ndarray, Form("t", "i", 0)]  # uint64  fingerprints of the assignments of all sweeps
     labelled: bool
+
+    def check(self) -> None:
+        """Concepts with the null where there is one, rows of authors and documents, and the word side are those of the settings."""
+        s, papers, G = self.settings, self.papers, self.n_concepts
+        R = len(papers.authors) + (0 if s.document_backoff is None else len(papers.documents))
+        if len(self.psi.base) != G + s.null or len(self.psi.constant) != R or not (papers.rows.row < R).all():
+            raise ValueError(f"psi should have {R} rows of {G + s.null} concepts")
+        spoken = isinstance(s.words, Mention)
+        if isinstance(self.words, Lexicon) != spoken or (self.vocabulary is None) != spoken:
+            raise ValueError(f"the word side should be that of {type(s.words).__name__}")
+        if isinstance(self.words, Lexicon) and not (self.words.strings.owner < G).all():
+            raise ValueError(f"strings should be of concepts below {G}")
 
     @property
     def n_concepts(self) -> int:

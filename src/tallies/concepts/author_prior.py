@@ -13,23 +13,24 @@ psi is kept as sparse + constant: psi_rg = constant_r base_g + own_rg.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from tallies.concepts.kernels.mentions import Prior
 from tallies.concepts.penalties import sparsity_counts
+from tallies.forms import Form
 from tallies.maths import Array, log0, pointer, ragged
 
 
 class Rows(NamedTuple):
     """Who stands behind each document (eq. 1), as CSR (D, R) parts."""
 
-    share: Array  # (D,)  weight of `base`
-    ptr: np.ndarray  # (D+1,)
-    row: np.ndarray  # (.,) int64
-    weight: Array  # (.,)
+    share: Annotated[Array, Form("D", "f", 0)]  # weight of `base`
+    ptr: Annotated[np.ndarray, Form("D+1", "i", ends="n")]
+    row: Annotated[np.ndarray, Form("n", "i", 0)]  # int64
+    weight: Annotated[Array, Form("n", "f", 0, 1)]
 
     def cut(self, a: int, b: int) -> Rows:
         """Of the documents from a up to b."""
@@ -38,10 +39,11 @@ class Rows(NamedTuple):
 
 
 class Psi(NamedTuple):
-    base: Array  # (G,)  all authors' prior
-    constant: Array  # (R,)  part of each row that is `base`
-    own: sp.csr_array  # (R, G)  the rest of each row
-    everybody: Array  # (G,)  share of all sentences: what an unknown author writes about (base is only what rows leave over)
+    base: Annotated[Array, Form("H", "f", 0, 1)]  # all authors' prior, of H concepts, the null included
+    constant: Annotated[Array, Form("R", "f", 0, 1)]  # part of each row that is `base`
+    own: Annotated[sp.csr_array, Form("R H", "f", 0, 1)]  # the rest of each row
+    # share of all sentences: what an unknown author writes about (base is only what rows leave over)
+    everybody: Annotated[Array, Form("H", "f", 0, 1)]
 
 
 def rows_of(authors: Sequence[Sequence[int]], sizes: np.ndarray, weight_author: Array, strength: float | None) -> Rows:
@@ -52,7 +54,7 @@ def rows_of(authors: Sequence[Sequence[int]], sizes: np.ndarray, weight_author: 
     """
     ptr, author = ragged(authors, np.int64)
     n, every, first = np.diff(ptr), np.arange(len(authors)), len(weight_author)
-    mine = np.zeros(len(n)) if strength is None else sizes / (sizes + strength)
+    mine = np.zeros(len(n)) if strength is None else sizes / np.maximum(sizes + strength, 1e-300)  # a document may have no sentence
     own = np.append(weight_author, 0.0)[author]  # -1 is the last: nothing
     d, part = np.repeat(every, n), np.repeat((1.0 - mine) / np.maximum(n, 1), n)
     share = np.where(n > 0, np.bincount(d, weights=part * (1.0 - own), minlength=len(n)), 1.0 - mine)

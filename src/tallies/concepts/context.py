@@ -13,12 +13,13 @@ itself; a word that is rare around g does not speak against g; and (2) enters wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from tallies.concepts.mention import Lexicon, Strings
+from tallies.forms import Form
 from tallies.maths import Array
 
 SURE = 0.5  # probability over which a mention counts as one
@@ -28,33 +29,33 @@ BACKGROUND = 100.0  # M: sentences of the background, against those of each conc
 class Context(NamedTuple):
     """c of eq. 2 where it is positive, a row for each concept."""
 
-    ptr: np.ndarray  # (G+1,)
-    key: np.ndarray  # (.,) int32  rising within a concept
-    gain: np.ndarray  # (.,) float32
+    ptr: Annotated[np.ndarray, Form("H", "i", ends="n")]  # H = G + 1: mentions have the null
+    key: Annotated[np.ndarray, Form("n", "i", 0)]  # int32  rising within a concept
+    gain: Annotated[np.ndarray, Form("n", "f", 0)]  # float32
 
 
 class Mentions(NamedTuple):
     """Which concepts are mentioned where, and by which strings."""
 
-    sentence: np.ndarray  # (M,)
-    concept: np.ndarray  # (M,)
-    string: np.ndarray  # (M,)  -1: by none of its strings
-    weight: Array  # (M,)
+    sentence: Annotated[np.ndarray, Form("M", "i", 0, below="S")]
+    concept: Annotated[np.ndarray, Form("M", "i", 0)]
+    string: Annotated[np.ndarray, Form("M", "i", -1)]  # -1: by none of its strings
+    weight: Annotated[Array, Form("M", "f", 0)]
 
 
 class Around(NamedTuple):
     """Tally of eq. 1."""
 
-    n_gw: sp.csr_array  # (G, stems)
-    n_g: Array  # (G,)
+    n_gw: Annotated[sp.csr_array, Form("G stems", "f", 0)]
+    n_g: Annotated[Array, Form("G", "f", 0)]
 
 
 class Said(NamedTuple):
     """Which strings say a concept, where labels teach it."""
 
-    start: np.ndarray  # (K,) float32  log odds of a string with every word missing
-    owner: np.ndarray  # (K,) int32  its concept
-    odds: Array  # (K,)  nu: of being used at all
+    start: Annotated[np.ndarray, Form("K", "f")]  # float32  log odds of a string with every word missing
+    owner: Annotated[np.ndarray, Form("K", "i", 0, below="H")]  # int32  its concept
+    odds: Annotated[Array, Form("K", "f")]  # nu: of being used at all
 
     @classmethod
     def of(cls, words: Lexicon) -> Said:

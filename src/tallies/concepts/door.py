@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +19,7 @@ from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 from tallies.data.text import tokenize
 from tallies.errors import DataError, DataWarning
+from tallies.forms import Form
 from tallies.maths import Array, pointer, ragged
 
 MIN_SENTENCES = 256  # in a shard: a sentence of a large ontology takes 0.2 ms, so this is many times the cost of scheduling
@@ -78,20 +79,20 @@ def piece(x: Sentences, rows: Rows, a: int, b: int) -> tuple[Sentences, Rows]:
 class Concepts(NamedTuple):
     """The ontology of a fit."""
 
-    ids: np.ndarray  # (G,)
-    names: np.ndarray  # (G,)
-    child: np.ndarray  # (edges,)  numbers of concepts ...
-    parent: np.ndarray  # (edges,)  ... and of their parents
+    ids: Annotated[np.ndarray, Form("G", "O")]
+    names: Annotated[np.ndarray, Form("G", "O")]
+    child: Annotated[np.ndarray, Form("edges", "i", 0, below="G")]  # numbers of concepts ...
+    parent: Annotated[np.ndarray, Form("edges", "i", 0, below="G")]  # ... and of their parents
     alternatives: dict[str, str]  # merged or replaced id -> living id
 
 
 class Papers(NamedTuple):
     """The documents of a fit, and who wrote them."""
 
-    documents: np.ndarray  # (D,)  ids
-    sentence_document: np.ndarray  # (S,)
-    authors: np.ndarray  # (A,)  names, sorted
-    author_weight: Array  # (A,)  part of an author that is the author's own
+    documents: Annotated[np.ndarray, Form("D", "O")]  # ids
+    sentence_document: Annotated[np.ndarray, Form("S", "i", 0, below="D")]
+    authors: Annotated[np.ndarray, Form("A", "O")]  # names, sorted
+    author_weight: Annotated[Array, Form("A", "f", 0, 1)]  # part of an author that is the author's own
     rows: Rows  # of the D documents
 
 

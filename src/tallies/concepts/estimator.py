@@ -82,7 +82,8 @@ class AuthorConcept(Estimator):
     def _plan(self, data: Data, seed: int) -> Plan:
         """Count the words of the corpus, then EM; what stands around mentions is counted at its end."""
         settings = settings_of(self)
-        shards, options = data.shards, settings.words
+        shards = data.shards
+        options: Any = settings.words  # a Mention where the door gave Strings, or a Multinomial
         if isinstance(options, Multinomial) and options.held_out:
             rng = stream(seed, 0, 0, 0)  # one stream for all shards: where they are cut changes nothing
             shards = [s._replace(sentences=s.sentences.hold_out(options.held_out, rng)) for s in shards]

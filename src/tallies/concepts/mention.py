@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +29,7 @@ from tallies.concepts.settings import Mention
 from tallies.data.ontology import Ontology
 from tallies.data.text import FUNCTION_WORDS, stem, tokenize
 from tallies.errors import DataError
+from tallies.forms import Form
 from tallies.maths import Array, pointer, ragged
 
 PREFIX = 6  # letters of a stem that make a class of words: "regul" is short enough to stay whole, "phosphoryl" is cut
@@ -38,14 +39,21 @@ class Strings(NamedTuple):
     """The strings of an ontology as keys; sentences are encoded by the same keys."""
 
     keys: dict[str, int]  # number of each key, told by its kind and text: word classes first, then stems, surfaces, pairs
-    n_classes: int  # how many of them are word classes
-    owner: np.ndarray  # (K,) int32  concept of string k
-    bonus: np.ndarray  # (K,)  log odds of being used at all: 0 for names, NaN for synonyms (nu of eq. 1), log t for learned words
-    need: np.ndarray  # (K,) uint8  word classes of string k
-    word_ptr: np.ndarray  # (K+1,)  where the words of string k begin
-    words: np.ndarray  # (., 3) int32  class, stem and surface key of each word
-    pair_ptr: np.ndarray  # (K+1,)
-    pairs: np.ndarray  # pair keys of string k
+    n_classes: Annotated[int, Form(kind="i", low=1)]  # how many of them are word classes
+    owner: Annotated[np.ndarray, Form("K", "i", 0)]  # int32  concept of string k
+    # log odds of being used at all: 0 for names, NaN for synonyms (nu of eq. 1), log t for learned words
+    bonus: Annotated[np.ndarray, Form("K", "f", nan=True)]
+    need: Annotated[np.ndarray, Form("K", "i", 1, 255)]  # uint8  word classes of string k
+    word_ptr: Annotated[np.ndarray, Form("K+1", "i", ends="n")]  # where the words of string k begin
+    words: Annotated[np.ndarray, Form("n 3", "i", 0)]  # int32  class, stem and surface key of each word
+    pair_ptr: Annotated[np.ndarray, Form("K+1", "i", ends="p")]
+    pairs: Annotated[np.ndarray, Form("p", "i", 0)]  # pair keys of string k
+
+    def check(self) -> None:
+        """Keys are numbered in their order, and words and pairs made of them."""
+        N = len(self.keys)
+        if list(self.keys.values()) != list(range(N)) or not ((self.words < N).all() and (self.pairs < N).all()):
+            raise ValueError(f"the keys of strings should be numbers below {N}")
 
     def span(self, kind: int) -> tuple[int, int]:
         """First key of a kind (0: word class, 1: stem, 2: surface), and the one after the last."""
@@ -68,11 +76,11 @@ class Strings(NamedTuple):
 class Postings(NamedTuple):
     """What each key adds to which strings (eq. 1)."""
 
-    ptr: np.ndarray  # (number of keys + 1,)
-    string: np.ndarray  # int32
-    gain: np.ndarray  # float32
-    start: np.ndarray  # (K,) float32  l_k with every word missing
-    log_rate: np.ndarray  # (number of keys,)  log b
+    ptr: Annotated[np.ndarray, Form("N+1", "i", ends="n")]  # of N keys
+    string: Annotated[np.ndarray, Form("n", "i", 0, below="K")]  # int32  rising within a key
+    gain: Annotated[np.ndarray, Form("n", "f")]  # float32
+    start: Annotated[np.ndarray, Form("K", "f")]  # float32  l_k with every word missing
+    log_rate: Annotated[np.ndarray, Form("N", "f", high=0)]  # log b
 
 
 class Lexicon(NamedTuple):
@@ -81,6 +89,16 @@ class Lexicon(NamedTuple):
     strings: Strings
     postings: Postings
     noise: Mention
+
+    def check(self) -> None:
+        """Both parts are of the same keys and strings, and each word class of a string is met once: the kernel counts on it."""
+        k, post = self.strings, self.postings
+        N, K = len(k.keys), len(k.owner)
+        if (len(post.log_rate), len(post.start)) != (N, K) or k.n_classes > N:
+            raise ValueError(f"postings should be of {N} keys and {K} strings")
+        met = np.bincount(post.string[: post.ptr[k.n_classes]], minlength=K)
+        if not sp.csr_array((post.gain, post.string, post.ptr), shape=(N, K)).has_canonical_format or (met != k.need).any():
+            raise ValueError("postings should have each word class of a string once")
 
     def missing(self) -> Array:
         """What each word of the strings costs when it is missing: m of eq. 2."""

@@ -17,7 +17,7 @@ References: Rosen-Zvi, Griffiths, Steyvers, Smyth 2004 (authors); Zhai and Laffe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,6 +32,7 @@ from tallies.concepts.scores import Latents
 from tallies.concepts.settings import Mention, Multinomial, Settings
 from tallies.concepts.word_counts import Learned
 from tallies.engine import End, Model, State, add, settled
+from tallies.forms import Form
 from tallies.maths import Array
 
 NULL_START = 0.2  # prior of "none of these" before the first sweep; EM finds its own
@@ -43,8 +44,8 @@ NULL_START = 0.2  # prior of "none of these" before the first sweep; EM finds it
 class Counts(NamedTuple):
     """Params and tally of `Background`."""
 
-    sentences: int
-    counts: Array  # (number of keys or words,)  sentences with a key, or occurrences of a word
+    sentences: Annotated[int, Form(kind="i", low=0)]
+    counts: Annotated[Array, Form("N", "f", 0)]  # sentences with each of the N keys, or occurrences of each word
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,11 @@ class Background(Model):
 
 class Params(NamedTuple):
     psi: Psi  # eq. 2
-    prior: Array  # (G,)  pseudocounts of concepts; they stay
+    prior: Annotated[Array, Form("H", "f", 0)]  # pseudocounts of concepts; they stay
     words: Said | Learned | None  # what is learned of words: from labels which strings say a concept; phi of a multinomial
-    changed: int  # sentences whose best concept changed in the last sweep; -1 before
-    seen: NDArray[np.uint64]  # (t,)  fingerprints of the assignments of all sweeps
-    held: Array  # (t,)  log probability of held-out words, a sweep each
+    changed: Annotated[int, Form(kind="i", low=-1)]  # sentences whose best concept changed in the last sweep; -1 before
+    seen: Annotated[NDArray[np.uint64], Form("t", "i", 0)]  # fingerprints of the assignments of all sweeps
+    held: Annotated[Array, Form("t", "f")]  # log probability of held-out words, a sweep each
 
 
 class Tally(NamedTuple):
@@ -93,8 +94,8 @@ class Ended(NamedTuple):
     """What is kept of EM."""
 
     params: Params
-    best: np.ndarray  # (S, keep)
-    r: np.ndarray  # (S, keep)
+    best: Annotated[np.ndarray, Form("S keep", "i", -1)]
+    r: Annotated[np.ndarray, Form("S keep", "f", 0, 1, nan=True)]
     around: Around | None  # mention: tally of the words around sure mentions
 
     @classmethod
@@ -130,7 +131,7 @@ class EM(Model):
         side = author_prior.mixture(shard.rows, psi)
         # the words of a sentence are left out of counts that they are in
         in_counts = isinstance(params.words, Learned) and len(words.counts) > 0 and len(params.seen) > 0
-        old = latents if in_counts and s.words.leave_one_out else None
+        old = latents if in_counts and self._options.leave_one_out else None
         found = scores.scores(x, side, words, latents.best.shape[1], old, evidence=s.assign == "soft")
         r, value = scores.responsibilities(found, s)
         R, ratio, objective = scores.expected(shard, side, found, r, value)
@@ -158,12 +159,12 @@ class EM(Model):
         return tally, Latents(found.concept, r.astype(np.float32), mentions)
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
-        s, words = self.settings, params.words
+        words = params.words
         psi = author_prior.maximise(tally.n_base, tally.n_rows, params.psi, params.prior, *self._rules)
         if isinstance(words, Learned):
-            words = word_counts.maximise(words, tally.n_gw, s.words)
+            words = word_counts.maximise(words, tally.n_gw, self._options)
         elif isinstance(words, Said) and tally.used is not None:
-            words = context.usage(words, tally.used, s.words.usage)
+            words = context.usage(words, tally.used, self._options.usage)
         seen, held = np.append(params.seen, tally.fingerprint), np.append(params.held, tally.held)
         return params._replace(psi=psi, words=words, changed=tally.changed, seen=seen, held=held)
 
@@ -171,8 +172,13 @@ class EM(Model):
         """Eq. 4 at the params that the sweep used."""
         value = tally.objective + author_prior.log_penalty(before.psi, before.prior, *self._rules)
         if isinstance(before.words, Learned):
-            value += word_counts.log_prior(before.words, self.settings.words)
+            value += word_counts.log_prior(before.words, self._options)
         return value
+
+    @property
+    def _options(self) -> Any:
+        """Of the words: the Mention of what was Said, the Multinomial of what was Learned."""
+        return self.settings.words
 
     @property
     def _rules(self) -> tuple[float, float, bool]:
@@ -188,6 +194,19 @@ class EM(Model):
         if s.assign == "hard" and (cycle_of(seen) or (still and s.credit == "whole")):
             return True
         return still if s.stop == "assignments" else settled(state.objective, self.tol)
+
+    def recount(self, shard: Shard, latents: Latents, params: Params) -> None:
+        """Sentences, rows of psi, concepts, strings and words are those of the shard."""
+        S, H, R, words = len(shard.sentences.document), self.n_concepts, len(params.psi.constant), params.words
+        fits = [latents.best.shape == (S, min(self.settings.keep, H)), (latents.best < H).all()]
+        fits += [len(params.prior) == H, (shard.rows.row < R).all()]
+        if isinstance(words, Said):
+            fits += [len(words.owner) == len(shard.words.strings.owner)]
+        elif isinstance(words, Learned):
+            whole = self._options.whole_table  # has no counts
+            fits += [len(words.smooth) == self.n_keys, whole or len(words.words.counts) == len(words.words.gain)]
+        if not all(fits):
+            raise ValueError(f"{S} sentences of {H} concepts have other latents, or params")
 
     def rows(self, shard: Shard, latents: Latents, params: Params) -> tuple[np.ndarray, np.ndarray, Around | None]:
         """The assignments of the last sweep, and the words around its sure mentions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,14 +14,16 @@ from tallies.concepts.kernels import mentions as kernels
 from tallies.concepts.mention import Lexicon
 from tallies.concepts.settings import Settings
 from tallies.concepts.word_counts import Words
+from tallies.forms import Form
 from tallies.maths import Array, log0, pointer
 
 
 class Latents(NamedTuple):
     """What each sentence keeps between sweeps."""
 
-    best: np.ndarray  # (S, keep) int32  best concepts of each sentence; -1: fewer
-    r: np.ndarray  # (S, keep) float32  their responsibilities, eq. 1
+    best: Annotated[np.ndarray, Form("S keep", "i", -1)]  # int32  best concepts of each sentence; -1: fewer
+    # float32  their responsibilities, eq. 1; NaN where no concept has a probability
+    r: Annotated[np.ndarray, Form("S keep", "f", 0, 1, nan=True)]
     mentions: Mentions | None  # mention: concepts that are surely spoken of
 
 

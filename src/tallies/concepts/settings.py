@@ -61,9 +61,9 @@ class Multinomial(NamedTuple):
 class Settings(NamedTuple):
     """The settings in force: hyperparameters, with what they leave open filled in; as here, or as a preset has it."""
 
-    words: Any = Mention()  # or Multinomial
-    assign: str = "soft"
-    credit: str = "split"
+    words: Mention | Multinomial = Mention()
+    assign: Literal["soft", "hard"] = "soft"
+    credit: Literal["split", "whole"] = "split"
     temperature: float = 1.0
     gamma: float = 0.02
     author_backoff: float | None = 1000.0
@@ -71,8 +71,28 @@ class Settings(NamedTuple):
     null: bool = True
     ontology_smoothing: float | None = None
     author_sparsity: float = 0.0
-    stop: str = "likelihood"
+    stop: Literal["likelihood", "assignments"] = "likelihood"
     keep: int = 30
+
+    def check(self) -> None:
+        """Refuse hyperparameters that mean nothing."""
+        if not isinstance(self.words, Mention | Multinomial):
+            raise ValueError(f'words must be "mention", "multinomial", Mention(...) or Multinomial(...), got {self.words!r}')
+        words, values = self.words, {**self._asdict(), **self.words._asdict()}
+        for name, allowed in CHOICES.items():
+            if name in values:
+                one_of(name, values[name], *allowed)
+        for names, holds, what in RULES:
+            for name in names.split():
+                if values.get(name) is not None and not holds(values[name]):
+                    raise ValueError(f"{name} must {what}, got {values[name]!r}")
+        if isinstance(words, Mention) and not self.null:
+            raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')
+        if isinstance(words, Multinomial) and words.whole_table and (words.anchor is None or self.null or words.held_out):
+            raise ValueError(
+                "word_sparsity and overlap shape words that are learned: set anchor=1.0 (or more) and held_out=0 in "
+                "Multinomial(...), and null=False"
+            )
 
 
 # the algorithm of the original note: hard assignments, every author credited whole, words of name and definition, pseudocount once
@@ -105,26 +125,5 @@ def settings_of(given: Any) -> Settings:
     for short, kind in (("mention", Mention), ("multinomial", Multinomial)):
         if isinstance(found.words, str) and found.words == short:
             found = found._replace(words=usual.words if isinstance(usual.words, kind) else kind())
-    check(found)
+    found.check()
     return found
-
-
-def check(s: Settings) -> None:
-    """Refuse hyperparameters that mean nothing."""
-    if not isinstance(s.words, Mention | Multinomial):
-        raise ValueError(f'words must be "mention", "multinomial", Mention(...) or Multinomial(...), got {s.words!r}')
-    values = {**s._asdict(), **s.words._asdict()}
-    for name, allowed in CHOICES.items():
-        if name in values:
-            one_of(name, values[name], *allowed)
-    for names, holds, what in RULES:
-        for name in names.split():
-            if values.get(name) is not None and not holds(values[name]):
-                raise ValueError(f"{name} must {what}, got {values[name]!r}")
-    if isinstance(s.words, Mention) and not s.null:
-        raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')
-    if isinstance(s.words, Multinomial) and s.words.whole_table and (s.words.anchor is None or s.null or s.words.held_out):
-        raise ValueError(
-            "word_sparsity and overlap shape words that are learned: set anchor=1.0 (or more) and held_out=0 in Multinomial(...), "
-            "and null=False"
-        )

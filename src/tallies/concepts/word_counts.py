@@ -12,7 +12,7 @@ that is the null concept. The penalties F2 and overlap (in `penalties.py`) need 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +21,7 @@ from tallies.concepts import penalties
 from tallies.concepts.settings import Multinomial
 from tallies.data.ontology import Ontology
 from tallies.data.text import stem, stop_words, tokenize
+from tallies.forms import Form
 from tallies.maths import Array
 
 TABLE = 20_000_000  # cells of concepts x words that may be laid out whole: 160 MB
@@ -29,13 +30,17 @@ TABLE = 20_000_000  # cells of concepts x words that may be laid out whole: 160 
 class Words(NamedTuple):
     """phi, laid out word by word for the kernel."""
 
-    ptr: np.ndarray  # (V+1,)
-    concept: np.ndarray  # (.,) int32, rising within a word
-    gain: np.ndarray  # (.,)  log((c + e) / e), or log phi where the table is whole
-    counts: np.ndarray  # (.,)  c_gw; empty where the table is whole
-    slope: Array  # (G,)  -log(N_g + E); 0 where the table is whole
-    total: Array  # (G,)  N_g + E
-    smooth: Array  # (V,)  e_w; 1 where the table is whole
+    ptr: Annotated[np.ndarray, Form("V+1", "i", ends="n")]
+    concept: Annotated[np.ndarray, Form("n", "i", 0, below="H")]  # int32, rising within a word
+    gain: Annotated[np.ndarray, Form("n", "f")]  # log((c + e) / e), or log phi where the table is whole
+    counts: Annotated[np.ndarray, Form("...", "f", 0)]  # c_gw, likewise; empty where the table is whole
+    slope: Annotated[Array, Form("H", "f")]  # -log(N_g + E); 0 where the table is whole
+    total: Annotated[Array, Form("H", "f", 0)]  # N_g + E
+    smooth: Annotated[Array, Form("V", "f", 0)]  # e_w; 1 where the table is whole
+
+    def check(self) -> None:
+        if len(self.counts) not in (0, len(self.gain)):
+            raise ValueError(f"there should be {len(self.gain)} counts of words or none, and are {len(self.counts)}")
 
     def gains(self) -> sp.csr_array:
         """(V, G)"""
@@ -45,9 +50,9 @@ class Words(NamedTuple):
 class Definitions(NamedTuple):
     """What is known of the words of concepts before any sentence is read."""
 
-    counts: sp.csr_array  # (G, V)  c_gw of names and definitions
-    unseen: Array  # (G,)  their words that no sentence has
-    distance: Array | None  # (G, G)  d_gh of the overlap penalty, where it is used
+    counts: Annotated[sp.csr_array, Form("H V", "f", 0)]  # c_gw of names and definitions
+    unseen: Annotated[Array, Form("H", "f", 0)]  # their words that no sentence has
+    distance: Annotated[Array, Form("H H", "f", 0)] | None  # d_gh of the overlap penalty, where it is used
 
 
 class Learned(NamedTuple):
@@ -55,7 +60,7 @@ class Learned(NamedTuple):
 
     words: Words
     definitions: Definitions  # anchor times
-    smooth: Array  # (V,)  e_w
+    smooth: Annotated[Array, Form("V", "f", 0)]  # e_w
 
 
 def places(vocabulary: Any) -> Callable[[str], int | None]:

@@ -141,10 +141,10 @@ def mention_scores(key_ptr, keys, document, n_classes, post, need, whole, owner,
             odds = acc[m] + whole if met[m] == need[m] else acc[m]
             met[m] = 0
             g = owner[m]
-            if best[g] == -np.inf:
-                found[n_found] = g
-                n_found += 1
             if odds > best[g]:
+                if best[g] == -np.inf:  # once a concept: odds that are no more than this find nothing
+                    found[n_found] = g
+                    n_found += 1
                 best[g] = odds
                 bearer[g] = m
         for t in range(n_found):
