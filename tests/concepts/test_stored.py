@@ -93,10 +93,10 @@ def test_what_is_resumed_is_of_its_shard(part, path, value):
     stage, state = seen[-1]
     shard = stage.sources[0].load(stage.shared.load())
     found = {"latents": state.latents[0], "params": state.params}
-    stage.model.check(shard, **found)
+    stage.model.recount(shard, **found)
     found[part] = changed(found[part], path, value)
     with pytest.raises(ValueError, match="3 sentences of 3 concepts"):
-        stage.model.check(shard, **found)
+        stage.model.recount(shard, **found)
 
 
 def test_odds_of_nothing_find_nothing():

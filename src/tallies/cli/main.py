@@ -1,7 +1,7 @@
 """The command `tallies`: fit, look, predict, score, sample. Models and data libraries are imported only when they are needed.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or bad input, 130 stopped by Ctrl-C, SIGTERM or SIGHUP. Results go to stdout; progress, warnings and what
-to do next to stderr.
+Exit codes: 0 done, 1 failed, 2 wrong usage or bad input, 130 stopped by Ctrl-C, SIGTERM or SIGHUP. Results go to stdout; progress,
+warnings and what to do next to stderr.
 """
 
 from __future__ import annotations
