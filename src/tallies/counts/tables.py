@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from tallies.counts.offsets import OFFSETS
-from tallies.data.files import KINDS, read_frame
+from tallies.data.files import CELLS, KINDS, open_bytes, read_frame, reading, refuse_nul
+from tallies.data.table import check_names, refuse_dates
 from tallies.errors import DataError, DataWarning, need, need_file
 
 HIDDEN = -1e4  # offset of a missing count: exp(-1e4) is zero, so the cell drops out of the likelihood
@@ -50,19 +52,21 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     path = need_file(path, "a count table")
     suffixes = [s.lower() for s in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes or [""])[-1]
-    if kind in KINDS:
-        table = named_rows(read_frame(path))
-    elif kind == ".mtx":
-        table = _read_mtx(path)
-    elif kind == ".h5ad":
-        table = _from_anndata(need("anndata", "anndata", "Reading .h5ad").read_h5ad(path))
-    elif kind == ".biom":
-        stored = need("biom", "biom", "Reading .biom", package="biom-format").load_table(str(path))
-        table = pd.DataFrame(stored.matrix_data.T.toarray(), index=stored.ids("sample"), columns=stored.ids("observation"))
-    else:
+    if kind not in (*KINDS, ".mtx", ".h5ad", ".biom"):
         raise DataError(
             f"expected a .csv, .tsv, .parquet, .mtx, .h5ad or .biom file, got {path.name!r}; convert it to one of these"
         )
+    with reading(path, kind):
+        if kind in KINDS:
+            table = named_rows(read_frame(path))
+        elif kind == ".mtx":
+            table = _read_mtx(path)
+        elif kind == ".h5ad":
+            table = _from_anndata(need("anndata", "anndata", "Reading .h5ad").read_h5ad(path))
+        else:
+            stored = need("biom", "biom", "Reading .biom", package="biom-format").load_table(str(path))
+            table = pd.DataFrame(_laid_out(stored.matrix_data).T, index=stored.ids("sample"), columns=stored.ids("observation"))
+        check_names(table)
     return table.T if transpose else table
 
 
@@ -74,6 +78,8 @@ def plain(counts: Any) -> Any:
 def as_counts(counts: Any) -> Counts:
     """Validate counts given as an array, sparse matrix, data frame, AnnData or list of lists."""
     counts, rows, columns = plain(counts), None, None
+    check_names(counts)
+    refuse_dates(counts)
     if hasattr(counts, "columns") or type(counts).__module__.startswith("pyarrow"):
         if isinstance(counts, pd.DataFrame) and not isinstance(counts.index, pd.RangeIndex):
             rows = np.asarray(counts.index.astype(str), dtype=object)
@@ -201,18 +207,29 @@ def named_rows(table: pd.DataFrame, keep: bool = False) -> pd.DataFrame:
 def _read_mtx(path: Path) -> pd.DataFrame:
     from scipy.io import mmread
 
-    matrix = mmread(path)
+    refuse_nul(path)  # at which the reader below dies
+    with open_bytes(path) as file:
+        matrix = mmread(io.BytesIO(file.read()))
     stem = path.name.split(".mtx")[0]
     names = []
     for what, size in zip(("rows", "columns"), matrix.shape, strict=True):
         beside = path.with_name(f"{stem}.{what}.txt")
-        found = [line for line in beside.read_text().split("\n") if line] if beside.is_file() else None
+        with reading(beside, "text"):
+            found = [line for line in beside.read_text("utf-8").split("\n") if line] if beside.is_file() else None
         if found is not None and len(found) != size:
             raise DataError(f"{beside} names {len(found)} {what}, but {path.name} has {size}")
         names.append(found)
-    return pd.DataFrame(matrix.toarray() if sp.issparse(matrix) else matrix, index=names[0], columns=names[1])
+    return pd.DataFrame(_laid_out(matrix), index=names[0], columns=names[1])
+
+
+def _laid_out(matrix: Any) -> np.ndarray:
+    """A matrix in full, unless it has more cells than a table may have."""
+    if np.prod([float(size) for size in matrix.shape]) > CELLS:
+        raise DataError(f"a table of {' x '.join(f'{size:,}' for size in matrix.shape)} cells is too large; select rows or columns")
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
 
 
 def _from_anndata(data: Any) -> pd.DataFrame:
-    X = data.X.toarray() if sp.issparse(data.X) else np.asarray(data.X)
-    return pd.DataFrame(X, index=data.obs_names, columns=data.var_names)
+    if data.X is None:
+        raise DataError("expected counts as X of an AnnData, but it has no X; put them there")
+    return pd.DataFrame(_laid_out(data.X), index=data.obs_names, columns=data.var_names)

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.data.files import naming
 from tallies.data.pairs import grouped
 from tallies.data.text import Document, read_documents, split_sentences, stemmer, stop_words, tokenize
 from tallies.errors import DataError
@@ -98,7 +99,8 @@ class Corpus:
         **words: Unpack[Counting],
     ) -> Corpus:
         """Read .jsonl, .csv, .tsv or .parquet (also .gz), or a folder of .txt files; see `from_texts` for the options."""
-        return cls._count(_cut(read_documents(path, text, authors, id), sentences), sentences, **words)
+        with naming(path):
+            return cls._count(_cut(read_documents(path, text, authors, id), sentences), sentences, **words)
 
     @classmethod
     def from_pairs(

@@ -55,15 +55,34 @@ def table_bytes(table: tuple) -> int:
 
 def column_names(X: Any) -> list[str] | None:
     """The names of the columns of a data frame; None where there are none, or not all of them are texts."""
+    names = _names(X)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _names(X: Any) -> list[Any]:
     names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow calls the data themselves `columns`
-    return None if names is None or callable(names) or not all(isinstance(name, str) for name in names) else list(names)
+    return [] if names is None or callable(names) else list(names)
 
 
 def check_names(X: Any) -> None:
     """Refuse a data frame with two columns of one name: neither can be asked for."""
-    twice = [name for name, count in Counter(column_names(X)).items() if count > 1]
+    twice = [name for name, count in Counter(_names(X)).items() if count > 1]
     if twice:
         raise DataError(f"column names must differ, but {twice[:5]} occur more than once; rename or drop them")
+
+
+def refuse_dates(X: Any) -> None:
+    """Refuse an array of dates, which numpy would take as numbers."""
+    kind = getattr(X, "dtype", None)
+    if getattr(kind, "kind", "") in ("m", "M"):
+        raise DataError(f"expected numbers, got dates ({kind}); turn them into numbers, such as days since the first")
+
+
+def of_dates(error: Exception) -> bool:
+    """Whether a library has met a date where numbers are expected."""
+    return isinstance(error, TypeError | ValueError) and any(
+        word in str(error).lower() for word in ("date", "timestamp", "timedelta")
+    )
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray:
@@ -88,6 +107,7 @@ def checked(estimator: Any, X: Any, reset: bool, **rules: Any) -> Any:
     Nothing is set on the estimator: what it was fitted on is in its record, see `estimator.Inputs`.
     """
     check_names(X)
+    refuse_dates(X)
     if reset:
         return check_array(X, estimator=estimator, input_name="X", **rules)
     return validate_data(estimator, X, reset=False, **rules)
@@ -100,7 +120,11 @@ def dense(estimator: Any, X: Any, reset: bool) -> np.ndarray:
     """
     try:
         return checked(estimator, X, reset, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        if of_dates(error):
+            raise DataError(
+                f"{type(estimator).__name__} expects numbers in every column, but some hold dates ({error}); turn them into numbers"
+            ) from error
         if "could not convert" in str(error):
             raise DataError(
                 f"{type(estimator).__name__} expects numbers in every column, but {error}; "
