@@ -1,8 +1,8 @@
 """Break files of every format that is read, and read them: `python tests/broken_files.py --files 4000`.
 
-A small whole file of each format is changed in one to three places: bytes, lines, numbers, encoding, length or suffix. Reading it must
-give a table, or an error of ours that names the file; no other exception, no death, no hang. Forks do the work, so that a crash is
-seen and counted.
+A small whole file of each format is changed in one to three places: bytes, lines, numbers, encoding, length or suffix. Reading it
+must give a table, or an error of ours that names the file; no other exception, no death, no hang. Forks do the work, so that a
+crash is seen and counted.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ replaced_by: GO:2
 """
 CONCEPTS = "id,name,definition,synonyms,parents\na,animal,A living thing.,beast|creature,\nb,bird,It flies.,fowl,a\nc,cat,,,a;b\n"
 FASTA = "".join(f">seq{i} first\nACGT-ACG\nTTGA{'ACGT'[i % 4]}\n" for i in range(5))
+LIBRARIES = {"parquet": "pyarrow", "h5ad": "anndata", "biom": "biom"}
 Reader = Callable[[str], Any]
 
 

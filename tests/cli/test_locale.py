@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 
@@ -25,10 +26,10 @@ def test_an_ascii_locale(tmp_path, monkeypatch):
     frame = pd.DataFrame({"größe": [float(i % 4) + i / 50 for i in range(40)], "тип": [names[i % 4] for i in range(40)]})
     frame.to_csv("blüten.csv", index=False)
     call("fit", "gda", "blüten.csv", "--target", "тип", "-o", "RÜN")
-    assert "größe" in open("RÜN/run.toml", encoding="utf-8").read() + call("info", "RÜN")
+    assert "größe" in Path("RÜN/run.toml").read_text("utf-8") + call("info", "RÜN")
     assert json.loads(call("info", "RÜN", "--json"))["options"]["target"] == "тип"
     call("report", "RÜN", "blüten.csv")
-    assert "дом" in open("RÜN/report.html", encoding="utf-8").read()
+    assert "дом" in Path("RÜN/report.html").read_text("utf-8")
     assert "p(дом)" in call("predict", "RÜN", "blüten.csv").splitlines()[0]
     assert json.loads(call("predict", "RÜN", "blüten.csv", "--json"))[0]["prediction"] == "café"
     call("predict", "RÜN", "blüten.csv", "--out", "вывод.csv")

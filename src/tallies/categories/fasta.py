@@ -41,9 +41,7 @@ def read_fasta(path: str | Path) -> pd.DataFrame:
                 if not parts:
                     raise DataError(f"{str(path)!r} is no FASTA file: line {number} comes before any header, which begins with '>'")
                 if not line.replace("\t", " ").isprintable():
-                    raise DataError(
-                        f"line {number} of {str(path)!r} is no sequence, got {line[:40]!r}; expected letters, '-' and '.'"
-                    )
+                    raise DataError(f"line {number} of {str(path)!r} is no sequence: {line[:40]!r}; expected letters and '-'")
                 parts[-1].append(line)
     if not names:
         raise DataError(f"{str(path)!r} holds no sequence; expected lines that begin with '>', each followed by letters")
@@ -54,8 +52,8 @@ def read_fasta(path: str | Path) -> pd.DataFrame:
     if min(lengths) != max(lengths) or not lengths[0]:
         i = next((k for k, length in enumerate(lengths) if length != lengths[0]), 0)
         raise DataError(
-            f"an alignment has sequences of one length, but in {str(path)!r} {names[0]!r} has {lengths[0]} sites and {names[i]!r} has {lengths[i]}; "
-            "align them first"
+            f"an alignment has sequences of one length, but in {str(path)!r} {names[0]!r} has {lengths[0]} sites "
+            f"and {names[i]!r} has {lengths[i]}; align them first"
         )
     table = np.array([list(text) for text in texts], dtype=object)
     return pd.DataFrame(table, index=names, columns=[str(j + 1) for j in range(lengths[0])])

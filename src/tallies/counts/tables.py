@@ -15,10 +15,12 @@ from sklearn.utils import check_array
 
 from tallies.counts.offsets import OFFSETS
 from tallies.data.files import CELLS, KINDS, open_bytes, read_frame, reading, refuse_nul
-from tallies.data.table import check_names, refuse_dates
+from tallies.data.table import LARGEST, check_names, refuse_dates
 from tallies.errors import DataError, DataWarning, need, need_file
 
 HIDDEN = -1e4  # offset of a missing count: exp(-1e4) is zero, so the cell drops out of the likelihood
+
+MOST_OFFSET = 300.0  # exp(300) is the most effort that leaves room for rates
 
 
 class Counts(NamedTuple):
@@ -118,8 +120,9 @@ def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
             raise DataError(f"offsets must be None, an array, or one of {', '.join(sorted(OFFSETS))}; got {offsets!r}")
         O = np.repeat(OFFSETS[offsets](counts.values)[:, None], p, axis=1)
     else:
+        check_names(offsets)
         frame = nw.from_native(offsets, eager_only=True, allow_series=True, pass_through=True)
-        O = np.asarray(frame.to_numpy() if isinstance(frame, nw.DataFrame | nw.Series) else offsets, dtype=np.float64)
+        O = _floats(frame.to_numpy() if isinstance(frame, nw.DataFrame | nw.Series) else offsets, "offsets")
         if O.shape not in ((n,), (n, 1), (n, p)):
             raise DataError(f"offsets must have shape ({n},), ({n}, 1) or ({n}, {p}) like the counts, got {O.shape}")
         O = np.array(np.broadcast_to(O.reshape(n, -1), (n, p)), order="C")
@@ -128,6 +131,8 @@ def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
         raise DataError(
             "offsets must be finite logarithms; an offset of -inf is an effort of 0: make that count missing (NaN), or drop the row"
         )
+    if (O[known] > MOST_OFFSET).any() or (O[known] < HIDDEN).any():
+        raise DataError(f"offsets are logarithms, from {HIDDEN:g} to {MOST_OFFSET:g}, got {np.abs(O[known]).max():g}; take the log")
     if counts.missing is not None:
         O[counts.missing] = HIDDEN
     return O
@@ -138,6 +143,7 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
     if covariates is None:
         return np.ones((n, 1)), np.array(["intercept"], dtype=object)
     names = None
+    check_names(covariates)
     if hasattr(covariates, "columns") or hasattr(covariates, "name"):
         covariates = covariates.to_frame() if isinstance(covariates, pd.Series) else covariates
         if isinstance(covariates, pd.DataFrame):
@@ -147,16 +153,27 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
             frame = frame.to_frame()
         names = [str(c) for c in frame.columns]
         covariates = _numbers(frame, "covariates {} are not numbers; use PLN.from_formula, which encodes categories")
-    X = np.asarray(covariates, dtype=np.float64)
+    X = _floats(covariates, "covariates")
     X = X[:, None] if X.ndim == 1 else X
     if X.ndim != 2 or len(X) != n:
         raise DataError(f"covariates must have one row a sample: expected {n} rows, got shape {X.shape}")
-    if not np.isfinite(X).all():
-        raise DataError("covariates must be finite and complete; fill in or drop rows with missing covariates")
+    if not (np.abs(X) <= LARGEST).all():
+        raise DataError(
+            f"covariates must be finite, at most {LARGEST:g}, and complete; fill in or drop rows with missing covariates"
+        )
     names = names if names is not None else [f"x{k}" for k in range(X.shape[1])]
     if intercept:
         X, names = np.hstack([np.ones((n, 1)), X]), ["intercept", *names]
     return X, np.array(names, dtype=object)
+
+
+def _floats(values: Any, what: str) -> np.ndarray:
+    """An array of numbers, from whatever is one."""
+    refuse_dates(values)
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be numbers, one row a sample, but {error}; encode or drop what is none") from error
 
 
 def _numbers(frame: Any, error: str) -> np.ndarray:

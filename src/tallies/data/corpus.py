@@ -84,8 +84,9 @@ class Corpus:
         them. stem=True (or a language) stems with Snowball; bigrams=True also counts pairs of neighbours as "new_york";
         stop_words="english" are left out; vocabulary fixes the words and their order.
         """
-        if isinstance(texts, str):
-            raise DataError("expected a collection of texts, got one string; put it into a list")
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            got = "one string" if isinstance(texts, str) else repr(texts)
+            raise DataError(f"expected a collection of texts, got {got}; put it into a list")
         return cls._count(_cut(_documents(texts, authors, ids), sentences), sentences, **words)
 
     @classmethod
@@ -230,6 +231,8 @@ def _documents(texts: Iterable[Any], authors: Iterable[Any] | None, ids: Iterabl
 
 
 def _names(authors: Any) -> tuple[str, ...]:
+    if isinstance(authors, bool | int):
+        raise DataError(f"expected the authors of a text, a name or a list of names, got {authors!r}; make it a text")
     return (authors,) if isinstance(authors, str) else tuple(authors or ())
 
 

@@ -51,11 +51,11 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
     """Whatever goes wrong in the block is an error of ours that names the file: parsers, decompressors and codecs each have
     exceptions of their own.
 
-    >>> with reading("small.csv", "csv"):
+    >>> with reading("a.csv", "csv"):
     ...     [].pop()
     Traceback (most recent call last):
     ...
-    tallies.errors.DataError: 'small.csv' cannot be read as csv: pop from empty list; is it complete, and of the format its name says?
+    tallies.errors.DataError: 'a.csv' cannot be read as csv: pop from empty list; is it complete, and of the format its name says?
     """
     with naming(path):
         try:
@@ -167,9 +167,7 @@ def _check_cells(frame: pd.DataFrame) -> None:
         if column.dtype == object and infer_dtype(column, skipna=True) == "mixed":
             for row, value in enumerate(column, 1):
                 if hasattr(value, "__len__") and not isinstance(value, str | bytes):
-                    raise DataError(
-                        f"column {name!r} holds a {type(value).__name__} in row {row}; expected a number or a text a cell"
-                    )
+                    raise DataError(f"column {name!r} holds a {type(value).__name__} in row {row}; expected a number or a text")
 
 
 def escaped(frame: pd.DataFrame) -> pd.DataFrame:

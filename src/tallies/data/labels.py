@@ -55,7 +55,7 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
         absent |= y == -1
     if absent.any() and not missing:
         raise DataError(
-            f"y has {int(absent.sum())} missing labels (NaN or None); drop these rows; GDA and NaiveBayes use them with semi_supervised=True"
+            f"y has {int(absent.sum())} missing labels (NaN or None); drop these rows, or set semi_supervised=True where there is"
         )
     present = _plain(y[~absent] if absent.any() else y)
     if len(present) == 0:
@@ -67,7 +67,7 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
         # whole numbers in a small range: a table of those present instead of a sort
         low = int(present.min())
         seen = np.bincount(present.astype(np.int64) - low) > 0
-        classes = (np.flatnonzero(seen) + low).astype(y.dtype)
+        classes = (np.flatnonzero(seen) + low).astype(present.dtype)
         codes[~absent] = (np.cumsum(seen) - 1).astype(np.int32)[present.astype(np.int64) - low]
     else:
         classes, inverse = np.unique(present, return_inverse=True)

@@ -103,8 +103,13 @@ class Ontology:
         """
         import narwhals as nw
 
-        frame = nw.from_native(table, eager_only=True)
-        lower = {name.lower(): name for name in frame.columns}
+        from tallies.data.table import check_names
+
+        check_names(table)
+        frame = nw.from_native(table, eager_only=True, pass_through=True)
+        if not isinstance(frame, nw.DataFrame):
+            raise DataError(f"expected a table of concepts, got a {type(table).__name__}; make it a data frame, or see from_pairs")
+        lower = {str(name).lower(): name for name in frame.columns}
         if "id" not in lower:
             raise DataError(f"a table of concepts needs a column 'id' (and of {COLUMNS[1:]} what there is); it has {frame.columns}")
         columns = [frame[lower[c]].to_list() if c in lower else [None] * len(frame) for c in COLUMNS]

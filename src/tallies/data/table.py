@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from tallies.errors import DataError
 
+LARGEST = 1e150  # numbers beyond have infinite squares
 Table = TypeVar("Table", bound=tuple)  # a named tuple of blocks: arrays, Sparse, or None for an empty block
 
 
@@ -80,9 +81,7 @@ def refuse_dates(X: Any) -> None:
 
 def of_dates(error: Exception) -> bool:
     """Whether a library has met a date where numbers are expected."""
-    return isinstance(error, TypeError | ValueError) and any(
-        word in str(error).lower() for word in ("date", "timestamp", "timedelta")
-    )
+    return any(word in str(error).lower() for word in ("date", "timestamp", "timedelta"))
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray:
@@ -93,7 +92,12 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray:
     """
     if sample_weight is None:
         return np.ones(n)
-    weight = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64)
+    try:
+        weight = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64)
+    except ValueError as error:
+        raise DataError(f"sample_weight must be {n} finite numbers from 0 on, one a row: {error}") from error
+    if weight.max(initial=0) > LARGEST:
+        raise DataError(f"sample_weight must not be larger than {LARGEST:g}, got {weight.max():g}; scale the weights down")
     if (weight < 0).any():
         raise DataError(f"sample_weight must not be negative, got {weight.min()}; leave rows out with a weight of 0")
     if not weight.any():
@@ -134,6 +138,9 @@ def dense(estimator: Any, X: Any, reset: bool) -> np.ndarray:
 
 
 def refuse_infinite(count: int) -> None:
-    """The error for infinities, which have no density."""
+    """The error for infinities and numbers beyond `LARGEST`, which have no density."""
     if count:
-        raise DataError(f"X contains infinity in {count} cells; expected finite numbers, or NaN for missing: replace or drop them")
+        raise DataError(
+            f"X contains infinity in {count} cells, or numbers beyond {LARGEST:g}; expected finite numbers with finite "
+            "squares, or NaN for missing: scale, replace or drop them"
+        )

@@ -56,7 +56,7 @@ def word_counts(prior: Any, K: int, words: np.ndarray) -> sp.csr_array:
             v = place.get(word, place.get(str(word)))
             if v is None:
                 raise ValueError(f"word_prior names {word!r}, which is not in the vocabulary; leave it out")
-            if not 0 <= count < TOKENS or count != int(count):
+            if not (isinstance(count, int | float | np.number) and 0 <= count < TOKENS) or count != int(count):
                 raise ValueError(f"pseudo-counts must be whole numbers, got {count!r} for {word!r}")
             counts[v, k] += int(count)
     return sp.csr_array(counts)
@@ -104,9 +104,7 @@ def bag_of_words(X: Any) -> sp.csr_array:
         raise DataError(f"Negative values in data passed to LDA: got {X.data.min():g}, but no word occurs less than never")
     total = float(X.data.sum(dtype=float))
     if total > TOKENS:
-        raise DataError(
-            f"X counts {total:g} words, but each is a token in memory, and {TOKENS:,} are the most; scale the counts down"
-        )
+        raise DataError(f"X counts {total:g} words, each a token in memory, but {TOKENS:,} are the most; scale the counts down")
     X = sp.csr_array((X.data.astype(np.int64), X.indices, X.indptr), shape=X.shape)
     X.sum_duplicates()
     X.eliminate_zeros()
