@@ -137,9 +137,8 @@ class LDA(Attributes):
             except (TypeError, ValueError):
                 alpha = np.zeros(())  # no number, which is refused
             if alpha.shape not in ((), (self.n_topics,)) or not ((alpha >= 1 / MOST_PRIOR) & (alpha <= MOST_PRIOR)).all():
-                raise ValueError(
-                    f'alpha must be "auto", a positive number, or {self.n_topics} of them, {BETWEEN}, got {self.alpha!r}'
-                )
+                told = f'alpha must be "auto", a positive number, or {self.n_topics} of them, {BETWEEN}'
+                raise ValueError(f"{told}; got {self.alpha!r}")
 
     def _plan(self, data: Data, seed: int) -> Plan:
         earlier = data.earlier

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from tallies.data.table import LARGEST
+LARGEST = 1e150  # as in `data.table`
 
 
 @njit(nogil=True, cache=True)
