@@ -199,8 +199,8 @@ def _mapped(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
             texts = column.astype(object)
             changed = texts.map(told)
             if (changed != texts)[texts.notna()].any():
-                new.isetitem(i, changed)
-    new.columns = [told(name) for name in frame.columns]  # type: ignore[assignment]
+                new.isetitem(i, changed.to_numpy())
+    new.columns = [told(name) for name in frame.columns]
     return new
 
 
