@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tallies import GDA, NaiveBayes
+import tallies
+from tallies import FEM, GDA, LDA, PLN, AuthorConcept, Corpus, FEMNetwork, NaiveBayes, Ontology
 from tallies.errors import DataError, TalliesError
 
 MODELS = [GDA(), GDA(covariance="class"), GDA(covariance="diagonal"), NaiveBayes(families="gaussian")]
@@ -159,3 +160,153 @@ def test_no_mixed_table_breaks_naive_bayes(data):
     drawn, labels = model.sample(4, random_state=0)
     assert set(labels) <= set(y)
     assert np.isfinite(model.predict_proba(drawn)).all()
+
+
+DAYS = pd.date_range("2020-01-01", periods=20)
+COUNTS = np.random.default_rng(0).poisson(3.0, (20, 4))
+
+
+def _short_lda(**options):
+    return LDA(n_topics=2, max_iter=6, burn_in=3, **options)
+
+
+@pytest.mark.parametrize("model", [GDA(), NaiveBayes(), FEM(ridge=1.0), FEMNetwork(ridge=1.0), PLN(), _short_lda()], ids=repr)
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (pd.DataFrame({"a": range(20), "d": DAYS}), "date|Datetime|not"),
+        (pd.DataFrame({"a": range(20), "d": list(DAYS.date)}), "date|not"),
+        (np.tile(DAYS.to_numpy()[:, None], (1, 2)), "date"),
+        (pd.DataFrame(COUNTS, columns=list("aabc")), "'a'.* more than once"),
+        (pd.DataFrame(COUNTS, columns=[1, 1, 2, 3]), "1.* more than once"),
+    ],
+    ids=["dates", "objects", "array", "twice", "numbered twice"],
+)
+def test_dates_and_two_columns_of_one_name(model, X, message):
+    with pytest.raises(DataError, match=message):
+        model.fit(X, Y) if hasattr(model, "predict_proba") else model.fit(X)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_numbers_whose_squares_are_infinite(model):
+    with pytest.raises(DataError, match="beyond 1e"):
+        model.fit(X * 1e300, Y)
+    try:
+        assert np.isfinite(model.fit(X, Y).predict_proba(np.full((2, 3), 1e300))).all()  # of a plane
+    except DataError as error:
+        assert "beyond 1e" in str(error)
+    with pytest.raises(DataError, match="larger than"):
+        model.fit(X, Y, sample_weight=np.full(20, 1e308))
+    for weight in (np.full(20, np.nan), ["a"] * 20):
+        with pytest.raises(DataError, match="sample_weight must be 20 finite numbers"):
+            model.fit(X, Y, sample_weight=weight)
+
+
+def test_none_among_whole_labels():
+    gaps = [0, 1, None, 1] * 5
+    with pytest.raises(DataError, match="5 missing labels"):
+        GDA().fit(X, gaps)
+    model = GDA(semi_supervised=True).fit(X, gaps)
+    assert model.classes_.tolist() == [0, 1]
+    assert model.classes_.dtype.kind == "i"
+    with pytest.raises(DataError, match="number and text"):
+        GDA(semi_supervised=True).fit(X, [0, "a", None, 1] * 5)
+    for labels, message in ((gaps, "missing labels"), (["a", "b"] * 10, "not among the classes")):
+        with pytest.raises(DataError, match=message):
+            tallies.evaluate(model, X, labels)
+
+
+@pytest.mark.parametrize("count", [1e12, 1e18, 1e300])
+def test_counts_that_no_memory_holds(count):
+    table = COUNTS.astype(float)
+    table[0, 0] = count
+    with pytest.raises(DataError, match="scale the counts down"):
+        _short_lda().fit(table)
+    with pytest.raises(ValueError, match="whole numbers"):
+        _short_lda(word_prior={0: {0: count}}).fit(COUNTS)
+    with pytest.raises(ValueError, match="at most"):
+        LDA(n_topics=10**9).fit(COUNTS)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("prior", [1e300, 1e-300])
+def test_priors_at_the_ends_of_the_numbers(prior):
+    with pytest.raises(ValueError, match="from 1e-30 to 1e"):
+        _short_lda(alpha=prior).fit(COUNTS)
+    with pytest.raises(ValueError, match="from 1e-30 to 1e"):
+        _short_lda(beta=prior).fit(COUNTS)
+    least = np.clip(prior, 1e-30, 1e30)
+    for options in ({"alpha": least}, {"beta": float(least)}, {"alpha": [least, 1.0]}):
+        model = _short_lda(**options).fit(COUNTS)
+        assert np.isfinite(model.transform(COUNTS)).all()
+        assert np.isfinite(model.history_).all()
+    for family in ("categorical", "poisson", "multinomial"):
+        model = NaiveBayes(smoothing=prior, families=family).fit(COUNTS, Y)
+        assert np.isfinite(model.predict_proba(COUNTS)).all()
+        assert np.isfinite(model.history_).all()
+    assert np.isfinite(GDA(priors=[min(prior, 1e-300), 1.0]).fit(X, Y).predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("prior", [np.inf, np.nan, "x", -1.0])
+def test_priors_that_are_none(prior):
+    for options in ({"alpha": prior}, {"beta": prior}, {"alpha": [prior, 1.0]}):
+        with pytest.raises(ValueError, match="must be"):
+            _short_lda(**options).fit(COUNTS)
+    with pytest.raises(ValueError, match="smoothing must be a number"):
+        NaiveBayes(smoothing=prior).fit(COUNTS, Y)
+    with pytest.raises(DataError, match="priors must be"):
+        GDA(priors=[prior, 1.0]).fit(X, Y)
+    for name in ("gamma", "author_sparsity", "temperature", "author_backoff"):
+        with pytest.raises(ValueError, match=f"{name} must"):
+            AuthorConcept(**{name: prior}).fit(["A cell."], concepts=Ontology(["a"], ["cell"]))
+
+
+def test_more_intervals_than_rows():
+    for model in (FEM(bins=1000), FEM(bins={"a": 1000})):
+        with pytest.raises(DataError, match="bins=1000 is more than the 2 observed values"):
+            model.fit(pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, 5.0]}), [0, 1])
+    with pytest.raises(DataError, match="infinity"):
+        FEM(bins=2).fit(pd.DataFrame({"a": [0.0, np.inf, 1.0]}), [0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"offsets": np.full((20, 4), 1e300)}, "logarithms"),
+        ({"offsets": [["a"] * 4] * 20}, "offsets must be numbers"),
+        ({"offsets": pd.DataFrame(np.zeros((20, 4)), columns=list("aabc"))}, "more than once"),
+        ({"covariates": [["a"]] * 20}, "covariates must be numbers"),
+        ({"covariates": DAYS.to_numpy()[:, None]}, "dates"),
+        ({"covariates": pd.DataFrame(X, columns=list("aab"))}, "more than once"),
+        ({"covariates": X[:, :1] * 1e300}, "finite"),
+    ],
+)
+def test_bad_tables_beside_counts(options, message):
+    with pytest.raises(DataError, match=message):
+        PLN().fit(COUNTS, **options)
+
+
+@pytest.mark.parametrize("formula", ["~ 1 + zz", "~ 1 + a(", "~ 1 + 1 / 0"])
+def test_bad_formulas(formula):
+    pytest.importorskip("formulaic")
+    with pytest.raises(DataError, match="does not fit the columns"):
+        PLN().fit_formula(formula, COUNTS, pd.DataFrame({"a": X[:, 0]}))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Ontology(["a"], ["cell"], parents=[["zz"]]), r"parents must be .*'zz'"),
+        (lambda: Ontology.from_pairs([1, 2]), "item 0 is 1"),
+        (lambda: Ontology.from_pairs(3), "got 3"),
+        (lambda: Ontology.from_pairs(pd.DataFrame([["a", "b"]], columns=["x", "x"])), "more than once"),
+        (lambda: Ontology.from_table(pd.DataFrame([["a", "b"]], columns=["id", "id"])), "more than once"),
+        (lambda: Ontology.from_table(pd.DataFrame([["a", "b"]])), "needs a column 'id'"),
+        (lambda: Ontology.from_table([["a"]]), "got a list"),
+        (lambda: Corpus.from_texts(None), "got None"),
+        (lambda: Corpus.from_texts(["A cat."], authors=[3]), "authors of a text.* got 3"),
+    ],
+)
+def test_bad_texts_and_concepts(make, message):
+    with pytest.raises(DataError, match=message):
+        make()

@@ -152,7 +152,10 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         settings |= {"K": len(classes), "starts": tuple(layout.starts().tolist())}
         if self.priors is None:
             return ClassModel(**settings)
-        priors = np.asarray(self.priors, dtype=float)
+        try:
+            priors = np.asarray(self.priors, dtype=float)
+        except (TypeError, ValueError):
+            raise DataError(f"priors must be {len(classes)} probabilities that sum to 1, got {self.priors!r}") from None
         if priors.shape != classes.shape or (priors < 0).any() or not np.isclose(priors.sum(), 1.0):
             names = classes.tolist()
             raise DataError(

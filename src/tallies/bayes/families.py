@@ -20,7 +20,7 @@ from scipy.special import gammaln, xlogy
 
 from tallies.bayes.kernels import columns as kernels
 from tallies.bayes.kernels import moments
-from tallies.data.table import Sparse, refuse_infinite
+from tallies.data.table import LARGEST, Sparse, refuse_infinite
 from tallies.forms import Form
 from tallies.maths import FLOOR, Array, dot0, log0
 
@@ -110,7 +110,7 @@ class Gaussian(NamedTuple):
         half = 0.5 / self.variance
         kernels.gaussian_scores(X, self.mean, half, 0.5 * np.log(half / np.pi), out)
         if not np.isfinite(out.sum()):
-            refuse_infinite(int(np.isinf(X).sum()))
+            refuse_infinite(int((np.abs(X) > LARGEST).sum()))
 
     def log_likelihood(self) -> float:
         return float(-0.5 * np.sum(self.n * np.log(2 * np.pi * self.variance) + self.ss / self.variance))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from math import inf
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from tallies.bayes.answers import Fitted, tables
@@ -39,7 +41,7 @@ class NaiveBayes(Classifier):
     records = (Params, Laws, Gaussian, Categorical, Poisson, Multinomial, Layout, Fitted)
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
-        if known is None and not self.smoothing >= 0:
+        if known is None and not (isinstance(self.smoothing, Real) and 0 <= float(self.smoothing) < inf):
             raise ValueError(f"smoothing must be a number from 0 on, got {self.smoothing!r}")
         return read_table(self, X, families or self.families, known)
 

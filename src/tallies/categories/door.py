@@ -107,6 +107,10 @@ def _learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict
             raise DataError(f"column {name!r} has no observed value; drop it")
         edges, numeric = None, values.dtype.kind in "fiu"
         if name in bins and numeric:
+            if bins[name] > (~absent).sum():
+                few = f"the {(~absent).sum()} observed values of column {name!r}"
+                raise DataError(f"bins={bins[name]} is more than {few}; ask for fewer intervals")
+            refuse_infinite(int(np.isinf(values).sum()))
             edges = np.unique(np.quantile(values[~absent].astype(float), np.linspace(0, 1, bins[name] + 1)[1:-1]))
             states = np.arange(len(edges) + 1)
             ends = ["", *(f"{e:.4g}" for e in edges), ""]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
+import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tallies.data.files import open_bytes, reading
 from tallies.errors import DataError, need_file
 
 if TYPE_CHECKING:
@@ -30,33 +31,29 @@ def read_fasta(path: str | Path) -> pd.DataFrame:
     path = need_file(path, "an alignment")
     names: list[str] = []
     parts: list[list[str]] = []
-    open_text: Any = gzip.open if path.suffix == ".gz" else open
-    try:
-        with open_text(path, "rt", encoding="utf-8") as file:
-            for number, raw in enumerate(file, 1):
-                line = raw.strip()
-                if line.startswith(">"):
-                    names.append(line[1:].split()[0] if line[1:].split() else str(len(names) + 1))
-                    parts.append([])
-                elif line and not line.startswith(";"):
-                    if not parts:
-                        raise DataError(
-                            f"{str(path)!r} is no FASTA file: line {number} comes before any header, which begins with '>'"
-                        )
-                    parts[-1].append(line)
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
-        raise DataError(f"{str(path)!r} cannot be read as FASTA: {error}; is it complete, and text?") from error
+    with reading(path, "FASTA"), io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig") as file:
+        for number, raw in enumerate(file, 1):
+            line = raw.strip()
+            if line.startswith(">"):
+                names.append(line[1:].split()[0] if line[1:].split() else str(len(names) + 1))
+                parts.append([])
+            elif line and not line.startswith(";"):
+                if not parts:
+                    raise DataError(f"{str(path)!r} is no FASTA file: line {number} comes before any header, which begins with '>'")
+                if not line.replace("\t", " ").isprintable():
+                    raise DataError(f"line {number} of {str(path)!r} is no sequence: {line[:40]!r}; expected letters and '-'")
+                parts[-1].append(line)
     if not names:
         raise DataError(f"{str(path)!r} holds no sequence; expected lines that begin with '>', each followed by letters")
-    texts = ["".join(lines).replace(" ", "") for lines in parts]
+    texts = ["".join("".join(lines).split()) for lines in parts]
     if any(letter.isupper() for text in texts for letter in text):
         texts = ["".join(letter for letter in text if not letter.islower() and letter != ".") for text in texts]
     lengths = [len(text) for text in texts]
     if min(lengths) != max(lengths) or not lengths[0]:
         i = next((k for k, length in enumerate(lengths) if length != lengths[0]), 0)
         raise DataError(
-            f"an alignment has sequences of one length, but {names[0]!r} has {lengths[0]} sites and {names[i]!r} has {lengths[i]}; "
-            "align them first"
+            f"an alignment has sequences of one length, but in {str(path)!r} {names[0]!r} has {lengths[0]} sites "
+            f"and {names[i]!r} has {lengths[i]}; align them first"
         )
     table = np.array([list(text) for text in texts], dtype=object)
     return pd.DataFrame(table, index=names, columns=[str(j + 1) for j in range(lengths[0])])

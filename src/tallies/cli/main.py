@@ -16,7 +16,7 @@ import typer
 from tallies._version import __version__
 from tallies.cli.configs import SCHEDULER, SWEEPS
 from tallies.cli.fit import fit_app, resume
-from tallies.cli.options import RUN, Answer, Late, Line, Option, command, say
+from tallies.cli.options import RUN, Answer, Late, Line, Option, command, say, speak_any_language
 from tallies.errors import DataError, MissingExtra, TalliesError
 from tallies.registry import WORDS, furniture, part
 from tallies.runs import read_run
@@ -32,6 +32,7 @@ app.add_typer(fit_app, name="fit")
 command(app, lambda: (RUN, SWEEPS, SCHEDULER))(resume)
 DATA = Option("data", "A file like the one that was fitted.", ..., Path, "DATA")
 TABLE = Option("out", "File to write (csv, tsv, jsonl, parquet); default: csv to stdout.", None, Path, "out,o")
+ESCAPE = Option("escape", "In csv and tsv, an apostrophe before texts that a spreadsheet would take for a formula.", True, bool)
 SEED = Option("seed", "Seed of the draws, where a score needs any.", 0, int, least=0)
 
 
@@ -81,12 +82,12 @@ def info(line: Line, run: Path) -> Answer:
     return Answer({"options": options, **ended, "summary": model.summary()}, text, after)
 
 
-@command(app, lambda: (RUN, DATA, TABLE, *_own("PREDICT")))
-def predict(line: Line, run: Path, data: Path, out: Path | None, **own: Any) -> Answer:
+@command(app, lambda: (RUN, DATA, TABLE, ESCAPE, *_own("PREDICT")))
+def predict(line: Line, run: Path, data: Path, out: Path | None, escape: bool, **own: Any) -> Answer:
     """Predict every row of a file."""
     model, options, family = _read(run, line, "PREDICT")
     table = family.predict(model, options, str(data))
-    return _table(line, table, out, f"tallies score {run} DATA · tallies report {run} {data}")
+    return _table(line, table, out, escape, f"tallies score {run} DATA · tallies report {run} {data}")
 
 
 @command(app, lambda: (RUN, DATA, SEED, *_own("SCORE")))
@@ -118,12 +119,12 @@ ROWS = Option("n", "Rows to draw.", 100, int, least=1)
 ANY_SEED = Option("seed", "Seed; default: a new one each time.", None, int, least=0)
 
 
-@command(app, lambda: (RUN, ROWS, ANY_SEED, TABLE))
-def sample(line: Line, run: Path, n: int, seed: int | None, out: Path | None) -> Answer:
+@command(app, lambda: (RUN, ROWS, ANY_SEED, TABLE, ESCAPE))
+def sample(line: Line, run: Path, n: int, seed: int | None, out: Path | None, escape: bool) -> Answer:
     """Draw new data from a fitted model."""
     model, options, family = _read(run, line)
     table = family.sample(model, options, n, seed)
-    return _table(line, table, out, f"tallies fit {options['model']} {out} --out NEW (to see what a fit makes of them)")
+    return _table(line, table, out, escape, f"tallies fit {options['model']} {out} --out NEW (to see what a fit makes of them)")
 
 
 RUNS = Option("runs", "Two or more RUN folders.", ..., Path, "RUN RUN...", many=True)
@@ -184,16 +185,16 @@ def demo(line: Line, out: Path) -> Answer:
     return Answer({"gallery": str(index), "reports": sorted(str(p) for p in index.parent.glob("*.html") if p != index)})
 
 
-def _table(line: Line, table: Any, out: Path | None, after: str) -> Answer:
+def _table(line: Line, table: Any, out: Path | None, escape: bool, after: str) -> Answer:
     """A table to a file, or to stdout as csv or JSON."""
-    from tallies.data.files import write_frame
+    from tallies.data.files import write_csv, write_frame
 
     if out is None:
         if line.as_json:
             return Answer(table.to_dict("records"))
         more = f"{len(table):,} rows. Next: --out FILE writes them to a file" if sys.stdout.isatty() else ""
-        return Answer(None, table.to_csv(index=False), more)
-    write_frame(table, out)
+        return Answer(None, write_csv(table, None, escape) or "", more)
+    write_frame(table, out, escape)
     result = {"wrote": str(out), "rows": len(table), "columns": list(table.columns)}
     return Answer(result, after=f"Wrote {len(table):,} rows to {out}. Next: {after}")
 
@@ -201,6 +202,7 @@ def _table(line: Line, table: Any, out: Path | None, after: str) -> Answer:
 def main() -> None:
     """Entry point: turn errors into one paragraph and an exit code, warnings into one line."""
     warnings.showwarning = lambda message, *rest, **more: say(f"Warning: {message}")
+    speak_any_language(sys.argv[1:])
     try:
         code = app(prog_name="tallies", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import inspect
+import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
@@ -161,7 +164,7 @@ def _whole(function: Function, options: Iterable[Option]) -> Callable[..., None]
         if as_json:
             from tallies.storage import plain
 
-            print(json.dumps(plain(answer.result), ensure_ascii=False, allow_nan=False))
+            print(json.dumps(plain(answer.result), ensure_ascii=_encoding(sys.stdout) != "utf-8", allow_nan=False))
         elif answer.text:
             print(answer.text.removesuffix("\n"))
         say(answer.after, quiet or as_json or not answer.after)
@@ -179,6 +182,21 @@ def where(scheduler: str | None = None, threads: int | None = None) -> AbstractC
     import tallies
 
     return tallies.backend(scheduler) if scheduler else tallies.backend("threads", workers=threads)
+
+
+def _encoding(stream: Any) -> str:
+    return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
+
+
+def speak_any_language(words: list[str]) -> None:
+    """No name is lost or fatal where the locale is ASCII: words and paths are UTF-8, for which Python has to start again; a file or
+    pipe gets UTF-8, and a terminal escapes what it cannot show."""
+    if sys.getfilesystemencoding() == "ascii" and sys.executable:
+        os.execv(sys.executable, [sys.executable, "-P", "-X", "utf8", "-m", "tallies", *words])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            plain = _encoding(stream) == "ascii" and not stream.isatty()
+            stream.reconfigure(encoding="utf-8" if plain else None, errors="backslashreplace")
 
 
 def say(text: str, quiet: bool = False) -> None:

@@ -84,8 +84,11 @@ class Settings(NamedTuple):
                 one_of(name, values[name], *allowed)
         for names, holds, what in RULES:
             for name in names.split():
-                if values.get(name) is not None and not holds(values[name]):
-                    raise ValueError(f"{name} must {what}, got {values[name]!r}")
+                value = values.get(name)
+                if value is not None and not (isinstance(value, int | float | np.number) and np.isfinite(value)):
+                    raise ValueError(f"{name} must be a finite number, and {what}, got {value!r}")
+                if value is not None and not holds(value):
+                    raise ValueError(f"{name} must {what}, got {value!r}")
         if isinstance(words, Mention) and not self.null:
             raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')
         if isinstance(words, Multinomial) and words.whole_table and (words.anchor is None or self.null or words.held_out):

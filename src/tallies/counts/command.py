@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tallies.cli.options import Option
 from tallies.cli.tables import column, data
 from tallies.counts.tables import named_rows, read_counts
-from tallies.data.files import read_frame
+from tallies.data.files import read_frame, reading
 from tallies.errors import DataError, nearest
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def read_offsets(value: str | None) -> Any:
         return value
     if not Path(value).exists() and "." not in value:
         raise DataError(f"--offsets must be a rule or a file, got {value!r}; {nearest(value, sorted(OFFSETS))}")
-    return read_counts(value).to_numpy(dtype=float)
+    with reading(value, "a table of logarithms"):
+        return read_counts(value).to_numpy(dtype=float)
 
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:

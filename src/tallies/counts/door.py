@@ -168,9 +168,13 @@ def _matrix(formula: Formula, frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[s
     """The design, and what its transforms know: with a state they use it, without they learn it of these rows."""
     formulaic = need("formulaic", "formula", "A formula")
     named = {c: pd.Categorical(frame[c], categories=known) for c, known in formula.levels.items() if c in frame}
-    text = formulaic.Formula(formula.text.split("~")[-1])
-    spec = formulaic.ModelSpec(formula=text, transform_state=dict(formula.state), na_action="raise")
-    found = spec.get_model_matrix(frame.assign(**named))
+    try:
+        text = formulaic.Formula(formula.text.split("~")[-1])
+        spec = formulaic.ModelSpec(formula=text, transform_state=dict(formula.state), na_action="raise")
+        found = spec.get_model_matrix(frame.assign(**named))
+    except Exception as error:  # the formula is code, which may raise anything
+        columns, told = [str(c) for c in frame.columns][:20], " ".join(str(error).split())[:300]
+        raise DataError(f"the formula {formula.text!r} does not fit the columns {columns}: {told}; mend it or the table") from error
     learned = found.model_spec.transform_state.items()
     state = {k: {name: v[()] if isinstance(v, np.ndarray) else v for name, v in known.items()} for k, known in learned}  # no 0-d
     return pd.DataFrame(found, index=frame.index), state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +14,13 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from tallies.counts.offsets import OFFSETS
-from tallies.data.files import KINDS, read_frame
+from tallies.data.files import CELLS, KINDS, open_bytes, read_frame, reading, refuse_nul
+from tallies.data.table import LARGEST, check_names, refuse_dates
 from tallies.errors import DataError, DataWarning, need, need_file
 
 HIDDEN = -1e4  # offset of a missing count: exp(-1e4) is zero, so the cell drops out of the likelihood
+
+MOST_OFFSET = 300.0  # exp(300) is the most effort that leaves room for rates
 
 
 class Counts(NamedTuple):
@@ -50,19 +54,21 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     path = need_file(path, "a count table")
     suffixes = [s.lower() for s in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes or [""])[-1]
-    if kind in KINDS:
-        table = named_rows(read_frame(path))
-    elif kind == ".mtx":
-        table = _read_mtx(path)
-    elif kind == ".h5ad":
-        table = _from_anndata(need("anndata", "anndata", "Reading .h5ad").read_h5ad(path))
-    elif kind == ".biom":
-        stored = need("biom", "biom", "Reading .biom", package="biom-format").load_table(str(path))
-        table = pd.DataFrame(stored.matrix_data.T.toarray(), index=stored.ids("sample"), columns=stored.ids("observation"))
-    else:
+    if kind not in (*KINDS, ".mtx", ".h5ad", ".biom"):
         raise DataError(
             f"expected a .csv, .tsv, .parquet, .mtx, .h5ad or .biom file, got {path.name!r}; convert it to one of these"
         )
+    with reading(path, kind):
+        if kind in KINDS:
+            table = named_rows(read_frame(path))
+        elif kind == ".mtx":
+            table = _read_mtx(path)
+        elif kind == ".h5ad":
+            table = _from_anndata(need("anndata", "anndata", "Reading .h5ad").read_h5ad(path))
+        else:
+            stored = need("biom", "biom", "Reading .biom", package="biom-format").load_table(str(path))
+            table = pd.DataFrame(_laid_out(stored.matrix_data).T, index=stored.ids("sample"), columns=stored.ids("observation"))
+        check_names(table)
     return table.T if transpose else table
 
 
@@ -74,6 +80,8 @@ def plain(counts: Any) -> Any:
 def as_counts(counts: Any) -> Counts:
     """Validate counts given as an array, sparse matrix, data frame, AnnData or list of lists."""
     counts, rows, columns = plain(counts), None, None
+    check_names(counts)
+    refuse_dates(counts)
     if hasattr(counts, "columns") or type(counts).__module__.startswith("pyarrow"):
         if isinstance(counts, pd.DataFrame) and not isinstance(counts.index, pd.RangeIndex):
             rows = np.asarray(counts.index.astype(str), dtype=object)
@@ -112,8 +120,9 @@ def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
             raise DataError(f"offsets must be None, an array, or one of {', '.join(sorted(OFFSETS))}; got {offsets!r}")
         O = np.repeat(OFFSETS[offsets](counts.values)[:, None], p, axis=1)
     else:
+        check_names(offsets)
         frame = nw.from_native(offsets, eager_only=True, allow_series=True, pass_through=True)
-        O = np.asarray(frame.to_numpy() if isinstance(frame, nw.DataFrame | nw.Series) else offsets, dtype=np.float64)
+        O = _floats(frame.to_numpy() if isinstance(frame, nw.DataFrame | nw.Series) else offsets, "offsets")
         if O.shape not in ((n,), (n, 1), (n, p)):
             raise DataError(f"offsets must have shape ({n},), ({n}, 1) or ({n}, {p}) like the counts, got {O.shape}")
         O = np.array(np.broadcast_to(O.reshape(n, -1), (n, p)), order="C")
@@ -122,6 +131,8 @@ def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
         raise DataError(
             "offsets must be finite logarithms; an offset of -inf is an effort of 0: make that count missing (NaN), or drop the row"
         )
+    if (O[known] > MOST_OFFSET).any() or (O[known] < HIDDEN).any():
+        raise DataError(f"offsets are logarithms, from {HIDDEN:g} to {MOST_OFFSET:g}, got {np.abs(O[known]).max():g}; take the log")
     if counts.missing is not None:
         O[counts.missing] = HIDDEN
     return O
@@ -132,6 +143,7 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
     if covariates is None:
         return np.ones((n, 1)), np.array(["intercept"], dtype=object)
     names = None
+    check_names(covariates)
     if hasattr(covariates, "columns") or hasattr(covariates, "name"):
         covariates = covariates.to_frame() if isinstance(covariates, pd.Series) else covariates
         if isinstance(covariates, pd.DataFrame):
@@ -141,16 +153,27 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
             frame = frame.to_frame()
         names = [str(c) for c in frame.columns]
         covariates = _numbers(frame, "covariates {} are not numbers; use PLN.from_formula, which encodes categories")
-    X = np.asarray(covariates, dtype=np.float64)
+    X = _floats(covariates, "covariates")
     X = X[:, None] if X.ndim == 1 else X
     if X.ndim != 2 or len(X) != n:
         raise DataError(f"covariates must have one row a sample: expected {n} rows, got shape {X.shape}")
-    if not np.isfinite(X).all():
-        raise DataError("covariates must be finite and complete; fill in or drop rows with missing covariates")
+    if not (np.abs(X) <= LARGEST).all():
+        raise DataError(
+            f"covariates must be finite, at most {LARGEST:g}, and complete; fill in or drop rows with missing covariates"
+        )
     names = names if names is not None else [f"x{k}" for k in range(X.shape[1])]
     if intercept:
         X, names = np.hstack([np.ones((n, 1)), X]), ["intercept", *names]
     return X, np.array(names, dtype=object)
+
+
+def _floats(values: Any, what: str) -> np.ndarray:
+    """An array of numbers, from whatever is one."""
+    refuse_dates(values)
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be numbers, one row a sample, but {error}; encode or drop what is none") from error
 
 
 def _numbers(frame: Any, error: str) -> np.ndarray:
@@ -201,18 +224,29 @@ def named_rows(table: pd.DataFrame, keep: bool = False) -> pd.DataFrame:
 def _read_mtx(path: Path) -> pd.DataFrame:
     from scipy.io import mmread
 
-    matrix = mmread(path)
+    refuse_nul(path)  # at which the reader below dies
+    with open_bytes(path) as file:
+        matrix = mmread(io.BytesIO(file.read()))
     stem = path.name.split(".mtx")[0]
     names = []
     for what, size in zip(("rows", "columns"), matrix.shape, strict=True):
         beside = path.with_name(f"{stem}.{what}.txt")
-        found = [line for line in beside.read_text().split("\n") if line] if beside.is_file() else None
+        with reading(beside, "text"):
+            found = [line for line in beside.read_text("utf-8").split("\n") if line] if beside.is_file() else None
         if found is not None and len(found) != size:
             raise DataError(f"{beside} names {len(found)} {what}, but {path.name} has {size}")
         names.append(found)
-    return pd.DataFrame(matrix.toarray() if sp.issparse(matrix) else matrix, index=names[0], columns=names[1])
+    return pd.DataFrame(_laid_out(matrix), index=names[0], columns=names[1])
+
+
+def _laid_out(matrix: Any) -> np.ndarray:
+    """A matrix in full, unless it has more cells than a table may have."""
+    if np.prod([float(size) for size in matrix.shape]) > CELLS:
+        raise DataError(f"a table of {' x '.join(f'{size:,}' for size in matrix.shape)} cells is too large; select rows or columns")
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
 
 
 def _from_anndata(data: Any) -> pd.DataFrame:
-    X = data.X.toarray() if sp.issparse(data.X) else np.asarray(data.X)
-    return pd.DataFrame(X, index=data.obs_names, columns=data.var_names)
+    if data.X is None:
+        raise DataError("expected counts as X of an AnnData, but it has no X; put them there")
+    return pd.DataFrame(_laid_out(data.X), index=data.obs_names, columns=data.var_names)

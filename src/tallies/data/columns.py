@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, time, timedelta
 from typing import Any
 
 import narwhals as nw
@@ -12,15 +13,17 @@ from sklearn.utils.validation import validate_data
 from tallies.data.table import check_names, checked
 from tallies.errors import DataError
 
+DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # a date with a time is a date, too
+
 
 def read_columns(estimator: Any, X: Any, reset: bool, **rules: Any) -> tuple[Any, list[Any] | None, list[np.ndarray]]:
     """X, the names of its columns (None where it is no data frame), and their values (none of a sparse matrix, where the rules
     allow one). Unless `reset`, the columns must be those that the estimator was fitted on."""
+    check_names(X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
         X = checked(estimator, X, reset, dtype=None, ensure_all_finite=False, ensure_min_features=1, **rules)
         return X, None, [] if sp.issparse(X) else [values_of(column) for column in X.T]
-    check_names(X)
     if not reset:
         validate_data(estimator, X, reset=False, skip_check_array=True)
     if 0 in frame.shape:
@@ -45,6 +48,8 @@ def values_of(column: Any) -> np.ndarray:
         column = values
     if column.dtype.kind in "fiub":
         return column
+    if column.dtype.kind in "mM":
+        raise DataError(f"a column holds {column.dtype}, which has no family; turn dates into numbers or categories")
     from pandas import isna
 
     values = column.astype(object)
@@ -53,6 +58,8 @@ def values_of(column: Any) -> np.ndarray:
     if kinds and all(issubclass(kind, float | int | np.floating | np.integer) and kind is not bool for kind in kinds):
         return np.where(isna(values), np.nan, values).astype(float)
     for value in present:
+        if isinstance(value, DATES):
+            raise DataError(f"a column holds {value!r}, a date, which has no family; turn dates into numbers or categories")
         if not isinstance(value, str | bytes | bool | np.bool_ | float | int | np.number | tuple):
             # scikit-learn's words for a cell that is neither
             raise TypeError(f"argument must be a string or a number, not {type(value).__name__!r}: {value!r}")

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.data.files import naming
 from tallies.data.pairs import grouped
 from tallies.data.text import Document, read_documents, split_sentences, stemmer, stop_words, tokenize
 from tallies.errors import DataError
@@ -83,8 +84,9 @@ class Corpus:
         them. stem=True (or a language) stems with Snowball; bigrams=True also counts pairs of neighbours as "new_york";
         stop_words="english" are left out; vocabulary fixes the words and their order.
         """
-        if isinstance(texts, str):
-            raise DataError("expected a collection of texts, got one string; put it into a list")
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            got = "one string" if isinstance(texts, str) else repr(texts)
+            raise DataError(f"expected a collection of texts, got {got}; put it into a list")
         return cls._count(_cut(_documents(texts, authors, ids), sentences), sentences, **words)
 
     @classmethod
@@ -98,7 +100,8 @@ class Corpus:
         **words: Unpack[Counting],
     ) -> Corpus:
         """Read .jsonl, .csv, .tsv or .parquet (also .gz), or a folder of .txt files; see `from_texts` for the options."""
-        return cls._count(_cut(read_documents(path, text, authors, id), sentences), sentences, **words)
+        with naming(path):
+            return cls._count(_cut(read_documents(path, text, authors, id), sentences), sentences, **words)
 
     @classmethod
     def from_pairs(
@@ -228,6 +231,8 @@ def _documents(texts: Iterable[Any], authors: Iterable[Any] | None, ids: Iterabl
 
 
 def _names(authors: Any) -> tuple[str, ...]:
+    if isinstance(authors, bool | int):
+        raise DataError(f"expected the authors of a text, a name or a list of names, got {authors!r}; make it a text")
     return (authors,) if isinstance(authors, str) else tuple(authors or ())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,16 @@ def _missing(y: np.ndarray) -> np.ndarray:
     return isna(y)
 
 
+def _plain(y: np.ndarray) -> np.ndarray:
+    """Labels that came as objects, as beside None, with the type that they have; labels of several types have no order."""
+    if y.dtype.kind != "O" or not len(y):
+        return y
+    kinds = {"text" if isinstance(v, str) else "number" if isinstance(v, Number | np.bool_) else type(v).__name__ for v in y}
+    if len(kinds) > 1:
+        raise DataError(f"labels must be of one type, but y holds {' and '.join(sorted(kinds))}; make all of them texts")
+    return np.array(y.tolist()) if kinds == {"number"} else y
+
+
 def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.ndarray, np.ndarray]:
     """The sorted classes, `least` of them, and the code of each row. With `missing`, absent labels (and -1 among whole numbers)
     become -1.
@@ -44,9 +55,9 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
         absent |= y == -1
     if absent.any() and not missing:
         raise DataError(
-            f"y has {int(absent.sum())} missing labels (NaN or None); drop these rows, or set semi_supervised=True to use them"
+            f"y has {int(absent.sum())} missing labels (NaN or None); drop these rows, or set semi_supervised=True where there is"
         )
-    present = y[~absent] if absent.any() else y
+    present = _plain(y[~absent] if absent.any() else y)
     if len(present) == 0:
         raise DataError(f"y must hold labels, but all {n} are missing; label some rows of every class")
     if present.dtype.kind in "fO":
@@ -56,7 +67,7 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
         # whole numbers in a small range: a table of those present instead of a sort
         low = int(present.min())
         seen = np.bincount(present.astype(np.int64) - low) > 0
-        classes = (np.flatnonzero(seen) + low).astype(y.dtype)
+        classes = (np.flatnonzero(seen) + low).astype(present.dtype)
         codes[~absent] = (np.cumsum(seen) - 1).astype(np.int32)[present.astype(np.int64) - low]
     else:
         classes, inverse = np.unique(present, return_inverse=True)
@@ -70,6 +81,12 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
 def label_codes(y: Any, n: int, classes: np.ndarray) -> np.ndarray:
     """The code of each label among known classes; an unknown label is an error."""
     y = _column(y, n)
+    absent = _missing(y)
+    if absent.any():
+        raise DataError(f"y has {int(absent.sum())} missing labels (NaN or None), which cannot be judged; drop these rows")
+    y = _plain(y)
+    if (y.dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
+        raise DataError(f"y holds labels such as {y[0]!r}, which are not among the classes {classes[:20].tolist()}; use one type")
     where = np.clip(np.searchsorted(classes, y), 0, len(classes) - 1)
     wrong = classes[where] != y
     if wrong.any():

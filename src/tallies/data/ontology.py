@@ -10,6 +10,7 @@ import gzip
 import io
 import re
 import warnings
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.data.files import check_header, reading
 from tallies.data.pairs import grouped, text_of
 from tallies.errors import DataError, DataWarning, FileError, need, need_file
 
@@ -62,6 +64,9 @@ class Ontology:
         if len(self._places) < n:
             twice = sorted({c for c in self.ids if self.ids.count(c) > 1})[:5] if n < 5000 else "several"
             raise DataError(f"ids of concepts must differ, but {twice} occur more than once; merge or rename them")
+        strange = [p for above in self.parents for p in above if self.resolve(p) is None]
+        if strange:
+            raise DataError(f"parents must be ids of concepts, but {strange[:5]} are none; add these concepts, or drop the links")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -73,24 +78,17 @@ class Ontology:
         """Read an OBO file, or a csv, tsv or parquet table with the columns id, name, definition, synonyms, parents; .gz alike."""
         path = need_file(path, "an ontology (OBO, csv, tsv or parquet)")
         kind = next((s for s in reversed(path.suffixes) if s != ".gz"), "")
-        if kind == ".parquet":
-            return cls.from_table(need("pyarrow.parquet", "parquet", "Reading Parquet", "pyarrow").read_table(path))
-        raw = path.read_bytes()
-        try:
-            raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-        except (OSError, EOFError) as error:
-            raise FileError(f"{path} is a damaged gzip file ({error}); fetch it again") from error
-        try:
-            text = raw.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = raw[: error.start].count(b"\n") + 1
-            raise FileError(f"expected UTF-8, but line {line} of {path} is not; convert it, such as with iconv -t utf-8") from error
-        if kind in (".csv", ".tsv"):
-            import pandas as pd
+        with reading(path, "an ontology"):
+            if kind == ".parquet":
+                return cls.from_table(need("pyarrow.parquet", "parquet", "Reading Parquet", "pyarrow").read_table(path))
+            text = _text(path)
+            if kind in (".csv", ".tsv"):
+                import pandas as pd
 
-            separator = "\t" if kind == ".tsv" else ","
-            return cls.from_table(pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False))
-        return _parse_obo(text)
+                separator = "\t" if kind == ".tsv" else ","
+                check_header(io.StringIO(text), separator, str(path))
+                return cls.from_table(pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False))
+            return _parse_obo(text)
 
     @classmethod
     def from_table(cls, table: Any) -> Ontology:
@@ -105,8 +103,13 @@ class Ontology:
         """
         import narwhals as nw
 
-        frame = nw.from_native(table, eager_only=True)
-        lower = {name.lower(): name for name in frame.columns}
+        from tallies.data.table import check_names
+
+        check_names(table)
+        frame = nw.from_native(table, eager_only=True, pass_through=True)
+        if not isinstance(frame, nw.DataFrame):
+            raise DataError(f"expected a table of concepts, got a {type(table).__name__}; make it a data frame, or see from_pairs")
+        lower = {str(name).lower(): name for name in frame.columns}
         if "id" not in lower:
             raise DataError(f"a table of concepts needs a column 'id' (and of {COLUMNS[1:]} what there is); it has {frame.columns}")
         columns = [frame[lower[c]].to_list() if c in lower else [None] * len(frame) for c in COLUMNS]
@@ -193,6 +196,20 @@ def lineage(up: sp.csr_array) -> sp.csr_array:
         if more.nnz == reach.nnz:
             return reach
         reach = more
+
+
+def _text(path: Path) -> str:
+    """The text of a file, plain or gz whatever its name says."""
+    raw = path.read_bytes()
+    try:
+        raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    except (OSError, EOFError, zlib.error) as error:
+        raise FileError(f"{path} is a damaged gzip file ({error}); fetch it again") from error
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise FileError(f"expected UTF-8, but line {line} of {path} is not; convert it, such as with iconv -t utf-8") from error
 
 
 class _Term:

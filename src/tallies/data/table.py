@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from tallies.errors import DataError
 
+LARGEST = 1e150  # numbers beyond have infinite squares
 Table = TypeVar("Table", bound=tuple)  # a named tuple of blocks: arrays, Sparse, or None for an empty block
 
 
@@ -55,15 +56,32 @@ def table_bytes(table: tuple) -> int:
 
 def column_names(X: Any) -> list[str] | None:
     """The names of the columns of a data frame; None where there are none, or not all of them are texts."""
+    names = _names(X)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _names(X: Any) -> list[Any]:
     names = getattr(X, "column_names", getattr(X, "columns", None))  # pyarrow calls the data themselves `columns`
-    return None if names is None or callable(names) or not all(isinstance(name, str) for name in names) else list(names)
+    return [] if names is None or callable(names) else list(names)
 
 
 def check_names(X: Any) -> None:
     """Refuse a data frame with two columns of one name: neither can be asked for."""
-    twice = [name for name, count in Counter(column_names(X)).items() if count > 1]
+    twice = [name for name, count in Counter(_names(X)).items() if count > 1]
     if twice:
         raise DataError(f"column names must differ, but {twice[:5]} occur more than once; rename or drop them")
+
+
+def refuse_dates(X: Any) -> None:
+    """Refuse an array of dates, which numpy would take as numbers."""
+    kind = getattr(X, "dtype", None)
+    if getattr(kind, "kind", "") in ("m", "M"):
+        raise DataError(f"expected numbers, got dates ({kind}); turn them into numbers, such as days since the first")
+
+
+def of_dates(error: Exception) -> bool:
+    """Whether a library has met a date where numbers are expected."""
+    return any(word in str(error).lower() for word in ("date", "timestamp", "timedelta"))
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray:
@@ -74,7 +92,12 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray:
     """
     if sample_weight is None:
         return np.ones(n)
-    weight = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64)
+    try:
+        weight = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64)
+    except ValueError as error:
+        raise DataError(f"sample_weight must be {n} finite numbers from 0 on, one a row: {error}") from error
+    if weight.max(initial=0) > LARGEST:
+        raise DataError(f"sample_weight must not be larger than {LARGEST:g}, got {weight.max():g}; scale the weights down")
     if (weight < 0).any():
         raise DataError(f"sample_weight must not be negative, got {weight.min()}; leave rows out with a weight of 0")
     if not weight.any():
@@ -88,6 +111,7 @@ def checked(estimator: Any, X: Any, reset: bool, **rules: Any) -> Any:
     Nothing is set on the estimator: what it was fitted on is in its record, see `estimator.Inputs`.
     """
     check_names(X)
+    refuse_dates(X)
     if reset:
         return check_array(X, estimator=estimator, input_name="X", **rules)
     return validate_data(estimator, X, reset=False, **rules)
@@ -100,7 +124,11 @@ def dense(estimator: Any, X: Any, reset: bool) -> np.ndarray:
     """
     try:
         return checked(estimator, X, reset, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        if of_dates(error):
+            raise DataError(
+                f"{type(estimator).__name__} expects numbers in every column, but some hold dates ({error}); turn them into numbers"
+            ) from error
         if "could not convert" in str(error):
             raise DataError(
                 f"{type(estimator).__name__} expects numbers in every column, but {error}; "
@@ -110,6 +138,9 @@ def dense(estimator: Any, X: Any, reset: bool) -> np.ndarray:
 
 
 def refuse_infinite(count: int) -> None:
-    """The error for infinities, which have no density."""
+    """The error for infinities and numbers beyond `LARGEST`, which have no density."""
     if count:
-        raise DataError(f"X contains infinity in {count} cells; expected finite numbers, or NaN for missing: replace or drop them")
+        raise DataError(
+            f"X contains infinity in {count} cells, or numbers beyond {LARGEST:g}; expected finite numbers with finite "
+            "squares, or NaN for missing: scale, replace or drop them"
+        )

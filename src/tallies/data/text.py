@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tallies.data.files import open_bytes, reading
 from tallies.errors import DataError, nearest, need
 
 WORD = re.compile(r"[^\W\d_](?:[\w'’-]*\w)")  # two characters or more, the first a letter; inner apostrophes and hyphens stay
@@ -113,18 +112,31 @@ def read_documents(
         if not files:
             raise DataError(f"expected .txt files in the folder {str(path)!r}, but there are none")
         for file in files:
-            with _open(file) as stream:
-                yield Document(str(file.relative_to(path)), stream.read(), ())
+            with reading(file, "text"), _open(file) as stream:
+                whole = stream.read()
+            yield Document(str(file.relative_to(path)), whole, ())
         return
     for number, record in enumerate(_records(path)):
+        here = f"record {number + 1} of {str(path)!r}"
         if text not in record:
             known = nearest(text, sorted(map(str, record)))
-            raise DataError(f"record {number + 1} of {str(path)!r} has no field {text!r}; name it with text= (--text): {known}")
+            raise DataError(f"{here} has no field {text!r}; name it with text= (--text): {known}")
         who, name = (record.get(field) if field is not None else None for field in (authors, id))
         if isinstance(who, str):
-            who = [one.strip() for one in who.split(";")]
-        names = tuple(str(a) for a in (who if who is not None else ()) if a)
-        yield Document(str(number if name is None else name), str(record[text] or ""), names)
+            who = who.split(";")
+        elif isinstance(who, dict | bool | int | float) and who == who:
+            raise DataError(f"{here} has {who!r} as {authors!r}; expected a list of names, or a text with semicolons between them")
+        if isinstance(record[text], list | dict | bytes):
+            raise DataError(f"{here} has a {type(record[text]).__name__} as {text!r}; expected a text")
+        names = tuple(a for a in (_text(a).strip() for a in (who if isinstance(who, list | tuple) else ())) if a)
+        named = name is not None and name == name
+        yield Document(_text(name) if named else str(number), _text(record[text]), names)
+
+
+def _text(value: Any) -> str:
+    """A value as text, "" where it is missing; halves of characters, which JSON may hold, become U+FFFD as broken bytes do."""
+    text = "" if value is None or value != value else str(value)
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
@@ -132,10 +144,8 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
     reader = _READERS.get(next((s for s in reversed(path.suffixes) if s != ".gz"), ""))
     if reader is None:
         raise DataError(f"expected a .jsonl, .csv, .tsv or .parquet file or a folder of .txt files, got {str(path)!r}; convert it")
-    try:
+    with reading(path, "texts"):
         yield from reader(path)
-    except (OSError, EOFError, csv.Error, zlib.error) as error:
-        raise DataError(f"{str(path)!r} cannot be read: {error}; is it complete, and of the format its name says?") from error
 
 
 def read_field(path: str | Path, name: str, option: str) -> list[Any]:
@@ -161,27 +171,49 @@ def check_fields(path: str | Path, options: Mapping[str, Any]) -> None:
 
 
 def _open(path: Path) -> Any:
-    raw = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")  # noqa: SIM115  the caller closes it
-    return io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="")
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", errors="replace", newline="")
 
 
-def _jsonl(path: Path) -> Iterator[dict[str, Any]]:
+def json_lines(path: Path, flat: bool = False) -> Iterator[dict[str, Any]]:
+    """The objects of a file of json lines; `flat`: they are rows of a table, which hold no lists and no objects."""
     with _open(path) as stream:
         for number, line in enumerate(stream, 1):
             if line.strip():
+                here = f"line {number} of {str(path)!r}"
                 try:
-                    record = json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise DataError(f"line {number} of {path} is not JSON ({error}); expected one object a line") from error
+                    record = json.loads(line, object_pairs_hook=_fields)
+                except (ValueError, RecursionError) as error:
+                    raise DataError(f"{here} is not JSON ({error}); expected one object a line") from error
                 if not isinstance(record, dict):
-                    raise DataError(f"line {number} of {path} is a {type(record).__name__}; expected an object with a text field")
+                    raise DataError(f"{here} is a {type(record).__name__}; expected an object with fields")
+                nested = [key for key, value in record.items() if isinstance(value, list | dict)] if flat else []
+                if nested:
+                    raise DataError(f"{here} has a list or an object as {nested[0]!r}; expected a number or a text a cell")
                 yield record
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"of the fields {[key for key, _ in pairs][:20]} two have one name")
+    return found
 
 
 def _csv(path: Path) -> Iterator[dict[str, Any]]:
     csv.field_size_limit(1 << 30)  # texts are longer than the default of 128 kB
     with _open(path) as stream:
-        yield from csv.DictReader(stream, delimiter="\t" if ".tsv" in path.suffixes else ",")
+        rows = csv.DictReader(stream, delimiter="\t" if ".tsv" in path.suffixes else ",")
+        names = list(rows.fieldnames or ())
+        if len(set(names)) < len(names):
+            twice = [name for name in names if names.count(name) > 1]
+            raise DataError(f"column names must differ, but {twice[:5]} occur more than once; rename or drop them")
+        for row in rows:
+            if None in row:  # where the reader puts cells without a name
+                raise DataError(
+                    f"line {rows.line_num} of {str(path)!r} has more cells than the {len(names)} columns of the header; "
+                    "put quotes around texts with the separator in them"
+                )
+            yield row
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
@@ -190,8 +222,8 @@ def _parquet(path: Path) -> Iterator[dict[str, Any]]:
 
 
 _READERS: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {
-    ".jsonl": _jsonl,
-    ".ndjson": _jsonl,
+    ".jsonl": json_lines,
+    ".ndjson": json_lines,
     ".csv": _csv,
     ".tsv": _csv,
     ".parquet": _parquet,

@@ -10,11 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from tallies.data.table import check_names, column_names
+from tallies.data.table import check_names, column_names, of_dates, refuse_dates
 from tallies.errors import DataError, DataWarning
 from tallies.estimator import Inputs
 
 NAMED = (("vocabulary", "counts"), ("var_names", "X"))  # where a Corpus and an AnnData have the names of their columns and counts
+TOKENS = 1 << 34  # no more than these can be sampled one by one
 SEED_COUNT = 10  # pseudo-count of a seed word that is given without one
 
 
@@ -44,18 +45,18 @@ def word_counts(prior: Any, K: int, words: np.ndarray) -> sp.csr_array:
     prior = {} if prior is None else prior
     if not isinstance(prior, Mapping):
         table = np.asarray(prior)
-        if table.shape != (K, V) or (table < 0).any() or (table != np.floor(table)).any():
+        if table.shape != (K, V) or not ((table >= 0) & (table < TOKENS) & (table == np.floor(table))).all():
             raise ValueError(f"word_prior must be whole numbers of shape ({K}, {V}), got {table.dtype} of shape {table.shape}")
         return sp.csr_array(table.T.astype(np.int64))
     place, counts = {name: v for v, name in enumerate(words)}, sp.lil_array((V, K), dtype=np.int64)
     for k, given in prior.items():
-        if not 0 <= k < K:
+        if not (isinstance(k, int | np.integer) and 0 <= k < K):
             raise ValueError(f"word_prior names topic {k!r}, but there are topics 0 to {K - 1}")
         for word, count in (given if isinstance(given, Mapping) else dict.fromkeys(given, SEED_COUNT)).items():
             v = place.get(word, place.get(str(word)))
             if v is None:
                 raise ValueError(f"word_prior names {word!r}, which is not in the vocabulary; leave it out")
-            if count != int(count) or count < 0:
+            if not (isinstance(count, int | float | np.number) and 0 <= count < TOKENS) or count != int(count):
                 raise ValueError(f"pseudo-counts must be whole numbers, got {count!r} for {word!r}")
             counts[v, k] += int(count)
     return sp.csr_array(counts)
@@ -81,6 +82,7 @@ def bag_of_words(X: Any) -> sp.csr_array:
     tallies.errors.DataError: expected whole counts, but X has fractions such as 0.5; round them, or multiply up to counts
     """
     check_names(X)
+    refuse_dates(X)
     named = [matrix for names, matrix in NAMED if hasattr(X, names) and hasattr(X, matrix)]
     if named:
         X = getattr(X, named[0])
@@ -89,7 +91,9 @@ def bag_of_words(X: Any) -> sp.csr_array:
     try:
         X = np.asarray(X) if isinstance(X, list | tuple) else X
         X = check_array(X, accept_sparse="csr", ensure_min_samples=0, ensure_min_features=0, estimator="LDA")
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TypeError) and not of_dates(error):
+            raise
         told = f"expected a matrix of whole counts (documents x words; for texts use Corpus.from_texts). {error}"
         raise DataError(told) from error
     X = sp.csr_array(X)
@@ -98,6 +102,9 @@ def bag_of_words(X: Any) -> sp.csr_array:
         raise DataError(f"expected whole counts, but X has fractions such as {odd[0]:g}; round them, or multiply up to counts")
     if X.nnz and X.data.min() < 0:
         raise DataError(f"Negative values in data passed to LDA: got {X.data.min():g}, but no word occurs less than never")
+    total = float(X.data.sum(dtype=float))
+    if total > TOKENS:
+        raise DataError(f"X counts {total:g} words, each a token in memory, but {TOKENS:,} are the most; scale the counts down")
     X = sp.csr_array((X.data.astype(np.int64), X.indices, X.indptr), shape=X.shape)
     X.sum_duplicates()
     X.eliminate_zeros()

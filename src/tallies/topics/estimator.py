@@ -23,6 +23,10 @@ from tallies.topics.model import WINDOW, Gibbs, Params, has_settled
 from tallies.topics.sampler import Latents
 from tallies.topics.tokens import lay_out
 
+MOST_TOPICS = 1 << 20
+MOST_PRIOR = 1e30  # the sampler weighs topics in single precision
+BETWEEN = f"from {1 / MOST_PRIOR:g} to {MOST_PRIOR:g}"
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -122,13 +126,19 @@ class LDA(Attributes):
     def _check(self) -> None:
         at_least(1, n_topics=self.n_topics, max_iter=self.max_iter, thin=self.thin, n_chains=self.n_chains, shards=self.shards)
         at_least(0, burn_in=self.burn_in)
+        if self.n_topics > MOST_TOPICS:
+            raise ValueError(f"n_topics must be at most {MOST_TOPICS:,}, got {self.n_topics:,}; every topic has counts in memory")
         one_of("start", self.start, "growing", "random")
-        if self.beta != "auto" and not (isinstance(self.beta, int | float) and 0 < self.beta < np.inf):
-            raise ValueError(f'beta must be a positive number or "auto", got {self.beta!r}')
+        if self.beta != "auto" and not (isinstance(self.beta, int | float) and 1 / MOST_PRIOR <= self.beta <= MOST_PRIOR):
+            raise ValueError(f'beta must be a positive number, {BETWEEN}, or "auto", got {self.beta!r}')
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
-            alpha = np.asarray(self.alpha, dtype=float)
-            if alpha.shape not in ((), (self.n_topics,)) or not (alpha > 0).all():
-                raise ValueError(f'alpha must be "auto", a positive number, or {self.n_topics} of them, got {self.alpha!r}')
+            try:
+                alpha = np.asarray(self.alpha, dtype=float)
+            except (TypeError, ValueError):
+                alpha = np.zeros(())  # no number, which is refused
+            if alpha.shape not in ((), (self.n_topics,)) or not ((alpha >= 1 / MOST_PRIOR) & (alpha <= MOST_PRIOR)).all():
+                told = f'alpha must be "auto", a positive number, or {self.n_topics} of them, {BETWEEN}'
+                raise ValueError(f"{told}; got {self.alpha!r}")
 
     def _plan(self, data: Data, seed: int) -> Plan:
         earlier = data.earlier
