@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test fuzz lint docs bench clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tallies needs Python 3.11 or newer, this is %s; try: make PYTHON=python3.12" % sys.version.split()[0])'
@@ -24,6 +24,12 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# odd data and settings; the same cases every time, others with another SEED
+CASES ?= 10000
+SEED ?= 0
+fuzz: $(VENV)/.test
+	$(BIN)/python tests/fuzzing.py --cases $(CASES) --seed $(SEED)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
