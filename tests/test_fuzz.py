@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from fuzzing import CASES, Case, faults, profile
 from hypothesis import given, seed
+
+from fuzzing import CASES, Case, faults, profile
 
 
 @pytest.mark.parametrize("name", list(CASES))

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallies.bayes.families import Place, Shape
+from tallies.bayes.families import Place, Shape, too_large
 from tallies.bayes.scatter import Scatter, expected_products, move, products, size_of
 from tallies.data.table import refuse_infinite
 from tallies.errors import DataError
@@ -87,7 +87,7 @@ class Correlated(NamedTuple):
     def add_scores(self, X: np.ndarray, out: Array, relative: bool) -> None:
         density = log_density(X, self.mean, self.root, relative)
         if not np.isfinite(density.sum()):  # looked into only when something is odd: complete rows pay one sum
-            refuse_infinite(int(np.isinf(X).sum()))
+            refuse_infinite(too_large(X))
             gaps = np.flatnonzero(np.isnan(X).any(axis=1))
             density[gaps] = self._log_density_of_observed(X[gaps])
         out += density

@@ -47,6 +47,11 @@ def centres(n: Array, s: Array) -> Array:
     return np.where(n > 0, s / np.where(n > 0, n, 1.0), s.sum(axis=0) / np.where(column > 0, column, 1.0))
 
 
+def too_large(X: np.ndarray) -> int:
+    """How many numbers are infinite, or nearly."""
+    return int((np.abs(X) > np.float64(moments.LARGEST)).sum())
+
+
 class Shape(NamedTuple):
     """Which covariance Gaussian columns have."""
 
@@ -103,7 +108,7 @@ class Gaussian(NamedTuple):
         half = 0.5 / self.variance
         kernels.gaussian_scores(X, self.mean, half, 0.5 * np.log(half / np.pi), out)
         if not np.isfinite(out.sum()):
-            refuse_infinite(int(np.isinf(X).sum()))
+            refuse_infinite(too_large(X))
 
     def log_likelihood(self) -> float:
         return float(-0.5 * np.sum(self.n * np.log(2 * np.pi * self.variance) + self.ss / self.variance))

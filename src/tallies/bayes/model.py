@@ -74,7 +74,7 @@ class Params(NamedTuple):
     complete: bool  # nothing is hidden: one sweep gives the maximum
     ready: bool  # False before the first update, when only rough means are known
 
-    @np.errstate(invalid="ignore")  # infinities are looked for by the laws, and refused in words
+    @np.errstate(invalid="ignore", over="ignore")  # infinities are looked for by the laws, and refused in words
     def scores(self, table: Table, start: Array | float, relative: bool = False) -> Array:
         """start_k + log p(x | k), eq. 1; if `relative`, up to a term for the row."""
         J = np.empty((table_rows(table), len(self.n)))

@@ -119,7 +119,8 @@ def check(s: Settings) -> None:
             one_of(name, values[name], *allowed)
     for names, holds, what in RULES:
         for name in names.split():
-            if values.get(name) is not None and not holds(values[name]):
+            value = values.get(name)
+            if value is not None and not (isinstance(value, int | float | np.number) and holds(value)):
                 raise ValueError(f"{name} must {what}, got {values[name]!r}")
     if isinstance(s.words, Mention) and not s.null:
         raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')

@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 
 from tallies.counts.offsets import OFFSETS
 from tallies.data.files import KINDS, read_frame
+from tallies.data.table import check_names
 from tallies.errors import DataError, DataWarning, need, need_file
 
 HIDDEN = -1e4  # offset of a missing count: exp(-1e4) is zero, so the cell drops out of the likelihood
@@ -75,15 +76,17 @@ def as_counts(counts: Any) -> Counts:
     """Validate counts given as an array, sparse matrix, data frame, AnnData or list of lists."""
     counts, rows, columns = plain(counts), None, None
     if hasattr(counts, "columns") or type(counts).__module__.startswith("pyarrow"):
+        check_names(counts)
         if isinstance(counts, pd.DataFrame) and not isinstance(counts.index, pd.RangeIndex):
             rows = np.asarray(counts.index.astype(str), dtype=object)
         frame = nw.from_native(counts, eager_only=True)
         columns = np.asarray([str(c) for c in frame.columns], dtype=object)
         counts = _numbers(frame, "counts must be numbers, but columns {} are not; drop them, or use the first as row names")
     try:  # data frames come column by column; the loops go along rows
-        Y = check_array(
-            counts, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite="allow-nan", input_name="counts"
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # a sum may overflow while it looks for infinities
+            Y = check_array(
+                counts, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite="allow-nan", input_name="counts"
+            )
     except ValueError as error:
         raise DataError(f"counts must be a table with rows and columns of finite numbers: {error}") from error
     Y = Y.toarray() if sp.issparse(Y) else Y
@@ -113,7 +116,7 @@ def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
         O = np.repeat(OFFSETS[offsets](counts.values)[:, None], p, axis=1)
     else:
         frame = nw.from_native(offsets, eager_only=True, allow_series=True, pass_through=True)
-        O = np.asarray(frame.to_numpy() if isinstance(frame, nw.DataFrame | nw.Series) else offsets, dtype=np.float64)
+        O = as_numbers(frame.to_numpy() if isinstance(frame, nw.DataFrame | nw.Series) else offsets, "offsets")
         if O.shape not in ((n,), (n, 1), (n, p)):
             raise DataError(f"offsets must have shape ({n},), ({n}, 1) or ({n}, {p}) like the counts, got {O.shape}")
         O = np.array(np.broadcast_to(O.reshape(n, -1), (n, p)), order="C")
@@ -135,13 +138,14 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
     if hasattr(covariates, "columns") or hasattr(covariates, "name"):
         covariates = covariates.to_frame() if isinstance(covariates, pd.Series) else covariates
         if isinstance(covariates, pd.DataFrame):
+            check_names(covariates)
             covariates = _matched(covariates, rows)
         frame = nw.from_native(covariates, eager_only=True, allow_series=True)
         if isinstance(frame, nw.Series):
             frame = frame.to_frame()
         names = [str(c) for c in frame.columns]
         covariates = _numbers(frame, "covariates {} are not numbers; use PLN.from_formula, which encodes categories")
-    X = np.asarray(covariates, dtype=np.float64)
+    X = as_numbers(covariates, "covariates")
     X = X[:, None] if X.ndim == 1 else X
     if X.ndim != 2 or len(X) != n:
         raise DataError(f"covariates must have one row a sample: expected {n} rows, got shape {X.shape}")
@@ -151,6 +155,14 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
     if intercept:
         X, names = np.hstack([np.ones((n, 1)), X]), ["intercept", *names]
     return X, np.array(names, dtype=object)
+
+
+def as_numbers(values: Any, what: str) -> np.ndarray:
+    """Values as an array of floats, or a sentence about those that are none."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be an array of numbers, with equal rows, but {error}") from error
 
 
 def _numbers(frame: Any, error: str) -> np.ndarray:

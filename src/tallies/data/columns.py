@@ -16,11 +16,11 @@ from tallies.errors import DataError
 def read_columns(estimator: Any, X: Any, reset: bool, **rules: Any) -> tuple[Any, list[Any] | None, list[np.ndarray]]:
     """X, the names of its columns (None where it is no data frame), and their values (none of a sparse matrix, where the rules
     allow one). Unless `reset`, the columns must be those that the estimator was fitted on."""
+    check_names(X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
         X = checked(estimator, X, reset, dtype=None, ensure_all_finite=False, ensure_min_features=1, **rules)
         return X, None, [] if sp.issparse(X) else [values_of(column) for column in X.T]
-    check_names(X)
     if not reset:
         validate_data(estimator, X, reset=False, skip_check_array=True)
     if 0 in frame.shape:

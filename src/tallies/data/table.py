@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from tallies.errors import DataError
 
+MOST = 1e50  # largest weight, and one over the smallest: products of two weights and their sums stay in the range of floats
 Table = TypeVar("Table", bound=tuple)  # a named tuple of blocks: arrays, Sparse, or None for an empty block
 
 
@@ -61,7 +62,8 @@ def column_names(X: Any) -> list[str] | None:
 
 def check_names(X: Any) -> None:
     """Refuse a data frame with two columns of one name: neither can be asked for."""
-    twice = [name for name, count in Counter(column_names(X)).items() if count > 1]
+    names = getattr(X, "columns", None) if hasattr(X, "iloc") else column_names(X)  # pandas has names that are no texts
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(f"column names must differ, but {twice[:5]} occur more than once; rename or drop them")
 
@@ -77,6 +79,8 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray:
     weight = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64)
     if (weight < 0).any():
         raise DataError(f"sample_weight must not be negative, got {weight.min()}; leave rows out with a weight of 0")
+    if weight.max(initial=0.0) > MOST or weight.min(initial=MOST, where=weight > 0) < 1 / MOST:
+        raise DataError(f"sample_weight must be 0, or from {1 / MOST:g} to {MOST:g}; multiply all weights by one number")
     if not weight.any():
         raise DataError("sample_weight is zero for every row, so there is nothing to fit; give some row a positive weight")
     return weight
@@ -88,9 +92,10 @@ def checked(estimator: Any, X: Any, reset: bool, **rules: Any) -> Any:
     Nothing is set on the estimator: what it was fitted on is in its record, see `estimator.Inputs`.
     """
     check_names(X)
-    if reset:
-        return check_array(X, estimator=estimator, input_name="X", **rules)
-    return validate_data(estimator, X, reset=False, **rules)
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum may overflow while it looks for infinities
+        if reset:
+            return check_array(X, estimator=estimator, input_name="X", **rules)
+        return validate_data(estimator, X, reset=False, **rules)
 
 
 def dense(estimator: Any, X: Any, reset: bool) -> np.ndarray:
@@ -110,6 +115,9 @@ def dense(estimator: Any, X: Any, reset: bool) -> np.ndarray:
 
 
 def refuse_infinite(count: int) -> None:
-    """The error for infinities, which have no density."""
+    """The error for infinities, and numbers whose powers are infinite, which have no density."""
     if count:
-        raise DataError(f"X contains infinity in {count} cells; expected finite numbers, or NaN for missing: replace or drop them")
+        raise DataError(
+            f"X contains infinity in {count} cells, or numbers too large to be squared; expected finite numbers of a moderate size, "
+            "or NaN for missing: replace, rescale or drop them"
+        )

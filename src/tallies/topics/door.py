@@ -88,7 +88,8 @@ def bag_of_words(X: Any) -> sp.csr_array:
         X = X.to_pandas()
     try:
         X = np.asarray(X) if isinstance(X, list | tuple) else X
-        X = check_array(X, accept_sparse="csr", ensure_min_samples=0, ensure_min_features=0, estimator="LDA")
+        with np.errstate(over="ignore", invalid="ignore"):  # a sum may overflow while it looks for infinities
+            X = check_array(X, accept_sparse="csr", ensure_min_samples=0, ensure_min_features=0, estimator="LDA")
     except ValueError as error:
         told = f"expected a matrix of whole counts (documents x words; for texts use Corpus.from_texts). {error}"
         raise DataError(told) from error

@@ -3,10 +3,12 @@
 import numpy as np
 from numba import njit
 
+LARGEST = 1e60  # a number beyond it counts as infinite: fourth powers of smaller ones, times weights, are in the range of floats
+
 
 @njit(nogil=True, cache=True)
 def class_sums(X, y, weight, K):
-    """Weights n and sums s, each (K, d), of the observed cells of each class; and how many cells of all are NaN, and infinite."""
+    """Weights n and sums s, each (K, d), of the observed cells of each class; and how many cells of all are NaN, and beyond LARGEST."""
     d = X.shape[1]
     n, s, gaps, infinite = np.zeros((K, d)), np.zeros((K, d)), 0, 0
     for i in range(X.shape[0]):
@@ -14,7 +16,7 @@ def class_sums(X, y, weight, K):
         for j in range(d):
             x = X[i, j]
             gaps += x != x
-            infinite += np.isinf(x)
+            infinite += abs(x) > LARGEST
             if k >= 0 and w > 0 and x == x:
                 n[k, j] += w
                 s[k, j] += w * x
