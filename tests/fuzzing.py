@@ -943,39 +943,52 @@ def profile(cases: int, **more: Any) -> settings:
     )
 
 
+class Found:
+    """What came of the cases of an estimator."""
+
+    def __init__(self, show: bool):
+        self.n, self.slowest, self.show = 0, 0.0, show
+        self.counted: Counter[str] = Counter()
+        self.first: dict[str, tuple[str, Case]] = {}
+
+    def run(self, case: Case) -> None:
+        """One case more."""
+        if self.show:
+            print(self.n, case, file=sys.stderr, flush=True)
+        faulthandler.dump_traceback_later(20 * SECONDS, exit=True)  # where it hangs
+        self.n, start = self.n + 1, time.monotonic()
+        for fault in faults(case):
+            kind = re.search(r"\w+ at [\w./]+:\d+", fault)
+            name = kind[0] if kind else fault
+            self.counted[name] += 1
+            self.first.setdefault(name, (fault, case))
+        faulthandler.cancel_dump_traceback_later()
+        self.slowest = max(self.slowest, time.monotonic() - start)
+
+    def run_all(self, strategy: st.SearchStrategy[Case], cases: int, number: int) -> None:
+        """As many cases, from this seed on."""
+
+        @seed(number)
+        @profile(cases, phases=[Phase.generate])
+        @given(strategy)
+        def run(case: Case) -> None:
+            self.run(case)
+
+        run()
+
+
 def campaign(cases: int, number: int, models: list[str], show: bool) -> int:
     """Many cases of some estimators; prints every kind of fault once, with the first case of it, and gives how many kinds."""
     kinds = 0
     for name in models:
-        counted: Counter[str] = Counter()
-        first: dict[str, tuple[str, Case]] = {}
-        start, n, slowest = time.monotonic(), 0, 0.0
-
-        @seed(number)
-        @profile(-(-cases // len(models)), phases=[Phase.generate])
-        @given(CASES[name])
-        def run(case: Case) -> None:
-            nonlocal n, slowest
-            n += 1
-            began = time.monotonic()
-            if show:
-                print(n, case, file=sys.stderr, flush=True)
-            faulthandler.dump_traceback_later(20 * SECONDS, exit=True)  # where it hangs
-            for fault in faults(case):
-                kind = re.search(r"(\w+ at [\w./]+:\d+)|$", fault)[0] or fault
-                counted[kind] += 1
-                first.setdefault(kind, (fault, case))
-            faulthandler.cancel_dump_traceback_later()
-            slowest = max(slowest, time.monotonic() - began)
-
-        run()
-        print(
-            f"{name}: {n} cases, {len(counted)} kinds of faults, {time.monotonic() - start:.0f} s, slowest {slowest:.1f} s",
-            flush=True,
-        )
-        for fault, times in counted.most_common():
-            print(f"  {times} x {fault}\n{first[fault][0]}\n{first[fault][1]}".replace("\n", "\n      "), flush=True)
-        kinds += len(counted)
+        start, found = time.monotonic(), Found(show)
+        found.run_all(CASES[name], -(-cases // len(models)), number)
+        took = f"{time.monotonic() - start:.0f} s, slowest {found.slowest:.1f} s"
+        print(f"{name}: {found.n} cases, {len(found.counted)} kinds of faults, {took}", flush=True)
+        for kind, times in found.counted.most_common():
+            told, case = found.first[kind]
+            print(f"  {times} x {kind}\n{told}\n{case}".replace("\n", "\n      "), flush=True)
+        kinds += len(found.counted)
     return kinds
 
 

@@ -26,10 +26,12 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-import tallies
-from families import FAMILIES, write_files
-from tallies import registry
-from tallies.errors import FileError
+from families import FAMILIES, write_files  # noqa: E402
+
+import tallies  # noqa: E402
+from tallies import registry  # noqa: E402
+from tallies.cli import configs  # noqa: E402
+from tallies.errors import FileError  # noqa: E402
 
 BATCH, SECONDS, MEMORY = 40, 20, 4 << 30  # files a fork, seconds for one file, bytes that a fork may ask for
 WORDS = ["", "x", "lbfgs", "kernel", "auto", "Fitted", "Params", "none", "\0", "é" * 50]
@@ -84,9 +86,7 @@ def change_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
             extreme = [0, -1, 1, array.max() + 1, array.min() - 1, 2**31 - 1, -(2**31), 2**62, -(2**62)]
             extreme += [np.nan, np.inf, -np.inf, 1e300] if array.dtype.kind == "f" else []
             flat = array.reshape(-1)
-            flat[rng.integers(array.size, size=rng.integers(1, 4))] = np.array(extreme[rng.integers(len(extreme))]).astype(
-                array.dtype
-            )
+            flat[rng.integers(array.size, size=rng.integers(1, 4))] = np.array(extreme[rng.integers(len(extreme))]).astype(array.dtype)
             return array
         if way == 4 and array.ndim:
             axis = rng.integers(array.ndim)
@@ -97,9 +97,7 @@ def change_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         if way == 6 and array.dtype.kind != "U":
             kind = ["f8", "f4", "i8", "i4", "u1", "?", "U3", "c16"][rng.integers(8)]
             return np.nan_to_num(array).astype(kind) if kind != "U3" else array.astype(kind)
-        return [array.reshape(-1), array[None], array[..., None], np.array(array.T), array[:0] if array.ndim else array][
-            rng.integers(5)
-        ]
+        return [array.reshape(-1), array[None], array[..., None], np.array(array.T), array[:0] if array.ndim else array][rng.integers(5)]
 
 
 def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -160,16 +158,7 @@ def use(path: str, about: Any) -> str:
     for ask in asks:
         try:
             ask()
-        except (
-            ArithmeticError,
-            AssertionError,
-            AttributeError,
-            LookupError,
-            MemoryError,
-            NotImplementedError,
-            TypeError,
-            ValueError,
-        ):
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError, TypeError, ValueError):
             pass  # a wrong model may fail, in words or not; it may not take the process with it
     return "used"
 

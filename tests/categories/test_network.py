@@ -388,3 +388,8 @@ def test_rows_are_judged_on_the_cluster_with_the_same_bits(cluster):
 def test_too_few_rows_to_choose_the_ridge():
     with pytest.raises(DataError, match="ridge=1"):
         FEMNetwork().fit([["a", "x"], ["b", "y"], ["a", "y"]])
+
+
+def test_a_share_that_is_no_number():
+    with pytest.raises(ValueError, match="reweight must be"):
+        FEMNetwork(reweight=[0.8]).fit([["a", "x"], ["b", "y"], ["a", "y"]])

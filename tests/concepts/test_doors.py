@@ -166,7 +166,20 @@ def test_a_parent_that_is_not_there():
         AuthorConcept().fit(["Cell death was seen."], concepts)
 
 
-@pytest.mark.parametrize("options", [{"gamma": "much"}, {"keep": {}}, {"temperature": [1.0]}])
-def test_settings_that_are_no_numbers(options):
+def test_authors_that_are_no_names():
+    model = AuthorConcept().fit(["Cell death was seen."], GOOD)
+    for authors in (3, [3]):
+        with pytest.raises(DataError, match="authors must be names"):
+            model.log_prob(["Cell death was seen."], authors)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"gamma": "much"}, {"keep": {}}, {"temperature": [1.0]}),
+        *({"words": Mention(pair=np.inf)}, {"words": Mention(missing=-1e300)}, {"words": Mention(synonym=np.nan)}),
+    ],
+)
+def test_settings_that_mean_nothing(options):
     with pytest.raises(ValueError, match="must"):
         AuthorConcept(**options).fit(["Cell death was seen."], Ontology(["x"], ["cell death"]))

@@ -470,3 +470,12 @@ def test_a_rule_for_offsets_needs_counts():
         model.sample(3, offsets="logsum")
     with pytest.raises(DataError, match="shape"):
         model.sample(3, offsets=np.zeros(2))
+    for n in (None, 0, "3"):
+        with pytest.raises(ValueError, match="whole number"):
+            model.sample(n)
+
+
+def test_a_step_that_leaves_the_range_of_floats():
+    for rate in (1e300, 0.0, np.nan):
+        with pytest.raises(ValueError, match="learning_rate"):
+            PLN(method=Importance(learning_rate=rate)).fit([[1, 2], [3, 4], [5, 1]])

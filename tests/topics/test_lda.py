@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from scipy.special import gammaln
@@ -573,3 +574,15 @@ def test_one_document_and_one_word():
 def test_counts_of_all_sizes_are_refused_in_words():
     with pytest.raises(DataError, match="Negative"):
         LDA(n_topics=2).fit([[-1.7e308, -1.7e308, 1.7e308, 1.7e308]] * 8)
+
+
+def test_odd_counts_and_no_documents_are_refused_in_words():
+    model = LDA(n_topics=2, max_iter=4, burn_in=2).fit([[2, 1, 0], [0, 0, 3]])
+    with pytest.raises(DataError, match="at least one document"):
+        model.partial_fit(np.empty((0, 3)))
+    with pytest.raises(DataError, match="no machine"):
+        model.fit([[1e18, 1.0]])
+    with pytest.raises(DataError, match="whole counts"):
+        model.transform(
+            pl.DataFrame({"a": [2.0], "b": [None], "c": [1.0]}, schema={"a": pl.Float64, "b": pl.String, "c": pl.Float64})
+        )

@@ -181,6 +181,8 @@ def clean_names(authors: Any) -> list[str]:
     """Names of authors, each once, without outer blanks; empty ones are dropped."""
     if authors is None:
         return []
+    if not isinstance(authors, str) and not np.iterable(authors):
+        raise DataError(f"authors must be names, got {authors!r}; give a text, or a list of texts")
     several = [authors] if isinstance(authors, str) else list(authors)
     return list(dict.fromkeys(a for a in (" ".join(str(b).split()) for b in several if b is not None and b == b) if a))
 

@@ -118,6 +118,6 @@ def refuse_infinite(count: int) -> None:
     """The error for infinities, and numbers whose powers are infinite, which have no density."""
     if count:
         raise DataError(
-            f"X contains infinity in {count} cells, or numbers too large to be squared; expected finite numbers of a moderate size, "
+            f"X contains infinity in {count} cells, or numbers too large to be squared; expected finite numbers of moderate size, "
             "or NaN for missing: replace, rescale or drop them"
         )

@@ -15,6 +15,7 @@ from tallies.errors import DataError, DataWarning
 from tallies.estimator import Inputs
 
 NAMED = (("vocabulary", "counts"), ("var_names", "X"))  # where a Corpus and an AnnData have the names of their columns and counts
+MOST = 1 << 40  # times a word may occur in a document
 SEED_COUNT = 10  # pseudo-count of a seed word that is given without one
 
 
@@ -90,7 +91,8 @@ def bag_of_words(X: Any) -> sp.csr_array:
         X = np.asarray(X) if isinstance(X, list | tuple) else X
         with np.errstate(over="ignore", invalid="ignore"):  # a sum may overflow while it looks for infinities
             X = check_array(X, accept_sparse="csr", ensure_min_samples=0, ensure_min_features=0, estimator="LDA")
-    except ValueError as error:
+        X = X if X.dtype.kind in "fiub" else X.astype(np.float64)  # of a frame with gaps
+    except (TypeError, ValueError) as error:
         told = f"expected a matrix of whole counts (documents x words; for texts use Corpus.from_texts). {error}"
         raise DataError(told) from error
     X = sp.csr_array(X)
@@ -99,6 +101,10 @@ def bag_of_words(X: Any) -> sp.csr_array:
         raise DataError(f"expected whole counts, but X has fractions such as {odd[0]:g}; round them, or multiply up to counts")
     if X.nnz and X.data.min() < 0:
         raise DataError(f"Negative values in data passed to LDA: got {X.data.min():g}, but no word occurs less than never")
+    if X.nnz and X.data.max() > MOST:
+        raise DataError(
+            f"expected counts of words, but X has {X.data.max():g}, which no machine can hold as tokens; are these counts?"
+        )
     X = sp.csr_array((X.data.astype(np.int64), X.indices, X.indptr), shape=X.shape)
     X.sum_duplicates()
     X.eliminate_zeros()

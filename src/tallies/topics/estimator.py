@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from tallies.engine import Plan, Stage, stream
-from tallies.errors import ConvergenceWarning, at_least, one_of
+from tallies.errors import ConvergenceWarning, DataError, at_least, one_of
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score
 from tallies.sources import Held, cuts
@@ -114,6 +114,8 @@ class LDA(Attributes):
 
     def _cut(self, counts: sp.csr_array, inputs: Inputs, base: sp.csr_array) -> Data:
         rows = counts.shape[0]
+        if not rows:
+            raise DataError("expected at least one document to add, got none; pass counts (documents x words)")
         parts = cuts(rows, 0, self.shard_rows or -(-rows // min(self.shards, rows)))
         # one shuffle for all seeds: a resumed fit must find its tokens where they were
         shards = lay_out(counts, self.n_topics, base, stream(0, 0, 0, 0), list(parts))

@@ -8,7 +8,7 @@ LARGEST = 1e60  # a number beyond it counts as infinite: fourth powers of smalle
 
 @njit(nogil=True, cache=True)
 def class_sums(X, y, weight, K):
-    """Weights n and sums s, each (K, d), of the observed cells of each class; and how many cells of all are NaN, and beyond LARGEST."""
+    """Weights n and sums s, each (K, d), of the observed cells of each class; and how many cells are NaN, and beyond LARGEST."""
     d = X.shape[1]
     n, s, gaps, infinite = np.zeros((K, d)), np.zeros((K, d)), 0, 0
     for i in range(X.shape[0]):
