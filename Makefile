@@ -25,6 +25,20 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS)
 
+# long campaigns, of which `make test` runs samples: see docs/trust.md
+POINTS ?= 500
+FILES ?= 5000
+CASES ?= 10000
+SEED ?= 0
+kill: $(VENV)/.test
+	$(BIN)/python tests/killing.py --points $(POINTS) --seed $(SEED)
+	$(BIN)/python tests/killing.py --points $(POINTS) --seed $(SEED) --full
+
+fuzz: $(VENV)/.test
+	$(BIN)/python tests/fuzzing.py --cases $(CASES) --seed $(SEED)
+	$(BIN)/python tests/broken_files.py --files $(FILES) --seed $(SEED)
+	$(BIN)/python tests/tampering.py --files $(FILES) --seed $(SEED)
+
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -36,14 +50,6 @@ docs: $(VENV)/.docs
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/classifiers.py
-
-# long campaigns, of which `make test` runs samples: see docs/trust.md
-kill: $(VENV)/.test
-	$(BIN)/python tests/killing.py --points $(or $(POINTS),500)
-	$(BIN)/python tests/killing.py --points 100 --full
-
-fuzz: $(VENV)/.test
-	$(BIN)/python tests/tampering.py --files $(or $(FILES),5000)
 
 clean:
 	rm -rf $(VENV) demo docs/_build

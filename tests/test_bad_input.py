@@ -310,3 +310,42 @@ def test_bad_formulas(formula):
 def test_bad_texts_and_concepts(make, message):
     with pytest.raises(DataError, match=message):
         make()
+
+
+@pytest.mark.parametrize("model", [*MODELS, FEM(ridge=1.0), PLN()], ids=repr)
+def test_weights_beyond_the_range_of_floats(model):
+    for weight in (np.full(20, 1e300), np.full(20, 1e-300), np.where(np.arange(20) == 0, 1e-111, 1e30)):
+        with pytest.raises(DataError, match="multiply all weights"):
+            model.fit(np.arange(60).reshape(20, 3) % 7, Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("model", [NaiveBayes(), FEM()], ids=repr)
+def test_names_that_are_no_texts_must_differ_too(model):
+    with pytest.raises(DataError, match="must differ"):
+        model.fit(pd.DataFrame(np.arange(40).reshape(20, 2) % 7, columns=[1, 1]), Y)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_a_number_of_samples(model):
+    for n in (True, 0, 2.5, None):
+        with pytest.raises(ValueError, match="whole number"):
+            model.fit(X, Y).sample(n)
+
+
+@pytest.mark.parametrize("model", [GDA, NaiveBayes, FEM])
+@pytest.mark.parametrize("options", [{"tol": "auto"}, {"tol": -1.0}, {"tol": np.nan}, {"max_iter": 0}, {"max_iter": None}])
+def test_a_fit_must_be_able_to_stop(model, options):
+    with pytest.raises(ValueError, match="must be"):
+        model(**options).fit(np.arange(60).reshape(20, 3) % 7, Y)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_numbers_too_large_to_be_squared(model):
+    for number in (1.7e308, 1e200):
+        big = np.where(np.arange(60).reshape(20, 3) % 7 == 0, number, X)
+        with pytest.raises(DataError, match="too large"):
+            model.fit(big, Y)
+        model.fit(X, Y)
+        with pytest.raises(DataError, match="too large"):
+            model.log_prob(big)

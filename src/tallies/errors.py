@@ -45,7 +45,8 @@ def at_least(least: int, none: bool = False, **settings: Any) -> None:
     ValueError: thin must be a whole number of at least 1, got 0
     """
     for name, value in settings.items():
-        if not (isinstance(value, Integral) and int(value) >= least) and not (none and value is None):
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if not (whole and int(value) >= least) and not (none and value is None):
             raise ValueError(f"{name} must be {'None or ' * none}a whole number of at least {least}, got {value!r}")
 
 

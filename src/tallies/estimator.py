@@ -24,7 +24,7 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted
 from tallies import forms, registry, storage, watch
 from tallies.backends import one_blas_thread, place
 from tallies.engine import Kept, Plan, Record, Runner, Stage, State, Stopped
-from tallies.errors import ConvergenceWarning, DataWarning, FileError, nearest
+from tallies.errors import ConvergenceWarning, DataWarning, FileError, at_least, nearest
 from tallies.forms import Form
 
 
@@ -107,6 +107,19 @@ def seed_of(random_state: Any) -> int:
     raise ValueError(f"random_state must be a whole number from 0 on, a NumPy Generator or None; got {random_state!r}")
 
 
+def check_stopping(max_iter: Any, tol: Any) -> None:
+    """Refuse a limit or a tolerance by which no fit can stop.
+
+    >>> check_stopping(10, -1.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: tol must be None or a number from 0 on, got -1.0
+    """
+    at_least(1, max_iter=max_iter)
+    if tol is not None and not (isinstance(tol, int | float | np.number) and tol >= 0):
+        raise ValueError(f"tol must be None or a number from 0 on, got {tol!r}")
+
+
 class Estimator(BaseEstimator):
     """Base of all estimators: the door, the plan and the answers come from the subclass, everything else is derived here."""
 
@@ -135,6 +148,7 @@ class Estimator(BaseEstimator):
         wrong = sorted(set(run) - set(RunOptions.__annotations__))
         if wrong:
             raise TypeError(f"{name}.fit has no argument {wrong[0]!r}; {nearest(wrong[0], RunOptions.__annotations__)}")
+        check_stopping(getattr(self, "max_iter", 1), getattr(self, "tol", None))
         about: dict[str, Any] = {}
         if checkpoint is not None or resume is not None:
             about = {"model": self._identity(), "data": fingerprint(data)}

@@ -184,3 +184,9 @@ def test_unlabelled_rows_are_used_and_partial_fit_refuses_them():
 def test_bad_columns_are_refused_in_words(families, X, message):
     with pytest.raises(ValueError, match=message):
         NaiveBayes(families=families).fit(X, [0, 1, 0])
+
+
+@pytest.mark.parametrize("X", [np.ones((4, 2)), sp.csr_array(np.ones((4, 2)))], ids=["dense", "sparse"])
+def test_a_list_of_families_has_one_for_each_column(X):
+    with pytest.raises(DataError, match="2 columns"):
+        NaiveBayes(families=["gaussian"]).fit(X, [0, 1, 0, 1])

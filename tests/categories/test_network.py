@@ -14,6 +14,7 @@ from tallies.categories import choose as fem_choose
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.scores import sequence_weights
 from tallies.categories.terms import groups_of, make_terms, terms_of, zero_sum
+from tallies.errors import DataError
 
 
 def walk(W, n, m, l, rng, together):
@@ -382,3 +383,13 @@ def test_rows_are_judged_on_the_cluster_with_the_same_bits(cluster):
         here = model.log_conditional(X), model.energy(X), model.standard_errors(X, n_boot=2)
         for one, other in zip(here, there, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_too_few_rows_to_choose_the_ridge():
+    with pytest.raises(DataError, match="ridge=1"):
+        FEMNetwork().fit([["a", "x"], ["b", "y"], ["a", "y"]])
+
+
+def test_a_share_that_is_no_number():
+    with pytest.raises(ValueError, match="reweight must be"):
+        FEMNetwork(reweight=[0.8]).fit([["a", "x"], ["b", "y"], ["a", "y"]])

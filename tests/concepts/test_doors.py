@@ -158,3 +158,28 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     assert json.loads(tallies("predict", run, new, "--top", "1", "--json"))[0]["concept"] == "T:1"
     drawn = json.loads(tallies("sample", run, "-n", "30", "--seed", "1", "--json"))
     assert any("cell death" in row["words"] for row in drawn if row["concept"] == "T:1")  # in the order in which they are said
+
+
+def test_a_parent_that_is_not_there():
+    concepts = Ontology(["x"], ["cell death"], parents=[["none"]])
+    with pytest.raises(DataError, match="names the parent 'none'"):
+        AuthorConcept().fit(["Cell death was seen."], concepts)
+
+
+def test_authors_that_are_no_names():
+    model = AuthorConcept().fit(["Cell death was seen."], GOOD)
+    for authors in (3, [3]):
+        with pytest.raises(DataError, match="authors must be names"):
+            model.log_prob(["Cell death was seen."], authors)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"gamma": "much"}, {"keep": {}}, {"temperature": [1.0]}),
+        *({"words": Mention(pair=np.inf)}, {"words": Mention(missing=-1e300)}, {"words": Mention(synonym=np.nan)}),
+    ],
+)
+def test_settings_that_mean_nothing(options):
+    with pytest.raises(ValueError, match="must"):
+        AuthorConcept(**options).fit(["Cell death was seen."], Ontology(["x"], ["cell death"]))

@@ -449,3 +449,33 @@ def test_exact_bound_function_agrees_with_moments():
     np.testing.assert_allclose(Sigma, model.covariance_)
     np.testing.assert_array_equal(model.fitted_.data.Y, Y)
     assert model.fitted_.data.Y.dtype.kind == "u"  # in the smallest type that holds them
+
+
+def test_odd_tables_beside_counts_are_refused_in_words():
+    Y = np.random.default_rng(0).poisson(5.0, size=(8, 2))
+    words = [["a"]] * 8
+    for beside in ({"covariates": words}, {"offsets": words}, {"covariates": [[1.0], [2.0, 3.0]] * 4}):
+        with pytest.raises(DataError, match="array of numbers"):
+            PLN().fit(Y, **beside)
+    for names in (["a", "a"], [1, 1]):
+        with pytest.raises(DataError, match="must differ"):
+            PLN().fit(pd.DataFrame(Y, columns=names))
+
+
+def test_a_rule_for_offsets_needs_counts():
+    model = PLN(max_iter=50, tol=1e-6).fit(np.random.default_rng(0).poisson(5.0, size=(8, 2)), offsets="logsum")
+    with pytest.raises(DataError, match="needs counts"):
+        model.predict(covariates=np.ones((3, 1)), offsets="logsum")
+    with pytest.raises(DataError, match="needs counts"):
+        model.sample(3, offsets="logsum")
+    with pytest.raises(DataError, match="shape"):
+        model.sample(3, offsets=np.zeros(2))
+    for n in (None, 0, "3"):
+        with pytest.raises(ValueError, match="whole number"):
+            model.sample(n)
+
+
+def test_a_step_that_leaves_the_range_of_floats():
+    for rate in (1e300, 0.0, np.nan):
+        with pytest.raises(ValueError, match="learning_rate"):
+            PLN(method=Importance(learning_rate=rate)).fit([[1, 2], [3, 4], [5, 1]])

@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from scipy.special import gammaln
@@ -610,3 +611,42 @@ def whole(X):
 def test_is_a_scikit_learn_estimator(monkeypatch, estimator, check):
     monkeypatch.setattr("tallies.topics.door.bag_of_words", whole)
     check(estimator)
+
+
+def test_odd_questions_are_refused_in_words():
+    model = LDA(n_topics=2, max_iter=4, burn_in=2).fit([[2, 1, 0], [0, 0, 3]])
+    for ask in (
+        lambda: model.top_words(None),
+        lambda: model.similar([[1, 0, 0]], -1),
+        lambda: model.sample(2.5),
+        lambda: model.sample(-1),
+        lambda: model.sample(1, length=-1),
+    ):
+        with pytest.raises(ValueError, match="must be"):
+            ask()
+
+
+def test_one_document_and_one_word():
+    model = LDA(n_topics=2, max_iter=4, burn_in=2, n_chains=2).fit([[3]])
+    np.testing.assert_array_equal(model.topic_correlations(), np.zeros((2, 2)))
+    assert "nan" not in model.summary()
+    with pytest.raises(DataError, match="two words"):
+        model.coherence([[3]])
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_counts_of_all_sizes_are_refused_in_words():
+    with pytest.raises(DataError, match="Negative"):
+        LDA(n_topics=2).fit([[-1.7e308, -1.7e308, 1.7e308, 1.7e308]] * 8)
+
+
+def test_odd_counts_and_no_documents_are_refused_in_words():
+    model = LDA(n_topics=2, max_iter=4, burn_in=2).fit([[2, 1, 0], [0, 0, 3]])
+    with pytest.raises(DataError, match="at least one document"):
+        model.partial_fit(np.empty((0, 3)))
+    with pytest.raises(DataError, match="no machine"):
+        model.fit([[1e18, 1.0]])
+    with pytest.raises(DataError, match="whole counts"):
+        model.transform(
+            pl.DataFrame({"a": [2.0], "b": [None], "c": [1.0]}, schema={"a": pl.Float64, "b": pl.String, "c": pl.Float64})
+        )

@@ -21,9 +21,9 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from tallies.bayes.families import Place, Shape
+from tallies.bayes.families import Place, Shape, too_large
 from tallies.bayes.scatter import Scatter, expected_products, move, products, size_of
-from tallies.data.table import LARGEST, refuse_infinite
+from tallies.data.table import refuse_infinite
 from tallies.errors import DataError
 from tallies.forms import Form
 from tallies.maths import FLOOR, LOG_2PI, Array, Whitening, ledoit_wolf, linear, log_density, patterns, whiten
@@ -95,7 +95,7 @@ class Correlated(NamedTuple):
     def add_scores(self, X: np.ndarray, out: Array, relative: bool) -> None:
         density = log_density(X, self.mean, self.root, relative)
         if not np.isfinite(density.sum()):  # looked into only when something is odd: complete rows pay one sum
-            refuse_infinite(int((np.abs(X) > LARGEST).sum()))
+            refuse_infinite(too_large(X))
             gaps = np.flatnonzero(np.isnan(X).any(axis=1))
             density[gaps] = self._log_density_of_observed(X[gaps])
         out += density

@@ -125,6 +125,8 @@ def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[A
     wrong = [key for key in given if key not in names and not (isinstance(key, int) and 0 <= key < len(names))]
     if wrong:
         raise DataError(f"families names columns {wrong} that X does not have; its columns are {names[:20]}")
+    if isinstance(families, list) and len(families) != len(names):
+        raise DataError(f"families lists {len(families)} of them, but X has {len(names)} columns; give one for each")
     asked = families if isinstance(families, list) else [given.get(name, given.get(j, usual)) for j, name in enumerate(names)]
     chosen = [_by_dtype(column) if family == "auto" else family for family, column in zip(asked, values, strict=True)]
     for name, family in zip(names, chosen, strict=True):
@@ -241,6 +243,8 @@ def _sparse(X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]
             families if isinstance(families, list) else ["multinomial" if families == "auto" else families] * X.shape[1]
         )
         known = Layout(chosen, [None] * X.shape[1])
+        if len(chosen) != X.shape[1]:
+            raise DataError(f"families lists {len(chosen)} of them, but X has {X.shape[1]} columns; give one for each")
     if known.families.count("multinomial") < X.shape[1]:
         others = next(family for family in known.families if family != "multinomial")
         raise DataError(f"a sparse matrix is taken as multinomial counts, but the family is {others!r}; pass a dense table for it")

@@ -20,7 +20,7 @@ from scipy.special import gammaln, xlogy
 
 from tallies.bayes.kernels import columns as kernels
 from tallies.bayes.kernels import moments
-from tallies.data.table import LARGEST, Sparse, refuse_infinite
+from tallies.data.table import Sparse, refuse_infinite
 from tallies.forms import Form
 from tallies.maths import FLOOR, Array, dot0, log0
 
@@ -50,6 +50,11 @@ def centres(n: Array, s: Array) -> Array:
     """(K, d) means from weights and sums of observed cells; a class without any has the mean of the column."""
     column = n.sum(axis=0)
     return np.where(n > 0, s / np.where(n > 0, n, 1.0), s.sum(axis=0) / np.where(column > 0, column, 1.0))
+
+
+def too_large(X: np.ndarray) -> int:
+    """How many numbers are infinite, or nearly."""
+    return int((np.abs(X) > np.float64(moments.LARGEST)).sum())
 
 
 class Shape(NamedTuple):
@@ -110,7 +115,7 @@ class Gaussian(NamedTuple):
         half = 0.5 / self.variance
         kernels.gaussian_scores(X, self.mean, half, 0.5 * np.log(half / np.pi), out)
         if not np.isfinite(out.sum()):
-            refuse_infinite(int((np.abs(X) > LARGEST).sum()))
+            refuse_infinite(too_large(X))
 
     def log_likelihood(self) -> float:
         return float(-0.5 * np.sum(self.n * np.log(2 * np.pi * self.variance) + self.ss / self.variance))

@@ -176,8 +176,10 @@ def column_caveats(categories: Categories, rows: int) -> list[str]:
     return found
 
 
-def check_fields(ridge: Any, solver: str, *solvers: str) -> None:
-    """Refuse a ridge or solver that none of the models knows."""
+def check_fields(ridge: Any, tol: Any, solver: str, *solvers: str) -> None:
+    """Refuse a ridge, tolerance or solver that none of the models knows."""
+    if tol is None:
+        raise ValueError("tol must be a number from 0 on, got None")
     if not (ridge == "auto" or (isinstance(ridge, int | float | np.number) and 0 <= ridge < np.inf)):
         raise ValueError(f'ridge must be "auto" or a number from 0 on, got {ridge!r}')
     one_of("solver", solver, *solvers)

@@ -334,7 +334,7 @@ def _gauged(layout: Layout, W: Array, rows: Any) -> tuple[Array, Terms, Array]:
 
 
 def _check(model: FEM) -> None:
-    check_fields(model.ridge, model.solver, "auto", "fem", "lbfgs", "kernel")
+    check_fields(model.ridge, model.tol, model.solver, "auto", "fem", "lbfgs", "kernel")
     at_least(1, none=True, screen=model.screen)
     if model.solver == "kernel" and model.screen is not None:
         raise ValueError('the kernel has all pairs in it, so screen does not go with solver="kernel"; leave one of them out')

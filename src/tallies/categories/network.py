@@ -317,6 +317,8 @@ def _held_out(model: Conditional, rows: Rows, lag: int, seed: int, shard_rows: i
     out = block % 5 == 4  # a series is held out in stretches: neighbours are alike
     seen, unseen = rows.part(~out), rows.part(out)
     weight = np.broadcast_to(unseen.weight, unseen.Y.shape).sum()
+    if not weight:
+        raise DataError(f'ridge="auto" judges by a fifth of the rows, but of {l} none is left; set a number, such as ridge=1')
     by_pair = model.layout.degrees == (1,) and model.solver != "fem"  # the seed's matrix knows one ridge
     if model.solver != "lbfgs":
         model = replace(model, metric="diagonal")
@@ -333,8 +335,9 @@ def _couplings(layout: Layout, W: Array, lag: int) -> Array:
 
 
 def _check(model: FEMNetwork) -> None:
-    check_fields(model.ridge, model.solver, "auto", "fem", "lbfgs")
+    check_fields(model.ridge, model.tol, model.solver, "auto", "fem", "lbfgs")
     if model.lag not in (0, 1):
         raise ValueError(f"lag must be 0 (each variable from the others) or 1 (from the row before), got {model.lag!r}")
-    if model.reweight is not None and not 0 < model.reweight <= 1:
+    share = model.reweight
+    if share is not None and not (isinstance(share, int | float | np.number) and 0 < share <= 1):
         raise ValueError(f"reweight must be None or a share of equal cells above 0 and up to 1, got {model.reweight!r}")

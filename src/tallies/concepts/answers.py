@@ -96,7 +96,7 @@ def read(fitted: Fitted, sentences: Any, authors: Any) -> tuple[Sentences, Rows]
     texts, document, _, known = sentences_of(sentences)
     if authors is None:
         names = [known[d] for d in document]
-    elif isinstance(authors, str) or all(isinstance(a, str) for a in authors):
+    elif isinstance(authors, str) or not np.iterable(authors) or all(isinstance(a, str) for a in authors):
         names = [clean_names(authors)] * len(texts)
     else:
         names = [clean_names(a) for a in authors]

@@ -147,6 +147,11 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
 
 
 def _concepts(ontology: Ontology) -> Concepts:
+    strange = [
+        (c, p) for c, above in zip(ontology.ids, ontology.parents, strict=True) for p in above if ontology.resolve(p) is None
+    ]
+    if strange:
+        raise DataError("concept {!r} names the parent {!r}, which the ontology does not have; drop the link".format(*strange[0]))
     edges = [(g, ontology.index(p)) for g, above in enumerate(ontology.parents) for p in above]
     child, parent = np.array(edges, dtype=np.int64).reshape(-1, 2).T
     ids, names = np.array(ontology.ids, dtype=object), np.array(ontology.names, dtype=object)
@@ -177,6 +182,8 @@ def clean_names(authors: Any) -> list[str]:
     """Names of authors, each once, without outer blanks; empty ones are dropped."""
     if authors is None:
         return []
+    if not isinstance(authors, str) and not np.iterable(authors):
+        raise DataError(f"authors must be names, got {authors!r}; give a text, or a list of texts")
     several = [authors] if isinstance(authors, str) else list(authors)
     return list(dict.fromkeys(a for a in (" ".join(str(b).split()) for b in several if b is not None and b == b) if a))
 

@@ -112,6 +112,7 @@ RULES: Any = (  # names, what holds of their values unless they are None, and ho
     ("temperature smoothing stem prefix", lambda v: v > 0, "be positive"),
     ("gamma author_sparsity author_backoff document_backoff context usage", lambda v: v >= 0, "not be negative"),
     ("definition_weight word_sparsity overlap anchor", lambda v: v >= 0, "not be negative"),
+    ("missing missing_rare pair whole synonym", lambda v: abs(v) <= 1e6, "be log odds, from -1e6 to 1e6"),
     ("ontology_smoothing", lambda v: 0 <= v <= 1, "be a share from 0 to 1"),
     ("held_out", lambda v: 0 <= v < 1, "be a share from 0 up to 1"),
     ("keep", lambda v: v >= 1, "be at least 1"),

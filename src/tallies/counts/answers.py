@@ -23,7 +23,7 @@ from scipy import linalg, stats
 from tallies.counts.door import Rows
 from tallies.counts.fitted import Fitted, Learned
 from tallies.counts.plan import project
-from tallies.counts.tables import HIDDEN, Counts, as_counts, as_offsets
+from tallies.counts.tables import HIDDEN, Counts, as_counts, as_numbers, as_offsets
 from tallies.errors import DataError
 from tallies.maths import patterns, regression
 
@@ -208,7 +208,7 @@ def _curvature(model: Learned, A: np.ndarray, S2: np.ndarray) -> np.ndarray:
 
 def expected(fitted: Fitted, X: np.ndarray, offsets: Any) -> np.ndarray:
     """Expected counts of new samples: exp(o + B'x + Sigma_jj/2)."""
-    O = 0.0 if offsets is None else np.asarray(offsets, dtype=np.float64).reshape(len(X), -1)
+    O = 0.0 if offsets is None else _given_offsets(offsets, len(X), fitted.inputs.n)
     return np.exp(O + X @ fitted.model.B + 0.5 * fitted.model.covariance.diagonal())
 
 
@@ -258,9 +258,19 @@ def draw(fitted: Fitted, n: int, X: np.ndarray | None, offsets: Any, rng: np.ran
     p, C = fitted.inputs.n, fitted.model.components
     chosen = rng.integers(len(fitted.design.X), size=n)
     X = fitted.design.X[chosen] if X is None else X
-    O = _training_offsets(fitted, chosen) if offsets is None else np.asarray(offsets, dtype=float).reshape(n, -1)
+    O = _training_offsets(fitted, chosen) if offsets is None else _given_offsets(offsets, n, p)
     Z = X @ fitted.model.B + rng.normal(size=(n, C.shape[1])) @ C.T
     return rng.poisson(np.exp(np.minimum(np.broadcast_to(O, (n, p)) + Z, 40.0)))  # numpy's Poisson ends at 2^63
+
+
+def _given_offsets(offsets: Any, n: int, p: int) -> np.ndarray:
+    """Offsets of new samples whose counts are not known: (n, 1) or (n, p)."""
+    if isinstance(offsets, str):
+        raise DataError(f"offsets={offsets!r} is a rule that needs counts, and there are none here; pass logarithms as an array")
+    O = as_numbers(offsets, "offsets")
+    if O.shape not in ((n,), (n, 1), (n, p)) or not np.isfinite(O).all():
+        raise DataError(f"offsets must be finite logarithms of shape ({n},), ({n}, 1) or ({n}, {p}), got shape {O.shape}")
+    return O.reshape(n, -1)
 
 
 def _training_offsets(fitted: Fitted, rows: np.ndarray) -> np.ndarray:

@@ -315,6 +315,7 @@ class PLN(Attributes):
         >>> PLN().fit([[1, 20], [2, 30], [0, 5], [9, 90], [4, 44]]).sample(3, random_state=0).shape
         (3, 2)
         """
+        at_least(1, n=n)
         X = None if covariates is None else new_design(self.fitted_.design, covariates, n)
         return answers.draw(self.fitted_, n, X, offsets, np.random.default_rng(seed_of(random_state)))
 

@@ -52,6 +52,9 @@ class Importance(NamedTuple):
         """Refuse values that no data can make sense of."""
         at_least(1, batch_size=self.batch_size, n_plateau=self.n_plateau, n_trigger=self.n_trigger, max_epochs=self.max_epochs)
         one_of("optimizer", self.optimizer, "adagrad", "rmsprop")
+        rate = self.learning_rate
+        if rate is not None and not 0 < rate <= 1:
+            raise ValueError(f"learning_rate must be None or in (0, 1], got {rate!r}: it is a step on the scale of logarithms")
         if not 0 < self.accuracy <= 0.5:
             raise ValueError(f"accuracy must be in (0, 0.5], got {self.accuracy!r}: it is one over the number of draws")
 

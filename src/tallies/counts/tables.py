@@ -89,9 +89,10 @@ def as_counts(counts: Any) -> Counts:
         columns = np.asarray([str(c) for c in frame.columns], dtype=object)
         counts = _numbers(frame, "counts must be numbers, but columns {} are not; drop them, or use the first as row names")
     try:  # data frames come column by column; the loops go along rows
-        Y = check_array(
-            counts, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite="allow-nan", input_name="counts"
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # a sum may overflow while it looks for infinities
+            Y = check_array(
+                counts, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite="allow-nan", input_name="counts"
+            )
     except ValueError as error:
         raise DataError(f"counts must be a table with rows and columns of finite numbers: {error}") from error
     Y = Y.toarray() if sp.issparse(Y) else Y
@@ -122,7 +123,7 @@ def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
     else:
         check_names(offsets)
         frame = nw.from_native(offsets, eager_only=True, allow_series=True, pass_through=True)
-        O = _floats(frame.to_numpy() if isinstance(frame, nw.DataFrame | nw.Series) else offsets, "offsets")
+        O = as_numbers(frame.to_numpy() if isinstance(frame, nw.DataFrame | nw.Series) else offsets, "offsets")
         if O.shape not in ((n,), (n, 1), (n, p)):
             raise DataError(f"offsets must have shape ({n},), ({n}, 1) or ({n}, {p}) like the counts, got {O.shape}")
         O = np.array(np.broadcast_to(O.reshape(n, -1), (n, p)), order="C")
@@ -147,13 +148,14 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
     if hasattr(covariates, "columns") or hasattr(covariates, "name"):
         covariates = covariates.to_frame() if isinstance(covariates, pd.Series) else covariates
         if isinstance(covariates, pd.DataFrame):
+            check_names(covariates)
             covariates = _matched(covariates, rows)
         frame = nw.from_native(covariates, eager_only=True, allow_series=True)
         if isinstance(frame, nw.Series):
             frame = frame.to_frame()
         names = [str(c) for c in frame.columns]
         covariates = _numbers(frame, "covariates {} are not numbers; use PLN.from_formula, which encodes categories")
-    X = _floats(covariates, "covariates")
+    X = as_numbers(covariates, "covariates")
     X = X[:, None] if X.ndim == 1 else X
     if X.ndim != 2 or len(X) != n:
         raise DataError(f"covariates must have one row a sample: expected {n} rows, got shape {X.shape}")
@@ -167,7 +169,7 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
     return X, np.array(names, dtype=object)
 
 
-def _floats(values: Any, what: str) -> np.ndarray:
+def as_numbers(values: Any, what: str) -> np.ndarray:
     """An array of numbers, from whatever is one."""
     refuse_dates(values)
     try:

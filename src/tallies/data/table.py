@@ -10,7 +10,8 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from tallies.errors import DataError
 
-LARGEST = 1e150  # numbers beyond have infinite squares
+MOST = 1e50  # largest weight, and one over the smallest: products of two weights and their sums stay in the range of floats
+LARGEST = 1e60  # numbers beyond count as infinite: fourth powers of smaller ones, times weights, are in the range of floats
 Table = TypeVar("Table", bound=tuple)  # a named tuple of blocks: arrays, Sparse, or None for an empty block
 
 
@@ -100,6 +101,8 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray:
         raise DataError(f"sample_weight must not be larger than {LARGEST:g}, got {weight.max():g}; scale the weights down")
     if (weight < 0).any():
         raise DataError(f"sample_weight must not be negative, got {weight.min()}; leave rows out with a weight of 0")
+    if weight.max(initial=0.0) > MOST or weight.min(initial=MOST, where=weight > 0) < 1 / MOST:
+        raise DataError(f"sample_weight must be 0, or from {1 / MOST:g} to {MOST:g}; multiply all weights by one number")
     if not weight.any():
         raise DataError("sample_weight is zero for every row, so there is nothing to fit; give some row a positive weight")
     return weight
@@ -112,9 +115,10 @@ def checked(estimator: Any, X: Any, reset: bool, **rules: Any) -> Any:
     """
     check_names(X)
     refuse_dates(X)
-    if reset:
-        return check_array(X, estimator=estimator, input_name="X", **rules)
-    return validate_data(estimator, X, reset=False, **rules)
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum may overflow while it looks for infinities
+        if reset:
+            return check_array(X, estimator=estimator, input_name="X", **rules)
+        return validate_data(estimator, X, reset=False, **rules)
 
 
 def dense(estimator: Any, X: Any, reset: bool) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.engine import End
-from tallies.errors import DataError, one_of
+from tallies.errors import DataError, at_least, one_of
 from tallies.estimator import Inputs, Run
 from tallies.evaluation import chains as diagnostics
 from tallies.evaluation.score import Score
@@ -146,6 +146,7 @@ def document_topics(fitted: Fitted) -> Array:
 
 def top(fitted: Fitted, n: int) -> Array:
     """(K, n) columns of the most probable words of each topic."""
+    at_least(1, n=n)
     phi = topics(fitted.first).phi
     n = min(n, len(phi))
     some = np.argpartition(-phi, n - 1, axis=0)[:n]
@@ -216,6 +217,7 @@ def _seeds(seed: int, shape: Any) -> Array:
 
 def similar(old: Array, new: Array, n: int) -> tuple[Array, Array]:
     """The n rows of `old` nearest to each of `new`, both (., K): rows (., n) and similarity, 1 - Hellinger distance."""
+    at_least(1, n=n)
     near = 1 - np.sqrt(np.maximum(1 - np.sqrt(new) @ np.sqrt(old).T, 0.0))
     rows = np.argsort(-near, axis=1, kind="stable")[:, : min(n, len(old))]
     return rows, np.take_along_axis(near, rows, axis=1)
@@ -223,6 +225,8 @@ def similar(old: Array, new: Array, n: int) -> tuple[Array, Array]:
 
 def correlations(theta: Array) -> Array:
     """(K, K) correlation of the topic shares theta (D, K) over documents; 0 where a share never changes."""
+    if len(theta) < 2:
+        return np.zeros((theta.shape[1], theta.shape[1]))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.nan_to_num(np.corrcoef(theta, rowvar=False).reshape(theta.shape[1], -1))
 
@@ -238,6 +242,8 @@ def evaluate(new: New, method: Method, seed: int, **options: Any) -> Score:
 
 def sample(fitted: Fitted, n: int, length: int | None, seed: int) -> sp.csr_array:
     """n new documents from the first chain; without a length, lengths are drawn from those of the fitted documents."""
+    at_least(1, n=n)
+    at_least(0, none=True, length=length)
     rng, (phi, alpha), lengths = np.random.default_rng(seed), topics(fitted.first), fitted.first.lengths
     size = rng.choice(len(lengths), n, p=lengths / lengths.sum()) if length is None else np.full(n, length)
     n_dk = np.array([rng.multinomial(m, p) for m, p in zip(size, rng.dirichlet(alpha, n), strict=True)]).reshape(n, -1)

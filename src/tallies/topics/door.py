@@ -90,7 +90,9 @@ def bag_of_words(X: Any) -> sp.csr_array:
         X = X.to_pandas()
     try:
         X = np.asarray(X) if isinstance(X, list | tuple) else X
-        X = check_array(X, accept_sparse="csr", ensure_min_samples=0, ensure_min_features=0, estimator="LDA")
+        with np.errstate(over="ignore", invalid="ignore"):  # a sum may overflow while it looks for infinities
+            X = check_array(X, accept_sparse="csr", ensure_min_samples=0, ensure_min_features=0, estimator="LDA")
+        X = X if X.dtype.kind in "fiub" else X.astype(np.float64)  # of a frame with gaps
     except (TypeError, ValueError) as error:
         if isinstance(error, TypeError) and not of_dates(error):
             raise

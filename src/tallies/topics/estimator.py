@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from tallies.engine import Plan, Stage, stream
-from tallies.errors import ConvergenceWarning, at_least, one_of
+from tallies.errors import ConvergenceWarning, DataError, at_least, one_of
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score
 from tallies.sources import Held, cuts
@@ -118,6 +118,8 @@ class LDA(Attributes):
 
     def _cut(self, counts: sp.csr_array, inputs: Inputs, base: sp.csr_array) -> Data:
         rows = counts.shape[0]
+        if not rows:
+            raise DataError("expected at least one document to add, got none; pass counts (documents x words)")
         parts = cuts(rows, 0, self.shard_rows or -(-rows // min(self.shards, rows)))
         # one shuffle for all seeds: a resumed fit must find its tokens where they were
         shards = lay_out(counts, self.n_topics, base, stream(0, 0, 0, 0), list(parts))
@@ -239,7 +241,10 @@ class LDA(Attributes):
         lines = [f"{n:,} documents, {self.n_features_in_:,} words, {int(first.n_k.sum()):,} tokens"]
         lines.append(f"mean of {first.kept} kept sweeps; alpha sums to {first.alpha.sum():.3g}, beta {first.beta:g}")
         if len(self.chains_) > 1:
-            lines.append("chains: R-hat {r_hat:.3f}, effective size {effective_size:.0f}".format(**self.diagnostics()))
+            found = self.diagnostics()
+            known = not np.isnan(found["r_hat"])
+            told = "R-hat {r_hat:.3f}, effective size {effective_size:.0f}".format(**found) if known else "too few sweeps for R-hat"
+            lines.append(f"chains: {told}")
         return lines
 
     def _learned(self) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 from tallies.backends import each, on_cluster, over_rows
-from tallies.errors import one_of
+from tallies.errors import DataError, one_of
 from tallies.evaluation.score import Score
 from tallies.maths import ragged
 from tallies.sources import MAX_SHARDS, held
@@ -161,6 +161,8 @@ def coherence(occurs: Any, tops: np.ndarray, measure: Literal["umass", "npmi", "
     [1.0, -0.292]
     """
     one_of("measure", measure, "umass", "npmi", "c_v")
+    if tops.shape[1] < 2:
+        raise DataError("coherence is of two words at least, but here is one of each topic; raise n, or fit on more words")
     used, occurs = np.unique(tops), sp.csr_array(occurs)
     joint = sum(by_documents(_together, (occurs,), used))
     return np.array([_confirm(joint[np.ix_(t, t)], occurs.shape[0], measure) for t in np.searchsorted(used, tops)])

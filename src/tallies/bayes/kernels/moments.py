@@ -3,13 +3,12 @@
 import numpy as np
 from numba import njit
 
-LARGEST = 1e150  # as in `data.table`
+LARGEST = 1e60  # as in `data.table`
 
 
 @njit(nogil=True, cache=True)
 def class_sums(X, y, weight, K):
-    """Weights n and sums s, each (K, d), of the observed cells of each class; and how many cells of all are NaN, and
-    infinite or so large that their squares are."""
+    """Weights n and sums s, each (K, d), of the observed cells of each class; and how many cells are NaN, and beyond LARGEST."""
     d = X.shape[1]
     n, s, gaps, infinite = np.zeros((K, d)), np.zeros((K, d)), 0, 0
     for i in range(X.shape[0]):
