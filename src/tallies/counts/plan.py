@@ -180,10 +180,11 @@ def moments(M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> tupl
 
 def _learned(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.ndarray | None) -> Learned:
     method: Method = "variational" if settings.sampling is None else "importance"
+    tol = max(settings.tol, 0.0)  # a fit may be told never to settle; rows that it places do
     if settings.rank is None:
-        return Learned(None, method, settings.kind, B, Sigma, None, None, settings.tol)
+        return Learned(None, method, settings.kind, B, Sigma, None, None, tol)
     assert C is not None
-    return Learned(settings.rank, method, settings.kind, B.copy(), None, *orient(C), settings.tol)
+    return Learned(settings.rank, method, settings.kind, B.copy(), None, *orient(C), tol)
 
 
 def _fitted(
