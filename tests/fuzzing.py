@@ -936,10 +936,11 @@ def ask_all(case: Case, found: list[str]) -> None:
             found.append("a loaded model answers otherwise")
 
 
-def profile(cases: int, **more: Any) -> settings:
-    """How hypothesis draws: the same cases every time, and as many as asked."""
+def profile(cases: int) -> settings:
+    """How hypothesis draws: the same cases every time, as many as asked, and none again to make it smaller."""
+    checks = list(HealthCheck)
     return settings(
-        max_examples=cases, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck), **more
+        max_examples=cases, phases=[Phase.generate], deadline=None, derandomize=True, database=None, suppress_health_check=checks
     )
 
 
@@ -969,7 +970,7 @@ class Found:
         """As many cases, from this seed on."""
 
         @seed(number)
-        @profile(cases, phases=[Phase.generate])
+        @profile(cases)
         @given(strategy)
         def run(case: Case) -> None:
             self.run(case)
