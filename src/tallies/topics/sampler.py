@@ -134,7 +134,7 @@ def tokens(shard: Tokens, counts: Counts, n_topics: int) -> sp.csr_array:
     z, documents = counts.z[entered], np.repeat(np.arange(len(shard.rows)), shard.lengths)
     one = np.ones(len(z), dtype=np.int64)
     n_dk = sp.csr_array((one, (documents[entered], z)), shape=(len(shard.rows), n_topics))
-    fits = (counts.n_topics <= np.diff(layout.topics_at)).all() and (size <= np.diff(layout.at, append=shard.room)).all()
+    fits: Any = (counts.n_topics <= np.diff(layout.topics_at)).all() and (size <= np.diff(layout.at, append=shard.room)).all()
     if fits:
         padding, n_wk = np.ones(shard.room, dtype=bool), word_counts(shard, counts)
         padding[_places(layout.at, size)] = False
