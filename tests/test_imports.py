@@ -20,7 +20,7 @@ FLOOR = {
     "_version": set(),
     "errors": set(),
     "maths": {"forms"},
-    "lbfgs": set(),
+    "lbfgs": {"forms"},
     "kernels": {"kernels"},
     "engine": set(),
     "registry": set(),

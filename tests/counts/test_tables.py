@@ -111,3 +111,19 @@ def test_offsets_by_hand():
         OFFSETS["gmpr"](np.array([[1.0, 0], [0, 1]]))
     with pytest.raises(DataError, match="fewer than two"):
         OFFSETS["css"](np.array([[1.0, 0], [1, 1]]))
+
+
+def test_a_formula_from_a_file_runs_no_code(tmp_path):
+    pytest.importorskip("formulaic")
+    import tallies
+
+    rng, target = np.random.default_rng(0), tmp_path / "made"
+    Y, data = rng.poisson(3.0, (20, 3)), pd.DataFrame({"h": rng.normal(size=20)})
+    model = tallies.PLN.from_formula("~ 1 + h", Y, data)
+    design = model.fitted_.design
+    code = f"~ 1 + {{h + 0 * len(str(open({str(target)!r}, 'w')))}}"
+    model.fitted_ = model.fitted_._replace(design=design._replace(formula=design.formula._replace(text=code)))
+    model.save(tmp_path / "model")
+    with pytest.raises(ValueError, match="is code"):
+        tallies.load(tmp_path / "model").transform(Y, covariates=data)
+    assert not target.exists()

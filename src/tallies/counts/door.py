@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,8 +146,48 @@ def read_formula(text: str, data: Any) -> tuple[pd.DataFrame, Formula]:
     return X, Formula(text, levels, state)
 
 
+CALLS = {
+    "C",
+    "bs",
+    "cr",
+    "cs",
+    "cc",
+    "poly",
+    "center",
+    "scale",
+    "standardize",
+    "hashed",
+    "lag",
+    "log",
+    "log10",
+    "log2",
+    "exp",
+    "exp10",
+    "exp2",
+}
+CALLS |= {f"np.{name}" for name in ("log", "log1p", "log10", "log2", "exp", "expm1", "sqrt", "abs", "sin", "cos")}
+CALLS |= {f"contr.{name}" for name in ("treatment", "sum", "helmert", "diff", "poly", "sas")}
+PIECE = re.compile(r"""\s+|`[^`]*`|"[^"\\]*"|'[^'\\]*'|[^\W\d][\w.]*|\d+\.?\d*(?:[eE][-+]?\d+)?|[-+*:~/()^,|%=]""")
+
+
+def harmless(text: str) -> bool:
+    """Whether a formula can do nothing but arithmetic and calls of `CALLS`: formulaic would run any Python in it.
+
+    >>> harmless("~ 1 + depth * C(site) + bs(np.log(age), df=4)"), harmless("~ 1 + {open('x', 'w')}"), harmless("~ a.__class__")
+    (True, False, False)
+    """
+    pieces = [piece for piece in PIECE.findall(text) if piece.strip()]
+    called = [name for name, after in pairwise(pieces) if after == "(" and (name[0].isalpha() or name[0] == "_")]
+    return "".join(PIECE.findall(text)) == text and "__" not in text and set(called) <= CALLS and ")(" not in "".join(pieces)
+
+
 def again(formula: Formula, data: Any) -> pd.DataFrame:
     """The design of new rows by the formula of the fit."""
+    if not harmless(formula.text):
+        raise DataError(
+            f"the formula {formula.text!r} is code, which a model file could have brought, and is not run for new rows; a formula may "
+            f"have columns, numbers, + - * / : ^ and {', '.join(sorted(CALLS)[:9])}, ...: make other columns beforehand"
+        )
     frame = _frame(data)
     for c, known in formula.levels.items():
         strange = sorted(set(frame[c].dropna()) - set(known)) if c in frame else []
