@@ -65,6 +65,7 @@ def test_broken_files_of_every_format():
         (read_fasta, "t.fasta", b">a\nAC\n>b\nA\xff\n", "UTF-8, but line 4"),
         (read_fasta, "t.fasta.gz", squeeze(b">a\nAC\n" * 99)[:-12], "cannot be read"),
         (read_counts, "t.mtx", MTX.encode() + b"2 2 1\n1 1 \x003\n", "line 3 of .* NUL byte"),
+        (read_counts, "t.mtx", b"%%MatrixMarket matrix array integer general\n1 2\n3\n1\x0b", "line 4 of .* control byte"),
         (read_counts, "t.mtx", MTX.encode() + b"2 2 1\n5 1 3\n", "cannot be read"),
         (read_counts, "t.mtx", MTX.encode() + b"1000000 1000000 1\n1 1 3\n", "too large"),
         (read_counts, "t.mtx.gz", squeeze(MTX.encode() + b"2 2 1\n1 1 3\n")[:-15], "cannot be read"),

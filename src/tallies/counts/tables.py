@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -226,9 +227,14 @@ def named_rows(table: pd.DataFrame, keep: bool = False) -> pd.DataFrame:
 def _read_mtx(path: Path) -> pd.DataFrame:
     from scipy.io import mmread
 
-    refuse_nul(path)  # at which the reader below dies
+    refuse_nul(path)
     with open_bytes(path) as file:
-        matrix = mmread(io.BytesIO(file.read()))
+        body = file.read()
+    odd = re.search(rb"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]", body)  # at a control byte the reader below dies
+    if odd:
+        line = body.count(b"\n", 0, odd.start()) + 1
+        raise DataError(f"line {line} of {str(path)!r} holds the control byte {odd[0]!r}; expected text: fetch it again")
+    matrix = mmread(io.BytesIO(body + b"\n"))
     stem = path.name.split(".mtx")[0]
     names = []
     for what, size in zip(("rows", "columns"), matrix.shape, strict=True):
