@@ -195,7 +195,7 @@ def test_numbers_whose_squares_are_infinite(model):
         assert np.isfinite(model.fit(X, Y).predict_proba(np.full((2, 3), 1e300))).all()  # of a plane
     except DataError as error:
         assert "beyond 1e" in str(error)
-    with pytest.raises(DataError, match="larger than"):
+    with pytest.raises(DataError, match="multiply all weights"):
         model.fit(X, Y, sample_weight=np.full(20, 1e308))
     for weight in (np.full(20, np.nan), ["a"] * 20):
         with pytest.raises(DataError, match="sample_weight must be 20 finite numbers"):
@@ -344,8 +344,8 @@ def test_a_fit_must_be_able_to_stop(model, options):
 def test_numbers_too_large_to_be_squared(model):
     for number in (1.7e308, 1e200):
         big = np.where(np.arange(60).reshape(20, 3) % 7 == 0, number, X)
-        with pytest.raises(DataError, match="too large"):
+        with pytest.raises(DataError, match="beyond 1e"):
             model.fit(big, Y)
         model.fit(X, Y)
-        with pytest.raises(DataError, match="too large"):
+        with pytest.raises(DataError, match="beyond 1e"):
             model.log_prob(big)

@@ -161,9 +161,8 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
 
 
 def test_a_parent_that_is_not_there():
-    concepts = Ontology(["x"], ["cell death"], parents=[["none"]])
-    with pytest.raises(DataError, match="names the parent 'none'"):
-        AuthorConcept().fit(["Cell death was seen."], concepts)
+    with pytest.raises(DataError, match=r"parents must be ids of concepts, but \['none'\] are none"):
+        Ontology(["x"], ["cell death"], parents=[["none"]])
 
 
 def test_authors_that_are_no_names():

@@ -99,11 +99,7 @@ def test_what_is_resumed_is_of_its_shard(part, path, value):
         stage.model.recount(shard, **found)
 
 
-def test_odds_of_nothing_find_nothing():
-    """More strings of one concept than there are concepts, none of them ever used: each is no find, not a find of its own."""
-    concepts = Ontology(["x"], ["liver"], synonyms=[[f"cell {chr(97 + i)}{chr(97 + j)}x" for i in range(20) for j in range(20)]])
-    corpus = Corpus.from_pairs([("d", "A cell was seen."), ("d", "The liver.")], [])
-    model = AuthorConcept(words=Mention(synonym=-np.inf, context=0.0)).fit(corpus, concepts)
-    ids, p = model.rank(["A cell.", "A liver."], k=1)
-    assert ids.tolist() == [[None], ["x"]]
-    assert p[0, 0] == 0
+def test_odds_of_nothing_are_refused():
+    concepts = Ontology(["x"], ["liver"])
+    with pytest.raises(ValueError, match="synonym must be a finite number"):
+        AuthorConcept(words=Mention(synonym=-np.inf)).fit(["The liver."], concepts)

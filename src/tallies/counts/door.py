@@ -146,25 +146,27 @@ def read_formula(text: str, data: Any) -> tuple[pd.DataFrame, Formula]:
     return X, Formula(text, levels, state)
 
 
-CALLS = {
-    "C",
-    "bs",
-    "cr",
-    "cs",
-    "cc",
-    "poly",
-    "center",
-    "scale",
-    "standardize",
-    "hashed",
-    "lag",
-    "log",
-    "log10",
-    "log2",
-    "exp",
-    "exp10",
-    "exp2",
-}
+CALLS = set(
+    [
+        "C",
+        "bs",
+        "cr",
+        "cs",
+        "cc",
+        "poly",
+        "center",
+        "scale",
+        "standardize",
+        "hashed",
+        "lag",
+        "log",
+        "log10",
+        "log2",
+        "exp",
+        "exp10",
+        "exp2",
+    ]
+)  # of formulaic
 CALLS |= {f"np.{name}" for name in ("log", "log1p", "log10", "log2", "exp", "expm1", "sqrt", "abs", "sin", "cos")}
 CALLS |= {f"contr.{name}" for name in ("treatment", "sum", "helmert", "diff", "poly", "sas")}
 PIECE = re.compile(r"""\s+|`[^`]*`|"[^"\\]*"|'[^'\\]*'|[^\W\d][\w.]*|\d+\.?\d*(?:[eE][-+]?\d+)?|[-+*:~/()^,|%=]""")
@@ -185,8 +187,8 @@ def again(formula: Formula, data: Any) -> pd.DataFrame:
     """The design of new rows by the formula of the fit."""
     if not harmless(formula.text):
         raise DataError(
-            f"the formula {formula.text!r} is code, which a model file could have brought, and is not run for new rows; a formula may "
-            f"have columns, numbers, + - * / : ^ and {', '.join(sorted(CALLS)[:9])}, ...: make other columns beforehand"
+            f"the formula {formula.text!r} is code, which a model file could have brought, and is not run for new rows; a formula "
+            f"may have columns, numbers, + - * / : ^ and {', '.join(sorted(CALLS)[:9])}, ...: make other columns beforehand"
         )
     frame = _frame(data)
     for c, known in formula.levels.items():

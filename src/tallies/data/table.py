@@ -97,8 +97,6 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray:
         weight = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64)
     except ValueError as error:
         raise DataError(f"sample_weight must be {n} finite numbers from 0 on, one a row: {error}") from error
-    if weight.max(initial=0) > LARGEST:
-        raise DataError(f"sample_weight must not be larger than {LARGEST:g}, got {weight.max():g}; scale the weights down")
     if (weight < 0).any():
         raise DataError(f"sample_weight must not be negative, got {weight.min()}; leave rows out with a weight of 0")
     if weight.max(initial=0.0) > MOST or weight.min(initial=MOST, where=weight > 0) < 1 / MOST:
