@@ -147,11 +147,6 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
 
 
 def _concepts(ontology: Ontology) -> Concepts:
-    strange = [
-        (c, p) for c, above in zip(ontology.ids, ontology.parents, strict=True) for p in above if ontology.resolve(p) is None
-    ]
-    if strange:
-        raise DataError("concept {!r} names the parent {!r}, which the ontology does not have; drop the link".format(*strange[0]))
     edges = [(g, ontology.index(p)) for g, above in enumerate(ontology.parents) for p in above]
     child, parent = np.array(edges, dtype=np.int64).reshape(-1, 2).T
     ids, names = np.array(ontology.ids, dtype=object), np.array(ontology.names, dtype=object)

@@ -146,27 +146,8 @@ def read_formula(text: str, data: Any) -> tuple[pd.DataFrame, Formula]:
     return X, Formula(text, levels, state)
 
 
-CALLS = set(
-    [
-        "C",
-        "bs",
-        "cr",
-        "cs",
-        "cc",
-        "poly",
-        "center",
-        "scale",
-        "standardize",
-        "hashed",
-        "lag",
-        "log",
-        "log10",
-        "log2",
-        "exp",
-        "exp10",
-        "exp2",
-    ]
-)  # of formulaic
+CALLS = {"C", "bs", "cr", "cs", "cc", "poly", "center", "scale", "standardize", "hashed", "lag"}  # what a formula may call
+CALLS |= {"log", "log10", "log2", "exp", "exp10", "exp2"}
 CALLS |= {f"np.{name}" for name in ("log", "log1p", "log10", "log2", "exp", "expm1", "sqrt", "abs", "sin", "cos")}
 CALLS |= {f"contr.{name}" for name in ("treatment", "sum", "helmert", "diff", "poly", "sas")}
 PIECE = re.compile(r"""\s+|`[^`]*`|"[^"\\]*"|'[^'\\]*'|[^\W\d][\w.]*|\d+\.?\d*(?:[eE][-+]?\d+)?|[-+*:~/()^,|%=]""")
