@@ -8,12 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from families import FAMILIES, write_files
+from running import start, until_checkpoint
 from tallies import disk, runs
 from tallies.runs import unfinished
 
@@ -27,20 +27,6 @@ HERE = Path(__file__).parent
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_files(tmp_path)
-
-
-def start(*words: str, **more) -> subprocess.Popen:
-    code = "import sys; from tallies import watch; watch.PAUSE = 0.0; from tallies.cli.main import main; main()"
-    pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, "-c", code, *words], **{"stdout": pipe, "stderr": pipe, "text": True} | more)
-
-
-def until_checkpoint(child: subprocess.Popen) -> None:
-    end = time.monotonic() + 240  # compiling on a busy machine
-    while not (unfinished("RUN") / "checkpoint").exists():
-        assert child.poll() is None, child.stderr.read()
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(("points", "how"), [(45, []), (15, ["--full"])])

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pytest
 
 import tallies
 from families import FAMILIES, write_files
+from running import start, until_checkpoint
 from tallies import watch
 from tallies.runs import unfinished
 
@@ -63,20 +61,6 @@ def test_a_settled_run_needs_no_more(run):
     assert code == 0
     assert "nothing is left to do" in out
     assert json.loads(run("resume", "RUN", "--json")[1])["resumed"] is False
-
-
-def start(*words: str) -> subprocess.Popen:
-    code = "import sys; from tallies import watch; watch.PAUSE = 0.0; from tallies.cli.main import main; main()"
-    return subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def until_checkpoint(child: subprocess.Popen) -> None:
-    """Wait until the fit has written a checkpoint."""
-    end = time.monotonic() + 240  # compiling on a busy machine
-    while not (unfinished("RUN") / "checkpoint").exists():
-        assert child.poll() is None, child.stderr.read()
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_ctrl_c_leaves_a_run_that_can_go_on(run):
