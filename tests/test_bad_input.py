@@ -349,3 +349,8 @@ def test_numbers_too_large_to_be_squared(model):
         model.fit(X, Y)
         with pytest.raises(DataError, match="beyond 1e"):
             model.log_prob(big)
+
+
+def test_a_text_that_only_sounds_like_a_date():
+    with pytest.raises(DataError, match="encode or drop such columns"):
+        GDA().fit(pd.DataFrame({"a": ["candidate", "update"] * 10}), Y)

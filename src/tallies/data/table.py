@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any, NamedTuple, TypeVar
 
@@ -81,8 +82,12 @@ def refuse_dates(X: Any) -> None:
 
 
 def of_dates(error: Exception) -> bool:
-    """Whether a library has met a date where numbers are expected."""
-    return any(word in str(error).lower() for word in ("date", "timestamp", "timedelta"))
+    """Whether a library has met a date where numbers are expected; it names the type of the date, or quotes a text that is none.
+
+    >>> of_dates(TypeError("float() argument must be a number, not 'Timestamp'")), of_dates(ValueError("no float: 'candidate'"))
+    (True, False)
+    """
+    return re.search(r"(?i:datetime|timedelta)|Timestamp|'date'", str(error)) is not None and "could not convert" not in str(error)
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray:
