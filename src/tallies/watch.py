@@ -129,12 +129,15 @@ def check(path: str | Path, tree: dict[str, Any], **hints: Any) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Inside the block, Ctrl-C asks to stop after the running sweep instead of breaking it; a second one breaks it. So do the
-    signals by which a scheduler ends a job (SIGTERM) and a terminal that closes (SIGHUP).
+    """Inside the block, Ctrl-C asks to stop after the running sweep instead of breaking it; a second one breaks it.
 
     Yields a function that tells whether to stop. Outside the main thread, or where the program has a handler of its own,
     nothing changes.
     """
+    current = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if current is not signal.default_int_handler:
+        yield lambda: False
+        return
     asked = False
 
     def ask(number: int, frame: Any) -> None:
@@ -145,16 +148,8 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         with suppress(OSError):  # the terminal may be gone
             print("\nStopping after this sweep (Ctrl-C again: at once).", file=sys.stderr)
 
-    usual = (signal.default_int_handler, signal.SIG_DFL)
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    ours = [number for number in numbers if before[number] in usual]
-    if threading.current_thread() is not threading.main_thread():
-        ours = []
+    signal.signal(signal.SIGINT, ask)
     try:
-        for number in ours:
-            signal.signal(number, ask)
         yield lambda: asked
     finally:
-        for number in ours:
-            signal.signal(number, before[number])
+        signal.signal(signal.SIGINT, current)

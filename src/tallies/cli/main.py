@@ -6,6 +6,7 @@ warnings and what to do next to stderr.
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -203,6 +204,10 @@ def main() -> None:
     """Entry point: turn errors into one paragraph and an exit code, warnings into one line."""
     warnings.showwarning = lambda message, *rest, **more: say(f"Warning: {message}")
     speak_any_language(sys.argv[1:])
+    for name in ("SIGTERM", "SIGHUP"):  # a scheduler that ends a job, a terminal that closes: as Ctrl-C, unless ignored (nohup)
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         code = app(prog_name="tallies", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
