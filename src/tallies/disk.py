@@ -75,21 +75,21 @@ def atomic(path: str | Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def exchange(new: Path, old: Path) -> None:
+def exchange(new: Path, old: Path, trash: str) -> None:
     """Put the folder `new` in the place of `old` and remove what was there, by one rename where the system has one that swaps."""
     if _swap(new, old):
         sync(old.parent)
-        remove(new)
+        remove(new, trash)
     else:
-        remove(old)
+        remove(old, trash)
         new.rename(old)
         sync(old.parent)
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder, which is gone from its place at once: a kill never leaves half of it there."""
+def remove(folder: Path, trash: str) -> None:
+    """Remove a folder, which is gone from its place at once: what a kill leaves of it has a name that begins with `trash`."""
     if folder.exists():
-        aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=trash))
         folder.rename(aside / "old")
         shutil.rmtree(aside, ignore_errors=True)
 

@@ -43,15 +43,20 @@ def unfinished(out: str | Path) -> Path:
     return out.with_name(out.name + ".unfinished")
 
 
+def _trash(out: str | Path) -> str:
+    """How the names of folders begin that are being made or removed beside a RUN."""
+    return f".{unfinished(out).name}."
+
+
 def tidy(out: str | Path) -> None:
     """Put right what dead processes left of their fits to `out`."""
     out, place = Path(out).absolute(), unfinished(out)
     with suppress(OSError):  # a folder that may only be read
-        for left in place.parent.glob(f".{escape(place.name)}.*"):
+        for left in place.parent.glob(f"{escape(_trash(out))}*"):
             if not _busy(left):
                 shutil.rmtree(left, ignore_errors=True)
         if (place / MODEL).is_file() and not (place / OWNER).exists():
-            remove(place)
+            remove(place, _trash(out))
         if (place / MODEL).is_file() and not _busy(place):
             _into_place(out)
         if not _busy(out):
@@ -99,7 +104,7 @@ def writing(out: str | Path, options: Mapping[str, Any], state: Path | None = No
             yield place
         return
     place.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
+    part = Path(tempfile.mkdtemp(dir=place.parent, prefix=_trash(out)))
     try:
         with _owned(part):
             part.chmod(0o755)
@@ -109,7 +114,7 @@ def writing(out: str | Path, options: Mapping[str, Any], state: Path | None = No
                 sync(part / file.name)
             sync(part)
             if place.exists():
-                exchange(part, place)
+                exchange(part, place, _trash(out))
             else:
                 _rename(part, place)
             yield place
@@ -156,7 +161,7 @@ def _into_place(out: Path) -> None:
         for file in place.glob(f"{CHECKPOINT}.*"):  # of stages that ended
             file.unlink()
     if out.exists():
-        exchange(place, out)
+        exchange(place, out, _trash(out))
     else:
         _rename(place, out)
     (out / OWNER).unlink(missing_ok=True)
@@ -164,7 +169,7 @@ def _into_place(out: Path) -> None:
 
 def drop_unfinished(out: str | Path) -> None:
     """Forget a fit that failed."""
-    remove(unfinished(out))
+    remove(unfinished(out), _trash(out))
 
 
 def checkpoints(folder: Path) -> list[Path]:

@@ -101,6 +101,7 @@ def test_a_whole_fit_that_lacks_only_its_place_takes_it(run):
 def test_without_a_swap_of_the_system_a_run_is_replaced_too(run, monkeypatch):
     monkeypatch.setattr(disk, "_swap", lambda a, b: False)
     assert run(*SHORT)[0] == 0
+    shutil.copytree("RUN", ".RUN.unfinished.killed/old")  # what a kill leaves of a RUN that is being removed
     old = Path("RUN/model.tallies").read_bytes()
     assert run(*SHORT, "--force", "--set", "smoothing=3")[0] == 0
     assert Path("RUN/model.tallies").read_bytes() != old
