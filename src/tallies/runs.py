@@ -48,9 +48,9 @@ def _trash(out: str | Path) -> str:
     return f".{unfinished(out).name}."
 
 
-def tidy(out: str | Path) -> None:
-    """Put right what dead processes left of their fits to `out`."""
-    out, place = Path(out).absolute(), unfinished(out)
+def tidy(out: str | Path) -> bool:
+    """Put right what dead processes left of their fits to `out`; whether one of them had ended, and has its place only now."""
+    out, place, ended = Path(out).absolute(), unfinished(out), False
     with suppress(OSError):  # a folder that may only be read
         for left in place.parent.glob(f"{escape(_trash(out))}*"):
             if not _busy(left):
@@ -59,8 +59,10 @@ def tidy(out: str | Path) -> None:
             remove(place, _trash(out))
         if (place / MODEL).is_file() and not _busy(place):
             _into_place(out)
+            ended = True
         if not _busy(out):
             (out / OWNER).unlink(missing_ok=True)
+    return ended
 
 
 def _busy(folder: Path) -> bool:

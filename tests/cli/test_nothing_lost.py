@@ -98,6 +98,18 @@ def test_a_whole_fit_that_lacks_only_its_place_takes_it(run):
     assert not unfinished("RUN").exists()
 
 
+def test_resume_of_a_fit_that_lacks_only_its_place(run):
+    """A fit at its limit, killed between its model and the last rename: there is nothing to go on with, and no error."""
+    short = ["fit", "lda", "texts.jsonl", "-k", "3", "--sweeps", "4", "--burn-in", "1", "--chains", "1", "-o", "RUN"]
+    assert run(*short)[0] == 0
+    os.rename("RUN", "RUN.unfinished")
+    Path("RUN.unfinished/owner").write_text("process 1 on nowhere")
+    code, out, err = run("resume", "RUN")
+    assert code == 0, err
+    assert "RUN had ended after 4 sweeps: nothing is left to do." in out + err
+    assert run("resume", "RUN")[0] == 2  # as before: more sweeps must be asked for
+
+
 def test_without_a_swap_of_the_system_a_run_is_replaced_too(run, monkeypatch):
     monkeypatch.setattr(disk, "_swap", lambda a, b: False)
     assert run(*SHORT)[0] == 0

@@ -56,7 +56,7 @@ for _word, _class in WORDS.items():
 
 def resume(line: Line, run: Path, **own: Any) -> Answer:
     """Go on with a fit that was interrupted, or that needs more sweeps: the result is that of a fit never interrupted."""
-    runs.tidy(run)
+    ended = runs.tidy(run)
     runs.check_idle(run)
     broken, more = runs.unfinished(run), {key: value for key, value in line.told.items() if key != "run"}
     if (broken / runs.OPTIONS).is_file():
@@ -67,9 +67,10 @@ def resume(line: Line, run: Path, **own: Any) -> Answer:
         folder = run
         before, options = runs.read_run(run)
         options |= more
-        if not runs.checkpoints(folder):
+        if not runs.checkpoints(folder) or (ended and not more):
             result = {"run": str(run), "n_iter": before.n_iter_, "converged": before.converged_, "resumed": False}
-            return Answer(result, f"{run} had settled after {before.n_iter_} sweeps: nothing is left to do.")
+            how = "settled" if before.converged_ else "ended"
+            return Answer(result, f"{run} had {how} after {before.n_iter_} sweeps: nothing is left to do.")
         if before.n_iter_ >= (limit := options["max_iter"]):
             raise DataError(
                 f"{str(run)!r} has had {before.n_iter_} sweeps; to go on, ask for more: tallies resume {run} --sweeps {2 * limit}"
