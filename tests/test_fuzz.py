@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, seed
 
-from fuzzing import CASES, Case, faults, profile
+from fuzzing import faults, profile
+from odd.cases import CASES, Case
 
 
 @pytest.mark.parametrize("name", list(CASES))
