@@ -34,7 +34,7 @@ from tallies.data.files import read_frame
 from tallies.data.ontology import Ontology
 from tallies.errors import DataError, FileError
 
-BATCH, SECONDS, MEMORY = 50, 20, 4 << 30  # files a fork, seconds for one file, bytes that a fork may ask for
+BATCH, SECONDS, MEMORY = 50, 20, 4 << 30  # files a fork, seconds of the processor for one file, bytes that a fork may ask for
 NUMBERS = [
     b"1e400",
     b"-1",
@@ -255,7 +255,7 @@ def _child(files: dict[str, tuple[bytes, Reader]], seeds: list[int], log: Path) 
         size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY + size, MEMORY + size))
         for seed in seeds:
-            signal.alarm(SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)  # its signal ends the fork
             name, body, reader = broken(files, seed)
             Path(name).write_bytes(body)
             told = use(name, reader)

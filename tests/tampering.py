@@ -29,13 +29,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 import tallies
 from families import FAMILIES, write_files
-from tallies import (
-    registry,
-    runs,
-)
+from tallies import registry, runs
 from tallies.errors import FileError
 
-BATCH, SECONDS, MEMORY = 40, 20, 4 << 30  # files a fork, seconds for one file, bytes that a fork may ask for
+BATCH, SECONDS, MEMORY = 40, 20, 4 << 30  # files a fork, seconds of the processor for one file, bytes that a fork may ask for
 WORDS = ["", "x", "lbfgs", "kernel", "auto", "Fitted", "Params", "none", "\0", "é" * 50]
 NUMBERS = [0, -1, 1, 2, 3, 7, 255, 2**31, 2**63 - 1, -(2**63), 10**30, 0.5, -0.5, 1e308, True, None]
 
@@ -182,7 +179,7 @@ def batch(folder: Path, body: bytes, about: Any, seeds: list[int]) -> tuple[Coun
                 warnings.simplefilter("ignore")
                 resource.setrlimit(resource.RLIMIT_AS, (MEMORY + _size(), MEMORY + _size()))
                 for seed in seeds:
-                    signal.alarm(SECONDS)
+                    signal.setitimer(signal.ITIMER_PROF, SECONDS)  # its signal ends the fork
                     Path("tampered.tallies").write_bytes(tampered(body, seed))
                     told = use("tampered.tallies", about)
                     with open(log, "a") as file:
