@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.io import mmwrite
 
+from tallies.counts import tables
 from tallies.counts.offsets import OFFSETS
 from tallies.counts.tables import as_counts, as_design, as_offsets, read_counts
 from tallies.errors import DataError, DataWarning
@@ -34,6 +35,24 @@ def test_matrix_market_with_names_beside(tmp_path):
     (tmp_path / "t.columns.txt").write_text("oak\n")
     with pytest.raises(DataError, match="names 1 columns"):
         read_counts(tmp_path / "t.mtx")
+
+
+def test_an_h5ad_at_which_its_library_loops_is_refused(tmp_path, monkeypatch):
+    """An object of no size in the heap of texts: HDF5 looks for the next one at the same place, for ever."""
+    anndata = pytest.importorskip("anndata")
+    path = tmp_path / "t.h5ad"
+    anndata.AnnData(TABLE.astype(float)).write_h5ad(path)
+    body = bytearray(path.read_bytes())
+    heap = body.index(b"GCOL")
+    at, end = heap + 16, heap + int.from_bytes(body[heap + 8 : heap + 16], "little")
+    while at < end and (number := int.from_bytes(body[at : at + 2], "little")):
+        at += 16 + -(-int.from_bytes(body[at + 8 : at + 16], "little") // 8) * 8
+    assert number == 0  # the free room at the end
+    body[at + 8 : at + 16] = bytes(8)
+    path.write_bytes(body)
+    monkeypatch.setattr(tables, "PATIENCE", 5)
+    with pytest.raises(DataError, match=r"t.h5ad' .*damaged"):
+        read_counts(path)
 
 
 def test_h5ad_and_biom(tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +23,18 @@ from tallies.errors import DataError, DataWarning, need, need_file
 
 HIDDEN = -1e4  # offset of a missing count: exp(-1e4) is zero, so the cell drops out of the likelihood
 
+PATIENCE = 60  # seconds in which a process of its own must have listed what is in an .h5ad file
+LISTING = """
+import h5py, sys
+def read(name, item):
+    dict(item.attrs)
+    if isinstance(item, h5py.Dataset):
+        item.chunks and item.id.get_num_chunks()
+        item.dtype.kind == "O" and item[()]
+with h5py.File(sys.argv[1], "r") as file:
+    dict(file.attrs)
+    file.visititems(read)
+"""
 MOST_OFFSET = 300.0  # exp(300) is the most effort that leaves room for rates
 
 
@@ -65,7 +79,9 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
         elif kind == ".mtx":
             table = _read_mtx(path)
         elif kind == ".h5ad":
-            table = _from_anndata(need("anndata", "anndata", "Reading .h5ad").read_h5ad(path))
+            anndata = need("anndata", "anndata", "Reading .h5ad")
+            _probe(path)
+            table = _from_anndata(anndata.read_h5ad(path))
         else:
             stored = need("biom", "biom", "Reading .biom", package="biom-format").load_table(str(path))
             table = pd.DataFrame(_laid_out(stored.matrix_data).T, index=stored.ids("sample"), columns=stored.ids("observation"))
@@ -252,6 +268,17 @@ def _laid_out(matrix: Any) -> np.ndarray:
     if np.prod([float(size) for size in matrix.shape]) > CELLS:
         raise DataError(f"a table of {' x '.join(f'{size:,}' for size in matrix.shape)} cells is too large; select rows or columns")
     return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+
+
+def _probe(path: Path) -> None:
+    """Refuse a file at whose names and texts the HDF5 library loops for ever or dies: another process reads them first."""
+    try:
+        ended = subprocess.run([sys.executable, "-c", LISTING, path], capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired as error:
+        raise DataError(f"what {str(path)!r} holds could not be listed in {PATIENCE} s, so it is damaged; fetch it again") from error
+    if ended.returncode:
+        told = ended.stderr.strip().splitlines()[-1:] or [f"its reader died of signal {-ended.returncode}"]
+        raise DataError(f"{str(path)!r} cannot be read as .h5ad: {told[0][:300]}; it is damaged: fetch it again")
 
 
 def _from_anndata(data: Any) -> pd.DataFrame:
