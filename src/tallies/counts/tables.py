@@ -275,7 +275,9 @@ def _probe(path: Path) -> None:
     try:
         ended = subprocess.run([sys.executable, "-c", LISTING, path], capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired as error:
-        raise DataError(f"what {str(path)!r} holds could not be listed in {PATIENCE} s, so it is damaged; fetch it again") from error
+        raise DataError(
+            f"what {str(path)!r} holds could not be listed in {PATIENCE} s, so it is damaged; fetch it again"
+        ) from error
     if ended.returncode:
         told = ended.stderr.strip().splitlines()[-1:] or [f"its reader died of signal {-ended.returncode}"]
         raise DataError(f"{str(path)!r} cannot be read as .h5ad: {told[0][:300]}; it is damaged: fetch it again")
