@@ -21,6 +21,7 @@ is tried again, shorter.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -328,11 +329,10 @@ def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarr
     """The loops to use, with counts and offsets in their precision: compiled ones for large shards, NumPy for small ones."""
     if z.single is None and shard.Y.size < SMALL:
         return plain, plain.trial, shard.Y, shard.O
-    from tallies.counts.kernels import double, single, steps
+    from tallies.counts.kernels import steps, trial
 
-    if z.single is None:
-        return steps, double.trial, shard.Y, shard.O
-    return steps, single.trial, *z.single
+    c, data = (trial.DOUBLE, (shard.Y, shard.O)) if z.single is None else (trial.SINGLE, z.single)
+    return steps, partial(trial.trial, c), *data
 
 
 def _slots(order: tuple[int, ...], new: int = -1) -> np.ndarray:
