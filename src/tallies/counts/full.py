@@ -311,18 +311,9 @@ def begin(
     """Params to begin with: Sigma where it is given, w of a former fit where there was one."""
     p = B.shape[1]
     Omega, logdet, omega = (np.zeros(0), 0.0, np.ones(p)) if Sigma is None else _invert(Sigma)
-    return FullParams(
-        phase=START,
-        sums=sums,
-        point=Point(B, Omega, omega, float(logdet), np.zeros((0, p))),
-        w=w,
-        w_trial=np.array(omega) if w is None else w,
-        search=lbfgs.begin(MEMORY),
-        pairs=lbfgs.no_pairs(np.zeros(p), np.zeros(p), MEMORY),
-        sy=np.zeros((MEMORY, MEMORY)),
-        single=single,
-        rough=True,
-    )
+    point, w_trial = Point(B, Omega, omega, float(logdet), np.zeros((0, p))), np.array(omega) if w is None else w
+    search, pairs, sy = lbfgs.begin(MEMORY), lbfgs.no_pairs(np.zeros(p), np.zeros(p), MEMORY), np.zeros((MEMORY, MEMORY))
+    return FullParams(START, sums, point, w, w_trial, search, pairs, sy, single, rough=True)
 
 
 def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarray]:
