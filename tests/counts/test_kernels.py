@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from tallies.counts.kernels import double as pln
 from tallies.counts.kernels import plain as pln_plain
 from tallies.counts.kernels import sequential as pln_sequential
-from tallies.counts.kernels import single as pln_single
 from tallies.counts.kernels import steps as pln_steps
+from tallies.counts.kernels import trial as pln
 
 
 @pytest.fixture
@@ -23,19 +22,19 @@ def cells():
 def test_exp_and_log_are_exact_to_rounding():
     x = np.concatenate([np.linspace(-700, 60, 4001), [0.0, 1e-9, -1e-9]])
     power, out = np.empty_like(x), np.empty_like(x)
-    pln.row_exp(x, power, power.view(np.int64), out)
+    pln.row_exp(x, power, power.view(np.int64), pln.DOUBLE, out)
     np.testing.assert_allclose(out, np.exp(x), rtol=4e-16)
     z = np.exp(np.linspace(-690, 60, 3001))
     z = np.concatenate([z, np.array([1.0, np.sqrt(2), np.sqrt(0.5), 1 - 1e-12, 1 + 1e-12])])
     power, out = np.empty_like(z), np.empty_like(z)
-    pln.row_log(z, power, power.view(np.int64), out)
+    pln.row_log(z, power, power.view(np.int64), pln.DOUBLE, out)
     np.testing.assert_allclose(out, np.log(z), rtol=4e-16, atol=1e-16)
 
 
 def test_trial_solves_its_equation_and_equals_numpy(cells):
     M, O, Y, v, w = cells
     ours, twin = [np.full_like(M, 0.1), np.empty_like(M)], [np.full_like(M, 0.1), np.empty_like(M)]
-    a = pln.trial(M, O, Y, v, w, *ours, 1e-6)
+    a = pln.trial(pln.DOUBLE, M, O, Y, v, w, *ours, 1e-6)
     b = pln_plain.trial(M, O, Y, v, w, *twin, 1e-6)
     S2, A = ours
     np.testing.assert_allclose(S2 * (w + A), 1.0, rtol=1e-12)
@@ -52,7 +51,7 @@ def test_trial_in_single_precision_is_near(cells):
     O = np.maximum(O, -200.0)
     single = [a.astype(np.float32) for a in (M, O, Y)]
     ours, twin = [np.full_like(single[0], 0.1), np.empty_like(single[0])], [np.full_like(M, 0.1), np.empty_like(M)]
-    a = pln_single.trial(*single, v, w, *ours, 1e-4)
+    a = pln.trial(pln.SINGLE, *single, v, w, *ours, 1e-4)
     b = pln_plain.trial(M, O, Y, v, w, *twin, 1e-6)
     np.testing.assert_allclose(ours[0], twin[0], rtol=2e-5)
     np.testing.assert_allclose(ours[1], twin[1], rtol=2e-5, atol=1e-30)

@@ -90,18 +90,9 @@ def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) 
     even = bool((rows.v == 1).all())
 
     def shard(b: slice) -> Shard:
-        v = rows.v[b]
-        return Shard(
-            Y=rows.Y[b],
-            O=rows.O[b],
-            X=np.ascontiguousarray(rows.X[b]),
-            v=v,
-            even=even,
-            start=b.start,
-            rows=n,
-            constant=float(v @ log_factorial(rows.Y[b]).sum(axis=1)),
-            M=None if M is None else np.ascontiguousarray(M[b]),
-        )
+        Y, O, X, v = (np.ascontiguousarray(part[b]) for part in rows)
+        constant, own = float(v @ log_factorial(Y).sum(axis=1)), None if M is None else np.ascontiguousarray(M[b])
+        return Shard(Y=Y, O=O, X=X, v=v, even=even, start=b.start, rows=n, constant=constant, M=own)
 
     return [Held(shard(slice(i, min(i + size, n)))) for i in range(0, n, size)]
 

@@ -70,11 +70,7 @@ class PLN(Attributes):
     records: ClassVar[tuple[type, ...]] = (*fitted.RECORDS, *plan.RECORDS)
     # the last is the tag by which scikit-learn's checks make whole numbers, which counts are
     takes: ClassVar[tuple[str, ...]] = ("sparse", "allow_nan", "positive_only", "categorical")
-    next_steps: ClassVar[tuple[str, ...]] = (
-        "model.coefficient_table()",
-        "model.correlation_",
-        'model.report("page.html", counts)',
-    )
+    next_steps: ClassVar[tuple[str, ...]] = ("model.coefficient_table()", "model.correlation_", 'model.report("page.html", counts)')
 
     # fitting
 

@@ -24,7 +24,7 @@ from scipy.special import logsumexp
 
 from tallies.counts.fitted import orient
 from tallies.counts.kernels.plain import TOP
-from tallies.counts.records import Place, Shard, log_factorial
+from tallies.counts.records import Place, Shard, blocks, log_factorial
 from tallies.engine import Model, State
 from tallies.forms import Form
 
@@ -111,9 +111,8 @@ def evidence(
     if proposal == "sequential":
         C = np.linalg.cholesky(C @ C.T)
     logs = np.empty((n, n_draws))
-    size = max(1, int(3e7 // (n_draws * (len(C) + q)) if proposal == "gaussian" else 2e7 // (q * (q + n_draws))))
-    for i in range(0, n, size):
-        b = slice(i, min(i + size, n))
+    entries, most = (n_draws * (len(C) + q), 30_000_000) if proposal == "gaussian" else (q * (q + n_draws), 20_000_000)
+    for b in blocks(n, entries, most):
         at = gaussians(Y[b], base[b], C, tol=1e-4)  # any Gaussian will do; the weights are exact
         rows = len(Y[b])
         if proposal == "gaussian":

@@ -21,6 +21,7 @@ is tried again, shorter.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -310,29 +311,19 @@ def begin(
     """Params to begin with: Sigma where it is given, w of a former fit where there was one."""
     p = B.shape[1]
     Omega, logdet, omega = (np.zeros(0), 0.0, np.ones(p)) if Sigma is None else _invert(Sigma)
-    return FullParams(
-        phase=START,
-        sums=sums,
-        point=Point(B, Omega, omega, float(logdet), np.zeros((0, p))),
-        w=w,
-        w_trial=np.array(omega) if w is None else w,
-        search=lbfgs.begin(MEMORY),
-        pairs=lbfgs.no_pairs(np.zeros(p), np.zeros(p), MEMORY),
-        sy=np.zeros((MEMORY, MEMORY)),
-        single=single,
-        rough=True,
-    )
+    point, w_trial = Point(B, Omega, omega, float(logdet), np.zeros((0, p))), np.array(omega) if w is None else w
+    search, pairs, sy = lbfgs.begin(MEMORY), lbfgs.no_pairs(np.zeros(p), np.zeros(p), MEMORY), np.zeros((MEMORY, MEMORY))
+    return FullParams(START, sums, point, w, w_trial, search, pairs, sy, single, rough=True)
 
 
 def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarray]:
     """The loops to use, with counts and offsets in their precision: compiled ones for large shards, NumPy for small ones."""
     if z.single is None and shard.Y.size < SMALL:
         return plain, plain.trial, shard.Y, shard.O
-    from tallies.counts.kernels import double, single, steps
+    from tallies.counts.kernels import steps, trial
 
-    if z.single is None:
-        return steps, double.trial, shard.Y, shard.O
-    return steps, single.trial, *z.single
+    c, data = (trial.DOUBLE, (shard.Y, shard.O)) if z.single is None else (trial.SINGLE, z.single)
+    return steps, partial(trial.trial, c), *data
 
 
 def _slots(order: tuple[int, ...], new: int = -1) -> np.ndarray:

@@ -192,17 +192,8 @@ class Sampling(Model):
 def begin(W: np.ndarray, rows: int, batch_size: int, seed: int) -> SamplingParams:
     """Params to begin with at W."""
     n_batches = max(1, round(rows / batch_size))
-    zero = np.zeros_like(W)
-    return SamplingParams(
-        W=W,
-        seed=seed,
-        step=0,
-        scale=zero,
-        known=zero,
-        recent=np.repeat(W[None], AVERAGED, axis=0),
-        sizes=np.bincount(_batches(rows, n_batches), minlength=n_batches),
-        epochs=Epochs(),
-    )
+    zero, sizes = np.zeros_like(W), np.bincount(_batches(rows, n_batches), minlength=n_batches)
+    return SamplingParams(W, seed, 0, zero, zero, recent=np.repeat(W[None], AVERAGED, axis=0), sizes=sizes, epochs=Epochs())
 
 
 def _draws(params: SamplingParams, row: int) -> np.random.Generator:

@@ -225,16 +225,9 @@ class Rank(Model):
         search = lbfgs.accept(search, tally.F, 10)
         search = search._replace(slot=lbfgs.free(search))
         taken = params.taken + stepped
-        params = params._replace(
-            phase=STEP,
-            W=params.W_trial,
-            search=search,
-            pairs=pairs,
-            turn=None,
-            accepted=True,
-            taken=taken,
-            refresh=taken in REFRESH or (taken + 1) % 10 == 0,
-        )
+        refresh = taken in REFRESH or (taken + 1) % 10 == 0
+        params = params._replace(phase=STEP, W=params.W_trial, search=search, pairs=pairs, turn=None, taken=taken)
+        params = params._replace(accepted=True, refresh=refresh)
         gain = search.path[0] - tally.F if len(search.path) == 11 else np.inf
         spare, better = self._spare(params), starts.F - tally.F
         if not spare and starts.number and better > 0:
@@ -348,15 +341,9 @@ class Rank(Model):
 
 def begin(sums: Sums, W: np.ndarray, starts: Starts | None = None) -> RankParams:
     """Params to begin with at W; by default it is known, and the only start."""
-    return RankParams(
-        phase=BEGIN,
-        sums=sums,
-        W=W,
-        W_trial=W,
-        search=lbfgs.begin(MEMORY)._replace(slot=0),
-        pairs=lbfgs.no_pairs(W, np.zeros((*W.shape, W.shape[1])), MEMORY),
-        starts=Starts(first=W, best=W, source=PLACED, final=True) if starts is None else starts,
-    )
+    search, pairs = lbfgs.begin(MEMORY)._replace(slot=0), lbfgs.no_pairs(W, np.zeros((*W.shape, W.shape[1])), MEMORY)
+    only = Starts(first=W, best=W, source=PLACED, final=True)
+    return RankParams(BEGIN, sums, W, W, search, pairs, starts=only if starts is None else starts)
 
 
 def _restart(params: RankParams, W: np.ndarray, starts: Starts) -> RankParams:

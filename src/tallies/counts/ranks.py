@@ -65,19 +65,13 @@ class OverRanks(Estimator):
         return {**self.model._identity(), "rank": repr(self.ranks)}
 
     @property
-    def models_(self) -> dict[int, PLN]:
-        """The fitted models by their rank."""
-        found = {}
-        for q, fitted in zip(self.ranks, self.fitted_.fits, strict=False):
-            found[q] = self._of(q)
-            found[q].fitted_ = fitted
-        return found
-
-    @property
     def table_(self) -> pd.DataFrame:
         """Criteria side by side, smallest BIC first; the models themselves are in the last column."""
-        columns = ["loglik", "parameters", "aic", "bic", "icl", "converged", "model"]
-        rows = {q: [m.loglik_, m.n_parameters_, m.aic_, m.bic_, m.icl_, m.converged_, m] for q, m in self.models_.items()}
+        columns, rows = ["loglik", "parameters", "aic", "bic", "icl", "converged", "model"], {}
+        for q, fitted in zip(self.ranks, self.fitted_.fits, strict=False):
+            m = self._of(q)
+            m.fitted_ = fitted
+            rows[q] = [m.loglik_, m.n_parameters_, m.aic_, m.bic_, m.icl_, m.converged_, m]
         return pd.DataFrame(rows, index=columns).T.sort_values("bic")
 
 

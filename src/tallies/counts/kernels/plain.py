@@ -1,4 +1,4 @@
-"""The loops of `double` and `steps` in NumPy, where the data are too small to be worth a compiler's wait.
+"""The loops of `trial` and `steps` in NumPy, where the data are too small to be worth a compiler's wait.
 
 Symbols as in `full`: M means, S2 variances, A = exp(O + M + S2/2), v row weights, w_j the scalars that stand for S2.
 """
