@@ -129,7 +129,7 @@ def given(block: tuple[Sentences, Rows], words: Lexicon | Words, G: int) -> Arra
     """(S, G) log P(s | g) of a block of sentences, or with mentions the log odds of each concept."""
     x, _ = block
     if isinstance(words, Words):
-        return word_counts.log_likelihoods(words, x.matrix(len(words.smooth)))[:, :G]
+        return word_counts.log_likelihoods(words, x.counts)[:, :G]
     flat = Psi(np.ones(G + 1), np.empty(0), sp.csr_array((0, G + 1)), np.ones(G + 1))
     nobody = author_prior.mixture(author_prior.rows_of([[]], np.ones(1), np.empty(0), None), flat)
     found = scores(x._replace(document=np.zeros_like(x.document)), nobody, words, G + 1)
@@ -206,17 +206,17 @@ def explain(fitted: Fitted, rules: Ranking, sentence: str, concept: str, authors
     parts = [("prior", float(np.log(p[g]) - (np.log(p[-1]) if null else 0.0)))]
     w = fitted.words
     if isinstance(w, Lexicon):
-        keys, texts = set(x.keys.tolist()), list(w.strings.keys)
+        keys, texts = set(x.counts.indices.tolist()), list(w.strings.keys)
         more, stems = mention.explain(w, texts, keys, g)
         parts += more
         if stems is not None and fitted.context is not None and rules.context:
             parts += context.explain(fitted.context, texts, rules.context, keys, g, stems)
     else:
         found = dict(zip(*(part.tolist() for part in word_counts.row_of(w, g)), strict=True))
-        counts, words = np.asarray(x.counts), vocabulary(fitted)
-        parts += [(words[v], n * found.get(v, 0.0)) for v, n in zip(x.keys.tolist(), counts.tolist(), strict=True)]
+        words = vocabulary(fitted)
+        parts += [(words[v], n * found.get(v, 0.0)) for v, n in zip(x.counts.indices.tolist(), x.counts.data.tolist(), strict=True)]
         reference = w.slope[-1] if null else -np.log(w.smooth.sum())
-        parts += [("length", float(counts.sum() * (w.slope[g] - reference)))]
+        parts += [("length", float(x.counts.sum() * (w.slope[g] - reference)))]
     return pd.DataFrame(parts, columns=["what", "log_odds"])
 
 
@@ -224,12 +224,12 @@ def explain(fitted: Fitted, rules: Ranking, sentence: str, concept: str, authors
 
 
 def vocabulary(fitted: Fitted) -> np.ndarray:
-    """The columns of P(w | g): words of the corpus, or with mentions words of the ontology's strings."""
+    """(V,) words: of the corpus, or with mentions those of the ontology's strings."""
     return np.asarray(fitted.vocabulary) if isinstance(fitted.words, Words) else fitted.words.strings.surfaces()
 
 
 def concept_words(fitted: Fitted) -> sp.csr_array:
-    """(G, V) P(w | g)."""
+    """(G, V) P(word | concept), for the words of `vocabulary_`; with mentions, of a word of a mention."""
     G = fitted.n_concepts
     if isinstance(fitted.words, Lexicon):
         return mention.word_law(fitted.words, G)
@@ -244,21 +244,21 @@ def author_law(fitted: Fitted, a: Any) -> Array:
 
 
 def author_concepts(fitted: Fitted) -> Array:
-    """(A, G) P(g | a)."""
+    """(A, G) P(concept | author), backed off on all authors; what a row lacks to 1 is on none of them."""
     A = len(fitted.papers.authors)
     _fits(A, fitted.n_concepts, "authors x concepts", "author_profile(author) shows one author")
     return author_law(fitted, np.arange(A))
 
 
 def document_concepts(fitted: Fitted) -> Array:
-    """(D, G) P(g | d)."""
+    """(D, G) P(concept | document): of a sentence before it is read, given who wrote the document."""
     D, G = len(fitted.papers.documents), fitted.n_concepts
     _fits(D, G, "documents x concepts", "document_profile(document) shows one document")
     return author_prior.cells(author_prior.mixture(fitted.papers.rows, fitted.psi, guess=True), *np.ix_(range(D), range(G)))
 
 
 def assignments(fitted: Fitted) -> np.ndarray:
-    """(S,) ids, None where a sentence speaks of none."""
+    """(S,) id of the best concept of each sentence of the fit; None: none of them."""
     return np.append(fitted.concepts.ids, [None, None])[fitted.best]
 
 
