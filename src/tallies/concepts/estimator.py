@@ -18,7 +18,7 @@ from tallies.concepts.scores import Latents, sparse
 from tallies.concepts.settings import Mention, Multinomial, Settings, settings_of
 from tallies.concepts.word_counts import Definitions, Learned, Words
 from tallies.data.corpus import Corpus
-from tallies.data.ontology import Ontology
+from tallies.data.ontology import Ontology, lineage
 from tallies.engine import Plan, Stage, stream
 from tallies.estimator import Estimator, Run, RunOptions, option, part
 from tallies.evaluation.score import Score, mean_score
@@ -168,10 +168,7 @@ class AuthorConcept(Estimator):
 
     def roll_up(self, values: Any) -> Array:
         """Values of concepts (G,) or (n, G) summed over all below each concept: a sentence on a part counts for the whole."""
-        return values @ answers.lineage(self.fitted_.concepts)
-
-    def _place(self, concept: str) -> int:
-        return answers.place(self.fitted_.concepts, concept)
+        return values @ lineage(self.fitted_.concepts.up)
 
     # scores and samples
 
@@ -216,7 +213,7 @@ class AuthorConcept(Estimator):
     cycle_ = part(lambda fit: cycle_of(fit.seen), "Sweeps after which hard assignments came back to where they were; 0: never.")
     concept_ids_ = part("concepts.ids", "(G,)")
     concept_names_ = part("concepts.names", "(G,)")
-    concept_parents_ = part(answers.parents, "Numbers of the parents of each concept.")
+    concept_parents_ = part(answers.parents)
     authors_ = part("papers.authors", "(A,) names, sorted.")
     document_ids_ = part("papers.documents", "(D,)")
     sentence_documents_ = part("papers.sentence_document", "(S,) number of the document of each sentence of the fit.")
