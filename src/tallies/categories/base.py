@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tallies.categories import solvers
 from tallies.categories.answers import Scorer
@@ -21,10 +21,6 @@ from tallies.errors import DataError
 from tallies.estimator import Estimator, part
 from tallies.forms import Form
 from tallies.maths import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 MOST_PARTS = 16  # log2 of the subsets of a term for each of its features: columns of one state would give any number of them
 LARGEST = np.finfo(np.float64).max
@@ -76,8 +72,11 @@ def check_fit(fitted: Any, outputs: int, rows: np.ndarray | None = None) -> None
 
 def final(model: Conditional, sources: list[Cut], most: int, W: Any = None, pair_ridges: Any = None, name: str = "") -> Stage:
     """The fit to all rows, which keeps its weights (p, M); kernel: (u, M). At W where a search was cut short, else from nothing."""
-    weights = attrgetter("params.search.point.x")
-    return Stage(name, model, sources, weights, most, start=lambda survey: model.first(survey, W, pair_ridges))
+
+    def start(survey: Any) -> Params:
+        return model.first(survey, W, pair_ridges)
+
+    return Stage(name, model, sources, lambda end: end.params.search.point.x[0], most, start=start)
 
 
 def finite(W: Array) -> Array:

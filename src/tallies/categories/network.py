@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, Unpack
+from typing import Annotated, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
+import pandas as pd
 
 from tallies.backends import carry_out
 from tallies.categories import base
@@ -38,10 +39,6 @@ from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.forms import Form
 from tallies.maths import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 Kind = Literal["frobenius", "direct_information"]
 
@@ -201,8 +198,8 @@ class FEMNetwork(Categorical):
         else:
             state = self._start(start)
         out, uniform = np.empty((n_steps, len(state)), dtype=np.int32), rng.random((n_steps, len(state)))
-        (variables, strides, offset, _), no_bias = terms_of(self._layout()), np.zeros(starts[-1])
-        kernels.advance(state, fitted.W, no_bias, variables, strides, offset, starts, uniform, bool(self.lag), out)
+        variables, strides, offset, _ = terms_of(self._layout())
+        kernels.advance(state, fitted.W, variables, strides, offset, starts, uniform, bool(self.lag), out)
         return self._decode(out)
 
     def _start(self, start: Any) -> np.ndarray:
@@ -212,9 +209,7 @@ class FEMNetwork(Categorical):
             raise DataError(f"start must give one state to each of {len(names)} variables, got {len(given)}; they are {names[:20]}")
         row: Any = [given]
         if self.fitted_.inputs.names is not None:
-            from pandas import DataFrame
-
-            row = DataFrame(row, columns=self.feature_names_in_)
+            row = pd.DataFrame(row, columns=self.feature_names_in_)
         codes = read_codes(self, row, self.categories_)[0]
         if (codes < 0).any():
             j = int(np.flatnonzero(codes < 0)[0])
@@ -237,9 +232,7 @@ class FEMNetwork(Categorical):
             whole = c.edges[j] is None and c.gap[j] < 0
             columns.append((c.states[j] if whole else np.array(c.labels[j], dtype=object))[codes[:, j]])
         if self.fitted_.inputs.names is not None:
-            from pandas import DataFrame
-
-            return DataFrame(dict(zip(self.feature_names_in_, columns, strict=True)))
+            return pd.DataFrame(dict(zip(self.feature_names_in_, columns, strict=True)))
         kinds = {column.dtype.kind for column in columns}
         return np.column_stack(columns if len(kinds) == 1 else [column.astype(object) for column in columns])
 
