@@ -16,9 +16,9 @@ from tallies.categories.door import Categories, column_caveats
 from tallies.categories.model import Conditional, Cut, Params, Rows, Solver, cut
 from tallies.categories.terms import Layout, Terms, feature_total, grow, terms_of
 from tallies.categories.words import effects_table, strongest
-from tallies.engine import Stage
+from tallies.engine import Kept, Stage
 from tallies.errors import DataError
-from tallies.estimator import Estimator, part
+from tallies.estimator import Estimator, Run, part
 from tallies.forms import Form
 from tallies.maths import Array
 
@@ -45,10 +45,7 @@ class Choice(NamedTuple):
             raise ValueError("pairs should be of two variables, the first of them first")
 
 
-RECORDS = (
-    Choice, Categories, Params, Tried,
-    solvers.Search, solvers.Point, solvers.Line, solvers.Pairs, solvers.Pair, *solvers.METRICS,
-)  # fmt: skip
+RECORDS = (Choice, Categories, Params, Tried, *solvers.RECORDS)
 
 
 def check_fit(fitted: Any, outputs: int, rows: np.ndarray | None = None) -> None:
@@ -79,19 +76,15 @@ def final(model: Conditional, sources: list[Cut], most: int, W: Any = None, pair
     return Stage(name, model, sources, lambda end: end.params.search.point.x[0], most, start=start)
 
 
-def finite(W: Array) -> Array:
-    """The weights of a fit that went well."""
+def common(kept: Kept, seed: int, data: Any, choice: Choice, paths: dict[int, Path]) -> dict[str, Any]:
+    """What both fitted records have of a fit: its end, the table at the door, what was chosen and tried (strongest ridge first)."""
+    W, rows = kept.value, [(float(k), *tried) for k, path in paths.items() for tried in sorted(path.losses.items(), reverse=True)]
     if not np.isfinite(W).all():
-        raise DataError(
-            "the weights grew beyond all bounds: without a ridge a perfect fit has none; set a small ridge, such as 1e-3"
-        )
-    return W
-
-
-def table_of(paths: dict[int, Path]) -> dict[str, list[float]]:
-    """Everything that was tried, by degree, strongest ridge first."""
-    rows = [(float(k), *pair) for k, path in paths.items() for pair in sorted(path.losses.items(), reverse=True)]
-    return {name: [row[c] for row in rows] for c, name in enumerate(("degree", "ridge", "log_loss"))}
+        why = "without a ridge a perfect fit has none; set a small ridge, such as 1e-3"
+        raise DataError(f"the weights grew beyond all bounds: {why}")
+    path = {name: [row[c] for row in rows] for c, name in enumerate(("degree", "ridge", "log_loss"))}
+    table = {"inputs": data.inputs, "categories": data.categories, "n_rows": len(data.codes)}
+    return {"run": Run.of(kept, seed), **table, "choice": choice, "path": path, "W": W}
 
 
 class Categorical(Estimator):

@@ -29,7 +29,7 @@ from tallies.backends import carry_out
 from tallies.categories import base
 from tallies.categories import screen as screening
 from tallies.categories.answers import by_rows, dual_effect, dual_scores, listed, redrawn, scores
-from tallies.categories.base import Categorical, Choice, finite, table_of
+from tallies.categories.base import Categorical, Choice
 from tallies.categories.choose import RIDGE, Ground, Path, arrange, degree_path, fold_numbers, ridge_path
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
 from tallies.categories.model import Rows, cut, softmax
@@ -156,17 +156,8 @@ class FEM(ClassifierMixin, Categorical):
                 W, solver = paths[K].W, solver if solver == "fem" else paths[K].solver
         model = arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver)
         kept = yield self._final(model, rows, ridge, W)
-        return Fitted(
-            run=Run.of(kept, seed),
-            inputs=data.inputs,
-            categories=data.categories,
-            classes=data.classes,
-            n_rows=len(data.codes),
-            choice=Choice(degrees, ridge, model.solver, pairs),
-            path=table_of(paths),
-            W=finite(kept.value),
-            rows=rows.codes if model.solver == "kernel" else None,
-        )
+        known = base.common(kept, seed, data, Choice(degrees, ridge, model.solver, pairs), paths)
+        return Fitted(classes=data.classes, rows=rows.codes if model.solver == "kernel" else None, **known)
 
     # use
 

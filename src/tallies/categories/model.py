@@ -251,7 +251,7 @@ class Conditional(Model):
 
     def sweep(self, shard: Shard, latents: None, params: Params | Trial, rng: np.random.Generator) -> tuple[Tally, None]:
         lse = np.zeros(len(self.outputs))
-        self._need(params.trial, len(self.basis.R) if self.multiply else self._height(shard), self._columns)
+        self._need(params.trial, shard, self.multiply)
         if self.solver == "kernel":
             P = params.trial.copy()
             kernels.softmax_rows(P, shard.weight, self.starts, lse)
@@ -263,15 +263,12 @@ class Conditional(Model):
             add_product(X, H, G)
         return Tally(lse, G), None
 
-    def _height(self, shard: Shard) -> int:
-        """Rows of W; kernel: of dual weights."""
-        return len(shard.ids) if self.solver == "kernel" else self.terms.p
-
-    @staticmethod
-    def _need(point: Any, rows: int, columns: np.ndarray) -> None:
-        """A kernel trusts the shape of a point, which a checkpoint may have brought."""
-        if np.shape(point) != (rows, columns[-1]):
-            raise ValueError(f"a point of the fit should have the shape {(rows, int(columns[-1]))}, and has {np.shape(point)}")
+    def _need(self, point: np.ndarray, shard: Shard, narrow: bool = False) -> None:
+        """A kernel trusts the shape of a point, `narrow` in a basis, which a checkpoint may have brought."""
+        rows = len(self.basis.R) if narrow else len(shard.ids) if self.solver == "kernel" else self.terms.p
+        need = rows, int((self._columns if narrow else self.starts)[-1])
+        if point.shape != need:
+            raise ValueError(f"a point of the fit should have the shape {need}, and has {point.shape}")
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
         lse, expected = tally
@@ -308,7 +305,7 @@ class Conditional(Model):
         """(l',)  weighted log likelihood of every row to judge by."""
         assert shard.judges is not None
         at, (ids, Y, weight, _) = params.search.point.x[-1], shard.judges
-        self._need(at, self._height(shard), self.starts)
+        self._need(at, shard)
         H = at.copy() if self.solver == "kernel" else product(ids, at)
         if Y.dtype.kind == "f":
             return np.einsum("im,im->i", Y, np.log(softmax(H, self.starts)))

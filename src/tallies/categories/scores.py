@@ -50,10 +50,9 @@ def top_pairs(S: Array, J: Array, starts: np.ndarray, categories: Categories, to
     for j, k in strongest_pairs(S, top, directed).tolist():
         block = J[starts[j] : starts[j + 1], starts[k] : starts[k + 1]]
         s, r = np.unravel_index(int(np.argmax(np.abs(block))), block.shape)
-        a, b = (f"{categories.names[v]}={categories.labels[v][int(q)]}" for v, q in ((j, s), (k, r)))
-        rows.append(
-            (categories.names[j], categories.names[k], float(S[j, k]), f"{a} {'->' if directed else '&'} {b}", float(block[s, r]))
-        )
+        names = (categories.names[j], categories.names[k])
+        a, b = (f"{name}={categories.labels[v][int(q)]}" for name, v, q in zip(names, (j, k), (s, r), strict=True))
+        rows.append((*names, float(S[j, k]), f"{a} {'->' if directed else '&'} {b}", float(block[s, r])))
     return pd.DataFrame(rows, columns=["a", "b", "score", "strongest", "coupling"])
 
 

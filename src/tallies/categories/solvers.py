@@ -94,7 +94,6 @@ class Stretched(NamedTuple):
 
 
 Metric = Plain | Stretched
-METRICS = (Diagonal, Full, Reduced, Dual, Exclusive, Pseudo, Stretched, Basis)  # what a checkpoint may hold
 
 
 def apply(metric: Metric, v: Array, starts: np.ndarray) -> Array:
@@ -247,7 +246,7 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
         start = value
     else:
         taken = spread(good, starts)
-        point = Point(*(np.where(taken if b.ndim > 1 else good, b, a) for a, b in zip(old, point, strict=True)))
+        point = Point._make(np.where(taken if b.ndim > 1 else good, b, a) for a, b in zip(old, point, strict=True))
         pairs = _remember(pairs, old, point, good & ~search.done, starts)
     d = _direction(point, pairs, metric, starts)
     slope = dots(point.g, d[-1], starts)
@@ -257,21 +256,15 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
     done = done | (0.5 * slope <= tol * trust * scale(point.value, start))
     length = rough.length if first and isinstance(rough, Diagonal) else 1.0
     moves, holds = spread(good & ~done, starts), spread(~good & ~done, starts)
-    line = Line(
-        d=np.where(moves, d, np.where(holds, line.d, 0.0)),
-        slope=np.where(good, slope, line.slope),
-        step=np.where(done, 0.0, np.where(good, length, shorter)),
-    )
-    return Search(point, line, pairs, start, done)
+    d, step = np.where(moves, d, np.where(holds, line.d, 0.0)), np.where(done, 0.0, np.where(good, length, shorter))
+    return Search(point, Line(d, np.where(good, slope, line.slope), step), pairs, start, done)
 
 
-def _remember(pairs: Pairs, old: Point, new: Point, good: np.ndarray, starts: np.ndarray) -> Pairs:
+def _remember(pairs: Pairs, old: Any, new: Any, good: np.ndarray, starts: np.ndarray) -> Pairs:
     """The pairs with the latest step, of the outputs that took one; the oldest is forgotten."""
-    changes: Any = (b - a for a, b in zip(old[:-1], new[:-1], strict=True))
-    s, y, Dy = changes
-    latest = (*pairs.latest, Pair(s, Dy))[-MEMORY:]
+    latest = (*pairs.latest, Pair(s=new.x - old.x, Dy=new.Dg - old.Dg))[-MEMORY:]
     sy, yDy = (np.pad(table, ((0, 1), (0, 1), (0, 0)))[-MEMORY:, -MEMORY:] for table in pairs[1:])
-    sy[:, -1], yDy[:, -1] = (good * of_latest for of_latest in _products(latest, y, starts))
+    sy[:, -1], yDy[:, -1] = (good * of_latest for of_latest in _products(latest, new.g - old.g, starts))
     yDy[-1] = yDy[:, -1]
     return Pairs(latest, sy, yDy)
 
@@ -307,3 +300,6 @@ def fixed_step(search: Search, value: Array, g: Array, metric: Metric, starts: n
 def scale(value: Array, start: Array) -> Array:
     """What an objective's gains are measured against."""
     return np.maximum(np.abs(value), START_SHARE * np.abs(start))
+
+
+RECORDS = (Search, Point, Line, Pairs, Pair, Diagonal, Full, Reduced, Dual, Exclusive, Pseudo, Stretched, Basis)  # of checkpoints
