@@ -162,7 +162,7 @@ def _arm(folder: str, at: int, full: bool) -> list[int]:
         if event == "ctypes.dlsym":
             if args[1] in ("renameat2", "renamex_np") and not full:
                 operation()
-        elif event == "fcntl.flock" or any(_within(folder, arg) for arg in args[:2]):
+        elif event == "fcntl.flock" or any(_within(folder, arg) for arg in args[: 1 if event == "open" else 2]):  # after it: a mode
             if full and (event != "open" or str(args[1]).startswith("r")):  # reading and removing need no room
                 return
             operation()
