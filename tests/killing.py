@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import json
 import os
 import re
@@ -23,6 +24,7 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -197,6 +199,20 @@ class Campaign:
         write_files(self.data)
         self.templates: dict[tuple[str, str], Template] = {}
         self.references: dict[tuple[str, int], bytes] = {}
+        self.warm_up()
+
+    def warm_up(self) -> None:
+        """Carry out every command once in this process, so that forks need import and compile nothing."""
+        here, folder = os.getcwd(), self.fresh("warm")
+        os.chdir(folder)
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            for model in self.models:
+                for words in (words_of(model, 2, "--force"), *cases(model).values()):
+                    with suppress(SystemExit):
+                        carry_out(words)
+        os.chdir(here)
+        shutil.rmtree(folder)
 
     def reference(self, model: str, sweeps: int) -> bytes:
         """The model of a fit that nobody killed."""
