@@ -192,8 +192,8 @@ def _within(folder: str, path: Any) -> bool:
 class Campaign:
     """References and templates of every case, made once."""
 
-    def __init__(self, home: Path, models: Sequence[str] = tuple(FAMILIES)):
-        self.home, self.models = home, models
+    def __init__(self, home: Path, models: Sequence[str] = tuple(FAMILIES), full: bool = False):
+        self.home, self.models, self.full = home, models, full  # a full disk instead of a kill
         self.data = home / "data"
         self.data.mkdir()
         write_files(self.data)
@@ -252,7 +252,7 @@ class Campaign:
             if case in WRITES:
                 (folder / WRITES[case]).write_text("old")
             trial = self.fresh("trial", folder)
-            code, done, said = fork(trial, cases(model)[case])
+            code, done, said = fork(trial, cases(model)[case], full=self.full)
             assert code == 0, (model, case, said)
             after = undated((trial / WRITES[case]).read_bytes()) if case in WRITES else b""
             shutil.rmtree(trial)
@@ -262,15 +262,15 @@ class Campaign:
     def points(self) -> list[Point]:
         return [Point(m, c, k) for m in self.models for c in cases(m) for k in range(1, self.template(m, c).operations + 1)]
 
-    def check(self, point: Point, full: bool = False) -> str:
+    def check(self, point: Point) -> str:
         """What was wrong after the kill; "" where nothing was."""
         folder = self.fresh("point", self.template(point.model, point.case).folder)
         words = cases(point.model)[point.case]
         try:
-            code, _, said = fork(folder, words, point.at, full)
-            if not full and code != -signal.SIGKILL:
+            code, _, said = fork(folder, words, point.at, self.full)
+            if not self.full and code != -signal.SIGKILL:
                 return f"not killed, exit {code}: {said[-300:]}"
-            if full and (code not in (0, 1, 2) or "Traceback" in said):
+            if self.full and (code not in (0, 1, 2) or "Traceback" in said):
                 return f"a full disk ended in {code}: {said[-300:]}"
             return self._intact(point, folder) or self._goes_on(point, folder)
         finally:
@@ -324,7 +324,7 @@ class Campaign:
 def campaign(points: int, seed: int, full: bool, models: Sequence[str]) -> dict[str, Any]:
     """Check so many points, spread evenly by lot over all cases; 0: all of them."""
     with tempfile.TemporaryDirectory() as home:
-        run = Campaign(Path(home), models)
+        run = Campaign(Path(home), models, full)
         everything = run.points()
         drawn = [everything[i] for i in np.random.default_rng(seed).permutation(len(everything))]
         seen: Counter[tuple[str, str]] = Counter()
@@ -335,7 +335,7 @@ def campaign(points: int, seed: int, full: bool, models: Sequence[str]) -> dict[
         wanted = [drawn[i] for i in np.argsort(turn, kind="stable")[: points or None]]
         failures = []
         for number, point in enumerate(wanted, 1):
-            wrong = run.check(point, full)
+            wrong = run.check(point)
             if wrong:
                 failures.append([*point, wrong])
                 print(f"{point}: {wrong}", file=sys.stderr, flush=True)

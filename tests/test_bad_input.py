@@ -28,6 +28,7 @@ Y = np.arange(20) % 2
         (X, Y[:10], "20 rows, y has 10"),
         (X, None, "y is None"),
         (X, np.linspace(0, 1, 20), "continuous"),
+        (X, np.where(Y, 1.0, np.inf), "infinity|continuous"),
         (X[:0], Y[:0], "0 sample"),
         (X[:, :0], Y, "0 feature"),
         (X[0], Y, "1D array"),

@@ -175,6 +175,7 @@ def test_unlabelled_rows_are_used_and_partial_fit_refuses_them():
         ("gausian", np.ones((3, 1)), "'gaussian'?"),
         ({"b": "poisson"}, pd.DataFrame({"a": [1.0, 2.0, 3.0]}), "does not have"),
         ("auto", pd.DataFrame({"a": pd.to_datetime(["2020-01-01"] * 3)}), "turn dates into numbers"),
+        ("auto", pl.DataFrame({"a": [[1], [2, 3], None]}), "turn lists into numbers"),
         ("auto", pd.DataFrame({"a": [None, None, None]}), "no observed value"),
         ("gaussian", np.array([[np.nan], [np.nan], [np.nan]]), "no observed value"),
         ("gaussian", np.array([[1.0], [np.inf], [2.0]]), "infinity"),

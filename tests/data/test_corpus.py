@@ -54,6 +54,8 @@ def test_sentences_add_up_to_documents():
 
 
 def test_fixed_vocabulary_keeps_its_order():
+    with pytest.raises(DataError, match="only 1 different"):
+        Corpus.from_texts(["zebra"], vocabulary=["zebra", "zebra"])
     corpus = Corpus.from_texts(["b a b zebra"], stop_words=None, vocabulary=["bb", "zebra", "aa"])
     assert corpus.vocabulary.tolist() == ["bb", "zebra", "aa"]
     assert corpus.counts.toarray().tolist() == [[0, 1, 0]]

@@ -133,7 +133,7 @@ TABLES: dict[str, Callable[[list[Any], int, list[Any]], Any]] = {
     "backwards": lambda columns, n, names: as_array(columns, n)[::-1, ::-1],
     "flat": lambda columns, n, names: as_array(columns, n).ravel(),
     "cube": lambda columns, n, names: as_array(columns, n)[None],
-    "texts": lambda columns, n, names: as_array(columns, n).astype(str),
+    "texts": lambda columns, n, names: as_array(columns, n, str),
     "masked": lambda columns, n, names: np.ma.masked_array(as_array(columns, n)),
     "series": lambda columns, n, names: pd.Series(columns[0] if columns else [], dtype=object),
     "records": lambda columns, n, names: as_frame(columns, n, PLAIN[: len(columns)]).to_dict("records"),

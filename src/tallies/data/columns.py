@@ -35,8 +35,9 @@ def values_of(column: Any) -> np.ndarray:
     """A column as numbers or booleans where it holds nothing else, else as objects; NaN or None where missing."""
     if isinstance(column, nw.Series):
         dtype = column.dtype
-        if dtype.is_temporal():
-            raise DataError(f"column {column.name!r} holds {dtype}, which has no family; turn dates into numbers or categories")
+        if dtype.is_temporal() or dtype.is_nested():
+            what = "lists" if dtype.is_nested() else "dates"
+            raise DataError(f"column {column.name!r} holds {dtype}, which has no family; turn {what} into numbers or categories")
         if dtype.is_numeric():
             whole = dtype.is_integer() and column.null_count() == 0
             return column.to_numpy() if whole else column.cast(nw.Float64).to_numpy()

@@ -136,6 +136,8 @@ class Corpus:
     ) -> Corpus:
         words_of, grow = _reader(stop_words, stem, bigrams), vocabulary is None
         place = {word: v for v, word in enumerate(() if vocabulary is None else vocabulary)}
+        if vocabulary is not None and len(place) < len(vocabulary):
+            raise DataError(f"vocabulary has {len(vocabulary)} words, but only {len(place)} different ones; give each word once")
         ids: list[str] = []
         authors: list[tuple[str, ...]] = []
         kept: list[str] = []

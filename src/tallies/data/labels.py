@@ -61,7 +61,8 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
     if len(present) == 0:
         raise DataError(f"y must hold labels, but all {n} are missing; label some rows of every class")
     if present.dtype.kind in "fO":
-        check_classification_targets(present)  # a continuous target is not a class
+        with np.errstate(invalid="ignore"):  # infinities are no whole numbers, whatever a cast makes of them
+            check_classification_targets(present)  # a continuous target is not a class
     codes = np.full(n, -1, dtype=np.int32)
     if present.dtype.kind in "iub" and int(present.max()) - int(present.min()) <= max(1000, 4 * len(present)):
         # whole numbers in a small range: a table of those present instead of a sort
