@@ -31,6 +31,7 @@ class Model:
 
     tol: float | None = None  # stop when the objective changes by less than this part of it; None: never
     monotone: ClassVar[bool] = False  # whether the objective can never fall (tested where it is declared)
+    gaps: ClassVar[bool] = False  # whether sweeps may have no objective (NaN) after others had one
 
     def survey(self, shard: Any) -> Any:
         """Tally of the raw data that `init` needs, one pass."""
@@ -266,6 +267,8 @@ class Runner:
             kept = list(self.known.ended[first : first + len(group)])
             if len(kept) < len(group):
                 kept = self.carry_out(group)
+                for stage, end in zip(group, kept, strict=True):
+                    _check_end(stage, end)
             self.ended += [k._replace(latents=None, params=None) for k in kept]
             answer = kept[0] if isinstance(asked, Stage) else kept
 
@@ -290,6 +293,8 @@ class Runner:
                 stopped[i] = stopped[i] or self._stop(stage, states[i])
                 if not stopped[i]:
                     states[i] = state = next(loops[i])
+                    if not stage.model.gaps and np.isnan(state.objective[-1]) and not np.isnan(state.objective[:-1]).all():
+                        raise lost(stage, state.objective)
                     self.running = tuple(self.ended), states, backends
                     if not self.cut:
                         self.cut = self.watch(stage, state)
@@ -324,6 +329,21 @@ class Runner:
         rows = backend.run(_rows, state.latents, stage.model, state.params)[0] if stage.rows else []
         value = stage.keep(End(state.params, state.objective, rows))
         return Kept(value, stopped, state.objective, state.latents, state.params)
+
+
+def _check_end(stage: Stage, end: Kept) -> None:
+    """Refuse the end of a stage without a finite objective; there may be none yet where it was told to stop."""
+    known = [value for value in end.objective if not math.isnan(value)]
+    if (known and math.isinf(known[-1])) or (end.stopped == "converged" and not known):
+        raise lost(stage, end.objective)
+
+
+def lost(stage: Stage, objective: Sequence[float]) -> FloatingPointError:
+    """What to say of a stage whose numbers are none any more."""
+    finite = [t for t, value in enumerate(objective, 1) if math.isfinite(value)]
+    before = f" (it was {objective[finite[-1] - 1]:.6g} after sweep {finite[-1]})" if finite else ""
+    name = f"the stage {stage.name!r}" if stage.name else "the fit"
+    return FloatingPointError(f"the objective of {name} was {objective[-1]} after sweep {len(objective)}{before}")
 
 
 def settled(objective: Sequence[float], tol: float | None) -> bool:

@@ -24,8 +24,13 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted
 from tallies import forms, registry, storage, watch
 from tallies.backends import one_blas_thread, place
 from tallies.engine import Kept, Plan, Record, Runner, Stage, State, Stopped
-from tallies.errors import ConvergenceWarning, DataWarning, FileError, at_least, nearest
+from tallies.errors import ConvergenceWarning, DataWarning, FileError, FitError, at_least, nearest
 from tallies.forms import Form
+
+ADVICE = (
+    "nothing was kept. Look for values in the data that are far larger or smaller than the others, for columns that should be "
+    "logarithms, and for settings far from their defaults"
+)
 
 
 class RunOptions(TypedDict, total=False):
@@ -168,7 +173,12 @@ class Estimator(BaseEstimator):
                 return stop
 
             runner.watch = look
-            fitted = runner.run(self._plan(data, seed))
+            try:
+                fitted = runner.run(self._plan(data, seed))
+                for where in forms.undefined(fitted):
+                    raise FloatingPointError(f"{name} ended after {fitted.run.n_iter} sweeps with {where} not a finite number")
+            except FloatingPointError as error:
+                raise FitError(f"{error}; {ADVICE}") from error
         if resume is not None:
             watch.check(resume, {"fit": fitted}, fit=type(fitted))  # what stages kept may not belong together
         if saver is not None and not runner.cut:  # where the fit was cut, that is what to go on from

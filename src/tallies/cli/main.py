@@ -18,7 +18,7 @@ from tallies._version import __version__
 from tallies.cli.configs import SCHEDULER, SWEEPS
 from tallies.cli.fit import fit_app, resume
 from tallies.cli.options import RUN, Answer, Late, Line, Option, command, say, speak_any_language
-from tallies.errors import DataError, MissingExtra, TalliesError
+from tallies.errors import DataError, FitError, MissingExtra, TalliesError
 from tallies.registry import WORDS, furniture, part
 from tallies.runs import read_run
 
@@ -233,4 +233,5 @@ def _explain(error: Exception) -> int:
     if not isinstance(error, TalliesError | ValueError | TypeError | OSError | MemoryError):
         raise error
     say(f"Error: {' '.join(str(error).split()) or type(error).__name__}")
-    return 2 if isinstance(error, TalliesError | ValueError | FileNotFoundError) and not isinstance(error, MissingExtra) else 1
+    wrong_use = isinstance(error, TalliesError | ValueError | FileNotFoundError)
+    return 2 if wrong_use and not isinstance(error, MissingExtra | FitError) else 1
