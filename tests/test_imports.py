@@ -19,6 +19,7 @@ ROOMS = set(registry.FAMILIES)
 FLOOR = {
     "_version": set(),
     "errors": set(),
+    "guesses": {"errors"},
     "maths": {"forms"},
     "lbfgs": {"forms"},
     "kernels": {"kernels"},
@@ -36,6 +37,7 @@ FLOOR = {
         "engine",
         "backends",
         "forms",
+        "guesses",
         "sources",
         "storage",
         "watch",

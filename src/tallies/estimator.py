@@ -14,14 +14,14 @@ from collections.abc import Callable
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, TypedDict, Unpack
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
-from tallies import forms, registry, storage, watch
+from tallies import forms, guesses, registry, storage, watch
 from tallies.backends import one_blas_thread, place
 from tallies.engine import Kept, Plan, Record, Runner, Stage, State, Stopped
 from tallies.errors import ConvergenceWarning, DataWarning, FileError, FitError, at_least, nearest
@@ -133,6 +133,20 @@ class Estimator(BaseEstimator):
     shard_rows: ClassVar[int | None] = None  # rows of a shard; None: from the size of the data alone
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol", "random_state"})  # may differ when a fit is resumed
     next_steps: ClassVar[tuple[str, ...]] = ("model.summary()",)  # what a user may ask of a fitted `model`, as code
+
+    guesses: ClassVar[dict[str, str]] = {}  # names that people expect from other libraries -> ours, see `tallies.guesses`
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        guesses.place(cls)
+
+    if not TYPE_CHECKING:  # who checks types sees the constructor of the dataclass alone
+
+        def __new__(cls, *args: Any, **options: Any) -> Any:
+            for name in options:
+                if name not in getattr(cls, "__dataclass_fields__", options) and name not in (known := cls._get_param_names()):
+                    guesses.refuse(cls, name, known)
+            return super().__new__(cls)
 
     # the subclass's part
 
