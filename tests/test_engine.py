@@ -380,6 +380,60 @@ def test_a_finished_fit_goes_on_with_more_sweeps(tmp_path):
     assert view(creep(**SEARCH).fit(X, resume=tmp_path / "d")) == view(again)
 
 
+class Counted(NamedTuple):
+    mean: np.ndarray
+    sweeps: int
+
+
+@dataclass(frozen=True)
+class Plain(Halving):
+    """Halving without latents: its sweeps can be dropped."""
+
+    def settle(self, shard, params, rng):
+        return None
+
+    def sweep(self, shard, latents, params, rng):
+        error = shard.X - params.mean
+        return Tally(-float((error**2).sum()), len(shard.X), error.sum(axis=0) + 1e-3 * rng.normal()), None
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_sweep_that_is_dropped_between_shards_leaves_the_state_before_it(workers):
+    sources, presses, asked = held(lambda cut: Shard(X[cut]), 40, 0, 10), [], 0
+
+    def pressed():  # within the fourth sweep: the first is never dropped
+        nonlocal asked
+        asked += 1
+        return asked > 10
+
+    def plan():
+        kept = yield Stage("", Plain(), sources, lambda end: Counted(end.params.mean, len(end.objective)), 30)
+        return kept
+
+    def runner(**more):
+        return Runner(lambda sources, shared: Threads(sources, workers), seed=3, **more)
+
+    whole = runner().run(plan())
+    cut = runner()
+    cut.pressed, cut.dropped = pressed, lambda: presses.append(cut.record())
+    kept = cut.run(plan())
+    assert (kept.stopped, kept.value.sweeps, kept.cut, cut.cut) == ("interrupted", 3, True, "interrupted")
+    assert kept.objective == whole.objective[:3]
+    assert [len(record.states[0].objective) for record in presses] == [3]
+    again = runner(record=presses[0]).run(plan())
+    assert again.objective == whole.objective
+    np.testing.assert_array_equal(again.value.mean, whole.value.mean)
+
+
+def test_a_sweep_that_writes_into_its_latents_is_carried_to_its_end():
+    def plan():
+        return (yield Stage("", Halving(), held(lambda cut: Shard(X[cut]), 40, 0, 10), lambda end: None, 5))
+
+    runner = Runner(lambda sources, shared: Threads(sources))
+    runner.pressed = lambda: True
+    assert len(runner.run(plan()).objective) == 5
+
+
 def test_ended_stages_are_written_once_and_belong_together(tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "PAUSE", 0.0)
     written: list[str] = []

@@ -186,7 +186,8 @@ class Estimator(BaseEstimator):
                     saver(last=bool(stop))
                 return stop
 
-            runner.watch = look
+            runner.watch, runner.pressed = look, interrupted
+            runner.dropped = saver.write if saver is not None else runner.dropped
             try:
                 fitted = runner.run(self._plan(data, seed))
                 for where in forms.undefined(fitted):

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tallies import phases
 from tallies._version import __version__
 from tallies.cli.configs import SCHEDULER, SWEEPS
 from tallies.cli.fit import fit_app, resume
@@ -87,7 +88,8 @@ def info(line: Line, run: Path) -> Answer:
 def predict(line: Line, run: Path, data: Path, out: Path | None, escape: bool, **own: Any) -> Answer:
     """Predict every row of a file."""
     model, options, family = _read(run, line, "PREDICT")
-    table = family.predict(model, options, str(data))
+    with phases.phase(f"predicting {data.name}"):
+        table = family.predict(model, options, str(data))
     return _table(line, table, out, escape, f"tallies score {run} DATA · tallies report {run} {data}")
 
 
@@ -95,7 +97,8 @@ def predict(line: Line, run: Path, data: Path, out: Path | None, escape: bool, *
 def score(line: Line, run: Path, data: Path, seed: int, **own: Any) -> Answer:
     """How good the model is on a file with known answers."""
     model, options, family = _read(run, line, "SCORE")
-    result = family.score(model, options, str(data), seed)
+    with phases.phase(f"scoring by {data.name}"):
+        result = family.score(model, options, str(data), seed)
     after = f"\nNext: tallies report {run} {data} · tallies compare {run} OTHER --data {data}"
     return Answer(result, _scores(result), after)
 
@@ -124,7 +127,8 @@ ANY_SEED = Option("seed", "Seed; default: a new one each time.", None, int, leas
 def sample(line: Line, run: Path, n: int, seed: int | None, out: Path | None, escape: bool) -> Answer:
     """Draw new data from a fitted model."""
     model, options, family = _read(run, line)
-    table = family.sample(model, options, n, seed)
+    with phases.phase(f"drawing {n:,} rows"):
+        table = family.sample(model, options, n, seed)
     return _table(line, table, out, escape, f"tallies fit {options['model']} {out} --out NEW (to see what a fit makes of them)")
 
 
@@ -145,7 +149,8 @@ def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> 
     for run in runs:
         model, options, family = _read(run, line, "SCORE")
         columns.add(tuple(getattr(model, "feature_names_in_", ())))
-        found = family.score(model, options, str(data), seed)
+        with phases.phase(f"scoring {run.name} by {data.name}"):
+            found = family.score(model, options, str(data), seed)
         if "kind" not in found and all(isinstance(value, dict) for value in found.values()):  # several kinds: the last is the best
             found = list(found.values())[-1]
         rows[str(run)] = {"model": type(model).__name__, **{k: v for k, v in found.items() if not isinstance(v, list)}}
@@ -170,7 +175,8 @@ def report(line: Line, run: Path, data: Path | None, out: Path | None, **own: An
     if hasattr(family, "report_options"):
         path, more = family.report_options(model, options, path)
         about |= more
-    rows = () if path is None else family.report_data(model, options, path)
+    with phases.phase(f"reading {path}", show=path is not None):
+        rows = () if path is None else family.report_data(model, options, path)
     about["held_out"] = None if path is None else Path(path).resolve() != fitted.resolve()
     page = model.report(out or run / "report.html", *rows, **about)
     result = {"report": str(page), "bytes": page.stat().st_size}
@@ -208,8 +214,11 @@ def main() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    phases.DISPLAY.hushed = not {"-q", "--quiet", "-h", "--help", "--version"}.isdisjoint(sys.argv)
+    stopping = "Stopping, when what runs now lets go (Ctrl-C again: at once)."
     try:
-        code = app(prog_name="tallies", standalone_mode=False)
+        with phases.answering(stopping, wait=0.5, hard=True), phases.phase("starting"):
+            code = app(prog_name="tallies", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         say("\nStopped.")
         sys.exit(130)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from tallies.phases import phase
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -41,7 +43,8 @@ def evaluate(model: Any, X: Any, *data: Any, **options: Any) -> Score:
     >>> tallies.evaluate(model, [[0.5], [5.5]])
     Score(value=-0.918..., kind='exact', stderr=0.0, unit='nats/row')
     """
-    return model._evaluate(X, *data, **options)
+    with phase(f"scoring by {type(model).__name__}"):
+        return model._evaluate(X, *data, **options)
 
 
 def compare(models: Mapping[str, Any], X: Any, *data: Any, **options: Any) -> pd.DataFrame:

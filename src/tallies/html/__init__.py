@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tallies.html.common import About, plain_page
 from tallies.html.page import Page
+from tallies.phases import phase
 from tallies.registry import furniture
 
 
@@ -39,7 +40,8 @@ def write(model: Any, path: str | Path, *data: Any, **options: Any) -> Path:
     >>> write(model, tempfile.mkdtemp() + "/report.html").name
     'report.html'
     """
-    return build(model, *data, **options).write(path)
+    with phase(f"writing {Path(path).name}"):
+        return build(model, *data, **options).write(path)
 
 
 __all__ = ["About", "Page", "build", "write"]
