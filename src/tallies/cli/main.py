@@ -138,26 +138,30 @@ UNSEEN = Option("data", "Unseen data to compare them on.", ..., Path, "data,d")
 
 @command(app, lambda: (RUNS, UNSEEN, SEED, *_own("SCORE")))
 def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> Answer:
-    """Scores of several RUNs on the same file, a row each."""
+    """Scores of several RUNs on the same file, a row each, best first, with the paired difference to the best and its error."""
     from pandas import DataFrame
 
-    from tallies.evaluation.score import warn_if_mixed
+    from tallies.evaluation.score import difference, ranked, recorded, warn_if_unlike
 
     if len(runs) < 2:
         raise DataError(f"compare needs two or more RUN folders, got {len(runs)}; for one there is: tallies score {runs[0]} {data}")
-    rows, columns = {}, set()
+    rows, models, made = {}, [], {}
     for run in runs:
         model, options, family = _read(run, line, "SCORE")
-        columns.add(tuple(getattr(model, "feature_names_in_", ())))
-        with phases.phase(f"scoring {run.name} by {data.name}"):
+        models.append(model)
+        with phases.phase(f"scoring {run.name} by {data.name}"), recorded() as scored:
             found = family.score(model, options, str(data), seed)
+        if scored:
+            made[str(run)] = scored[-1]
         if "kind" not in found and all(isinstance(value, dict) for value in found.values()):  # several kinds: the last is the best
             found = list(found.values())[-1]
         rows[str(run)] = {"model": type(model).__name__, **{k: v for k, v in found.items() if not isinstance(v, list)}}
-    kinds = {row["kind"] for row in rows.values() if "kind" in row}
-    warn_if_mixed("kind", kinds)
-    if len(columns) > 1 and len(kinds) < 2 and kinds != {"conditional"}:  # those of a target may come from any columns
-        warnings.warn("comparing likelihoods of different columns: they are not the same quantity", stacklevel=1)
+    warn_if_unlike(models, {row["kind"] for row in rows.values() if "kind" in row})
+    if len(made) == len(rows):
+        order = ranked(made)
+        for name in order:
+            rows[name]["difference"], rows[name]["difference_stderr"] = difference(made[name], made[order[0]])
+        rows = {name: rows[name] for name in order}
     text = DataFrame.from_dict(rows, orient="index").to_string(float_format=lambda value: f"{value:,.6g}")
     return Answer(rows, text, f"\nNext: tallies report RUN {data}, for the one you choose")
 
