@@ -168,10 +168,11 @@ def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> 
 
 JUDGE = Option("data", "Unseen data to judge the model by.", None, Path, "DATA")
 PAGE = Option("out", "Page to write; default: report.html in the RUN folder.", None, Path, "out,o")
+FORCE = Option("force", "Replace a page that was made with more, such as data.", False, bool, run=True)
 
 
-@command(app, lambda: (RUN, JUDGE, PAGE, *_own("REPORT")))
-def report(line: Line, run: Path, data: Path | None, out: Path | None, **own: Any) -> Answer:
+@command(app, lambda: (RUN, JUDGE, PAGE, FORCE, *_own("REPORT")))
+def report(line: Line, run: Path, data: Path | None, out: Path | None, force: bool, **own: Any) -> Answer:
     """Write one self-contained HTML page about a fitted model."""
     model, options, family = _read(run, line, "REPORT")
     fitted, path = Path(options["data"]), None if data is None else str(data)
@@ -182,7 +183,7 @@ def report(line: Line, run: Path, data: Path | None, out: Path | None, **own: An
     with phases.phase(f"reading {path}", show=path is not None):
         rows = () if path is None else family.report_data(model, options, path)
     about["held_out"] = None if path is None else Path(path).resolve() != fitted.resolve()
-    page = model.report(out or run / "report.html", *rows, **about)
+    page = model.report(out or run / "report.html", *rows, force=force, **about)
     result = {"report": str(page), "bytes": page.stat().st_size}
     return Answer(result, after=f"Wrote {page}. Next: open it in a browser; it needs no network.")
 
