@@ -73,16 +73,29 @@ class Section:
         return self.add(*filter(None, [self.page.figures(charts)]))
 
     def table(
-        self, columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "", rows_of: str = "", keys: Sequence[int] = ()
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        caption: str = "",
+        rows_of: str = "",
+        keys: Sequence[int] = (),
+        first: int | None = None,
     ) -> Section:
-        """A table; with `rows_of` a selector's key, only the rows whose `keys` entry is selected are shown."""
+        """A table, which readers sort by clicking a head; with `rows_of` a selector's key, only the rows whose `keys` entry is
+        selected are shown. `first` is the column that matters: on a phone it comes first, and the others under it."""
         rows = [list(row) for row in rows]
         numeric = [bool(rows) and all(isinstance(row[j], int | float) for row in rows) for j in range(len(columns))]
         head = (tag("th", c, scope="col", class_="num" if n else None) for c, n in zip(columns, numeric, strict=True))
-        cells = [[tag("td", show(v), class_=_cell_class(v, n)) for v, n in zip(row, numeric, strict=True)] for row in rows]
+        cells = [
+            [
+                tag("td", show(v), class_=_cell_class(v, n, j == first), data_head=columns[j] if first is not None else None)
+                for j, (v, n) in enumerate(zip(row, numeric, strict=True))
+            ]
+            for row in rows
+        ]
         body = (tag("tr", *row, data_key=int(keys[i]) if keys else None) for i, row in enumerate(cells))
-        about = tag("caption", tag("span", caption)) if caption else None
-        table = tag("table", about, tag("thead", tag("tr", *head)), tag("tbody", *body), data_rows_of=rows_of or None)
+        about, look = tag("caption", tag("span", caption)) if caption else None, None if first is None else "stacks"
+        table = tag("table", about, tag("thead", tag("tr", *head)), tag("tbody", *body), data_rows_of=rows_of or None, class_=look)
         return self.add(tag("div", table, class_="box tall" if len(rows) > 20 else "box", tabindex=0))
 
     def facts(self, rows: Iterable[tuple[str, Any]]) -> Section:
@@ -301,8 +314,9 @@ def _button(pick: str, index: int, inside: str) -> Html:
     return tag("button", inside, type="button", data_pick=pick, data_index=index)
 
 
-def _cell_class(value: Any, numeric: bool) -> str | None:
-    return "num" if numeric else "long" if isinstance(value, str) and len(value) > 40 else None
+def _cell_class(value: Any, numeric: bool, first: bool) -> str | None:
+    kind = "num" if numeric else "long" if isinstance(value, str) and len(value) > 40 else ""
+    return f"{kind} {'first' * first}".strip() or None
 
 
 def _plain_table(chart: dict[str, Any]) -> Html:
