@@ -276,8 +276,8 @@ class Runner:
             kept = list(self.known.ended[first : first + len(group)])
             if len(kept) < len(group):
                 kept = self.carry_out(group)
-                for stage, end in zip(group, kept, strict=True):
-                    _check_end(stage, end)
+                for stage, its in zip(group, kept, strict=True):
+                    _check_end(stage, its)
             self.ended += [k._replace(latents=None, params=None) for k in kept]
             answer = kept[0] if isinstance(asked, Stage) else kept
 

@@ -102,8 +102,8 @@ def compare(models: Mapping[str, Any], X: Any, *data: Any, **options: Any) -> pd
     warn_if_unlike(models.values(), *({getattr(scored.score, what) for scored in found.values()} for what in ("kind", "unit")))
     order = ranked(found)
     table = pd.DataFrame.from_dict({name: found[name].score for name in order}, orient="index", columns=list(Score._fields))
-    pairs = [difference(found[name], found[order[0]]) for name in order]
-    return table.assign(difference=[value for value, _ in pairs], difference_stderr=[error for _, error in pairs])
+    pairs = np.array([difference(found[name], found[order[0]]) for name in order], dtype=float)  # no error: NaN
+    return table.assign(difference=pairs[:, 0], difference_stderr=pairs[:, 1])
 
 
 def ranked(found: Mapping[str, Scored]) -> list[str]:

@@ -129,6 +129,7 @@ def _bars(chart: Chart, ax: Any) -> None:
         if thick >= 0.4:  # room for a number at each
             ax.bar_label(drawn, [f"{value:.3g}" for value in values], padding=3, fontsize=7)
     ax.axvline(0, color="0.3", linewidth=1)
+    ax.margins(x=0.12)  # room for the numbers
     ax.set_yticks(at, [str(label) for label in chart["labels"]], fontsize=8)
     ax.invert_yaxis()  # from the top down, as a ranking is read
 
