@@ -126,6 +126,16 @@ def test_ellipses(kind, iris):
         plots.plot_ellipses(model, ["sepal length (cm)"])
 
 
+def test_rows_are_drawn_by_the_names_of_their_columns(iris):
+    model, turned = GDA().fit(iris.X, iris.y), iris.X[iris.X.columns[::-1]]
+    for X in (turned, pytest.importorskip("polars").DataFrame({name: turned[name].to_numpy() for name in turned})):
+        ax = plots.plot_ellipses(model, [0, 2], X, iris.y)
+        mine = iris.X[iris.y == "virginica"].to_numpy()[:, [0, 2]]
+        np.testing.assert_array_equal(ax.collections[2].get_offsets(), mine)
+        seen = plots.plot_densities(model, "sepal length (cm)", X, iris.y).lines[5].get_xdata()
+        assert (seen[0], seen[-1]) == (mine[:, 0].min(), mine[:, 0].max())
+
+
 def test_ellipses_want_gaussians():
     data = birds(300)
     model = NaiveBayes(families={"eggs": "poisson"}).fit(data.X, data.y)

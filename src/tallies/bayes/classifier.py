@@ -18,7 +18,7 @@ from tallies.bayes.families import Place
 from tallies.bayes.marginals import bits_needed, telling
 from tallies.bayes.model import ClassModel, Shard
 from tallies.data.labels import encode_labels, label_codes
-from tallies.data.table import check_weights, table_bytes, table_rows, take_rows
+from tallies.data.table import check_weights, in_fitted_order, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Stage
 from tallies.errors import DataError, at_least
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
@@ -79,6 +79,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         earlier: Fitted | None = self.fitted_ if self.__sklearn_is_fitted__() else None
         families = None
         if earlier is not None:
+            X = in_fitted_order(self, X)
             validate_data(self, X, reset=False, skip_check_array=True)
             classes, families = earlier.classes if classes is None else classes, earlier.layout.families
         data = self._prepare(X, y, sample_weight=sample_weight, classes=classes, families=families, batch=True)

@@ -69,7 +69,7 @@ def plot_densities(model: Any, column: Any, X: Any = None, y: Any = None, ax: An
     place, rows = _column(model, column), None
     law, classes = columns_of(model.fitted_)[place], [str(c) for c in model.classes_]
     if X is not None and y is not None and law.family == "gaussian":
-        seen = np.asarray(X[law.name] if hasattr(X, "columns") else np.asarray(X)[:, place], dtype=float)
+        seen = model._table(X).column("gaussian", law.place).astype(float)
         rows = seen, label_codes(y, len(seen), model.classes_)
     return draw(picture(law, classes, np.arange(len(classes)), rows, most=len(law.states)), ax)
 
@@ -95,7 +95,7 @@ def plot_ellipses(model: Any, columns: Any, X: Any = None, y: Any = None, ax: An
     plane[both, [0, 1]] = 1.0
     rows, true = np.empty((0, 2)), np.empty(0, dtype=int)
     if X is not None and y is not None:
-        rows, true = np.asarray(X, dtype=float)[:, both], label_codes(y, len(X), model.classes_)
+        rows, true = model._table(X).gaussian[:, both].astype(float), label_codes(y, len(X), model.classes_)
     x, y = (charts.axis(names[j]) for j in both)
     more = outlines(ellipses(*found, plane, 200), [str(c) for c in model.classes_])
     return draw(charts.points("an ellipse holds 90% of its class", x, y, rows[:, 0], rows[:, 1], true, **more), ax)
