@@ -7,9 +7,12 @@ from scipy.stats import norm, poisson
 from sklearn.metrics import confusion_matrix
 
 from tallies import GDA, NaiveBayes
+from tallies.bayes import plane_views
 from tallies.bayes.odd_views import own_rows
+from tallies.data.labels import label_codes
 from tallies.datasets import birds, load
 from tallies.errors import DataError
+from tallies.html.judged import Judged
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs tallies[plots]")
 matplotlib.use("Agg")
@@ -124,6 +127,46 @@ def test_ellipses(kind, iris):
     assert [text.get_text() for text in ax.get_legend().get_texts()] == model.classes_.tolist()
     with pytest.raises(ValueError, match="two names or numbers"):
         plots.plot_ellipses(model, ["sepal length (cm)"])
+
+
+def inside(chart):
+    """Share of the rows drawn that lie within the curve drawn for their class."""
+    rows, edges = np.column_stack([chart["px"], chart["py"]]), chart["outlines"]
+    curves = [matplotlib.path.Path(np.column_stack([edge["x"], edge["y"]])) for edge in edges]
+    return np.mean([curves[k].contains_point(row) for row, k in zip(rows, chart["group"], strict=True)])
+
+
+def map_of(model, X, y, monkeypatch):
+    monkeypatch.setattr(plane_views, "MOST", 10**6)  # draw all rows
+    judged = Judged(
+        [str(c) for c in model.classes_], model.predict_proba(X), model.log_prob(X), label_codes(y, len(X), model.classes_)
+    )
+    return plane_views.chart(model, judged.classes, judged, np.asarray(X))
+
+
+@KINDS
+def test_an_ellipse_holds_what_is_said_of_rows_that_the_model_makes(kind, iris, monkeypatch):
+    model = GDA(covariance=kind).fit(iris.X, iris.y)
+    X, y = model.sample(20_000, random_state=0)
+    chart = map_of(model, X, y, monkeypatch)
+    assert "holds 90% of the rows that the model expects of its class." in chart["caption"]
+    assert inside(chart) == pytest.approx(0.9, abs=5 * 0.3 / np.sqrt(20_000))
+
+
+def test_an_ellipse_does_not_claim_rows_that_lie_outside(monkeypatch):
+    """Columns that repeat each other are no news to naive Bayes: it expects the classes to be far narrower than they are."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3000)
+    X = rng.normal(size=(3000, 1)) + 2 * y[:, None] + 0.3 * rng.normal(size=(3000, 10))
+    model = NaiveBayes().fit(X, y)
+    chart = map_of(model, X, y, monkeypatch)
+    assert inside(chart) < 0.6
+    assert f"{inside(chart):.0%} of the rows drawn lie within that of their class" in chart["caption"]
+    ax = plots.plot_ellipses(model, [0, 1], X, y)
+    edges = [matplotlib.path.Path(line.get_xydata()) for line in ax.lines]
+    share = np.mean([edges[k].contains_point(row) for k, row in zip(y, X[:, :2], strict=True)])
+    assert abs(float(ax.get_title().partition("%")[0]) / 100 - share) < 0.006
+    assert "expects" in plots.plot_ellipses(model, [0, 1]).get_title()
 
 
 def test_rows_are_drawn_by_the_names_of_their_columns(iris):

@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from tallies import GDA, NaiveBayes
 from tallies.bayes import plane_views as plane
-from tallies.bayes.marginals import Column, columns_of, information
+from tallies.bayes.marginals import Column, bits_needed, columns_of, information
 from tallies.bayes.odd_views import odd_values
 from tallies.datasets import birds, load, names
 from tallies.errors import DataError
@@ -138,6 +138,16 @@ def test_information_of_a_gaussian_column_is_the_integral():
 def test_information_of_counts_far_apart_is_all_of_it():
     column = Column("n", "poisson", np.array([1.0, 500.0]), np.array([1.0, 22.0]), [], None, 0)
     assert information(column, np.array([0.5, 0.5])) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_information_is_never_more_than_there_is_to_know(family):
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        K = int(rng.integers(2, 30))
+        centre, prior = 10.0 ** rng.uniform(-3, 5, K), rng.dirichlet(np.full(K, 10.0 ** rng.uniform(-3, 1)))
+        spread = np.sqrt(centre) if family == "poisson" else 10.0 ** rng.uniform(-4, 3, K)
+        assert 0 <= information(Column("x", family, centre, spread, [], None, 0), prior) <= bits_needed(prior) + 1e-9
 
 
 def test_ellipses_hold_nine_rows_in_ten():

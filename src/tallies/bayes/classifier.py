@@ -59,6 +59,9 @@ class Classifier(ClassifierMixin, Estimator, ABC):
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
         """Validate X and cut it into blocks, by a known layout where rows are new; else with these families if given."""
 
+    def _foresee(self, n: int, K: int, d: int) -> None:
+        """Warn of a fit to n rows of K classes and d columns that will take long, before it begins."""
+
     # fitting
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
@@ -132,6 +135,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         else:
             classes = np.unique(np.asarray(classes))
             codes = label_codes(y, n, classes)
+        self._foresee(n, len(classes), len(layout.families))
         weight = check_weights(sample_weight, n)
         sources = held(lambda cut: Shard(take_rows(table, cut), codes[cut], weight[cut]), n, table_bytes(table), self.shard_rows)
         return Data(sources, Inputs.of(X, len(layout.families)), classes, layout, batch)

@@ -6,14 +6,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import entr, rel_entr
-from scipy.stats import norm, poisson
+from scipy.special import entr, ndtr, pdtr, rel_entr
 
 from tallies.bayes.answers import Fitted
 from tallies.maths import Array
 
 GRID = 401  # points of the grid on which the information of a gaussian column is integrated: good to 1e-4 bits
 LOG_2 = math.log(2)
+TINY = 1e-100
 VALUES = 400  # counts up to the largest rate + 10 sd, at most so many points
 
 
@@ -68,6 +68,9 @@ def information(column: Column, prior: Array) -> float:
     (1.0, 0.0)
     """
     p = mass(column) if column.family != "multinomial" else column.centre[:, None]
+    # what is next to impossible tells nothing, and in products with it 0 would stand beside what is not quite 0
+    possible = prior > TINY
+    p, prior = np.where(p > TINY, p, 0.0)[possible], prior[possible]
     return max(0.0, float(prior @ rel_entr(p, np.broadcast_to(prior @ p, p.shape)).sum(axis=1)) / LOG_2)
 
 
@@ -77,8 +80,8 @@ def mass(column: Column) -> Array:
         return column.p
     if column.family == "poisson":
         top = column.centre.max() + 10 * np.sqrt(column.centre.max()) + 10
-        edges = np.unique(np.linspace(-1, top, min(int(top) + 2, VALUES)).astype(int))
-        return np.diff(poisson.cdf(edges[None], column.centre[:, None]), axis=1)
+        edges = np.unique(np.linspace(0, top, min(int(top) + 1, VALUES)).astype(int))
+        return np.diff(pdtr(edges[None], column.centre[:, None]), axis=1, prepend=0.0)
     low, high = domain(column)
     sd = np.maximum(column.spread, (high - low) * 1e-6)[:, None]
     if len(sd) > 20:  # so many classes leave no room for a grid around each: one grid, an eighth of the narrowest wide
@@ -86,7 +89,7 @@ def mass(column: Column) -> Array:
     else:  # cells of unequal width: fine where any class is narrow, so that a spike beside a broad class is not stepped over
         near = column.centre[:, None] + sd * np.linspace(-5, 5, 81)
         edges = np.union1d(np.linspace(low, high, GRID), near)
-    return np.diff(norm.cdf((edges[None] - column.centre[:, None]) / sd), axis=1)
+    return np.diff(ndtr((edges[None] - column.centre[:, None]) / sd), axis=1)
 
 
 def domain(column: Column) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm, poisson
+from scipy.special import ndtr, pdtr, pdtrc
 
 from tallies.bayes.door import Table
 from tallies.bayes.marginals import Column
@@ -54,10 +54,10 @@ def _number(column: Column, value: float, k: int, words: float) -> tuple[float, 
     centre = float(column.centre[k]) * (words if column.family == "multinomial" else 1.0)
     if column.family == "gaussian":
         with np.errstate(divide="ignore", invalid="ignore"):
-            tail = 2 * norm.sf(np.abs(value - centre) / column.spread[k])
+            tail = 2 * ndtr(-np.abs(value - centre) / column.spread[k])
         usual = f"{show(centre)} ± {show(float(column.spread[k]))}"
     else:
-        tail, usual = 2 * min(poisson.cdf(value, centre), poisson.sf(value - 1, centre)), show(centre)
+        tail, usual = 2 * min(pdtr(value, centre), pdtrc(value - 1, centre) if value > 0 else 1.0), show(centre)
     return 1.0 if np.isnan(tail) else float(tail), f" is {show(value)} (usual {usual})"
 
 

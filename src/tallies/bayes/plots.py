@@ -9,7 +9,7 @@ import numpy as np
 from tallies.bayes.law_views import picture
 from tallies.bayes.marginals import columns_of
 from tallies.bayes.odd_views import own_rows
-from tallies.bayes.plane_views import ellipses, gaussians, outlines
+from tallies.bayes.plane_views import EXPECTED, ellipses, gaussians, held, outlines
 from tallies.data.labels import label_codes
 from tallies.errors import DataError
 from tallies.html import charts
@@ -75,7 +75,8 @@ def plot_densities(model: Any, column: Any, X: Any = None, y: Any = None, ax: An
 
 
 def plot_ellipses(model: Any, columns: Any, X: Any = None, y: Any = None, ax: Any = None) -> Any:
-    """Two columns: an ellipse that holds 90% of each class, and the rows with their classes where they are given.
+    """Two columns: an ellipse that holds 90% of what the model expects of each class, and the rows with their classes where they
+    are given; the title says how many of these lie within.
 
     >>> from tallies import GDA
     >>> from tallies.datasets import load
@@ -97,8 +98,11 @@ def plot_ellipses(model: Any, columns: Any, X: Any = None, y: Any = None, ax: An
     if X is not None and y is not None:
         rows, true = model._table(X).gaussian[:, both].astype(float), label_codes(y, len(X), model.classes_)
     x, y = (charts.axis(names[j]) for j in both)
-    more = outlines(ellipses(*found, plane, 200), [str(c) for c in model.classes_])
-    return draw(charts.points("an ellipse holds 90% of its class", x, y, rows[:, 0], rows[:, 1], true, **more), ax)
+    edges, back = ellipses(*found, plane, 200)
+    seen = np.isfinite(rows).all(axis=1)
+    title = held(rows[seen], true[seen], found[0] @ plane, back).strip() or f"{EXPECTED}."
+    more = outlines(edges, [str(c) for c in model.classes_])
+    return draw(charts.points(title.rstrip("."), x, y, rows[:, 0], rows[:, 1], true, **more), ax)
 
 
 def plot_surprise(model: Any, X: Any, ax: Any = None) -> Any:
