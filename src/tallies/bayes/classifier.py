@@ -17,6 +17,8 @@ from tallies.bayes.door import Layout, Table
 from tallies.bayes.families import Place
 from tallies.bayes.marginals import bits_needed, telling
 from tallies.bayes.model import ClassModel, Shard
+from tallies.bayes.reasons import Reasons, explained, two_best
+from tallies.data.columns import read_columns
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights, in_fitted_order, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Stage
@@ -220,6 +222,27 @@ class Classifier(ClassifierMixin, Estimator, ABC):
     def log_prob(self, X: Any) -> Array:
         """log P(x) of each row: low values mark rows unlike anything the model was fitted on."""
         return answers.over_table(answers.evidence, self._table(X), None, np.float64, self.fitted_.params)
+
+    def explain(self, X: Any) -> pd.DataFrame:
+        """Why each row was called so: what each of its values adds to the log odds of the class called against the runner-up.
+
+        One line a row and column, the largest contribution of a row first; those of a row add up to the difference of
+        log P(class | x). The feature "(prior)" is what the frequencies of the classes say, "(spread)" what covariances of each class
+        say of any row; a missing value says nothing, and of counts in a sparse matrix only those that are not 0 are listed.
+
+        >>> import tallies
+        >>> model = tallies.NaiveBayes(smoothing=0).fit([["red"], ["red"], ["blue"], ["red"]], ["a", "a", "b", "b"])
+        >>> model.explain([["red"]]).round(2).to_dict("records")[0]
+        {'row': 0, 'predicted': 'a', 'against': 'b', 'feature': 0, 'value': 'red', 'contribution': 0.69}
+        """
+        fitted: Fitted = self.fitted_
+        if len(fitted.classes) < 2:
+            raise DataError("explain compares the class called with another, but the model knows one class alone; fit more of them")
+        values = read_columns(self, X, False, order="C", accept_sparse="csr")[2]
+        table = self._table(X)
+        a, b = two_best(fitted.params.log_joint(table))
+        rows = X.index if hasattr(X, "iloc") else np.arange(len(a))
+        return explained(fitted, Reasons.of(fitted, table, a, b), values, rows, a, b)
 
     def _evaluate(self, X: Any, y: Any = None) -> Score:
         """Mean log p(x), or with labels mean log p(x, y)."""
