@@ -205,3 +205,21 @@ def test_surprise_of_words_has_nothing_beside_it():
     ax = plots.plot_surprise(words, sp.csr_array([[2, 0], [0, 3]]))
     assert ax.get_title() == ""
     assert len(ax.lines) == 1
+
+
+def test_an_explanation_draws_what_explain_says(iris):
+    model = GDA().fit(iris.X, iris.y)
+    ax, table = plots.plot_explanation(model, iris.X, row=70), model.explain(iris.X.iloc[[70]])
+    table = table[table["contribution"] != 0]
+    assert ax.get_title() == f"Why {table['predicted'].iloc[0]}, and not {table['against'].iloc[0]}?"
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], table["contribution"], rtol=1e-6)
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels[: len(table)] == [f"{f} = {v:g}" for f, v in zip(table["feature"], table["value"], strict=True)]
+    with pytest.raises(DataError, match="from 0 to 149"):
+        plots.plot_explanation(model, iris.X, row=150)
+
+
+def test_what_is_impossible_is_drawn_as_a_long_bar():
+    X = [["x", "p"], ["x", "q"], ["y", "p"], ["y", "p"]]
+    ax = plots.plot_explanation(NaiveBayes(smoothing=0).fit(X, ["a", "a", "b", "b"]), [["x", "p"]])
+    assert max(bar.get_width() for bar in ax.patches) == 30

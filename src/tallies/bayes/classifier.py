@@ -227,7 +227,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         """Why each row was called so: what each of its values adds to the log odds of the class called against the runner-up.
 
         One line a row and column, the largest contribution of a row first; those of a row add up to the difference of
-        log P(class | x). The feature "(prior)" is what the frequencies of the classes say, "(spread)" what covariances of each class
+        log P(class | x). The feature "(prior)" is what the frequencies of classes say, "(spread)" what covariances of each class
         say of any row; a missing value says nothing, and of counts in a sparse matrix only those that are not 0 are listed.
 
         >>> import tallies
@@ -278,8 +278,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         return [f"{rows:,.6g} rows", "classes: " + ", ".join(f"{names[k]} ({share[k]:.1%})" for k in common) + more]
 
     def _learned(self) -> list[tuple[str, str]]:
-        share = np.exp(self.params_.log_prior)
         columns, bits = telling(self.fitted_)
-        best = [j for j in np.argsort(-bits, kind="stable")[:5] if bits[j] > 1e-6]
-        need = f"of the {bits_needed(share):.2g} bits needed to know the class"
-        return [(columns[j].name, f"tells {bits[j]:.2g} {need}") for j in best]
+        share = bits / max(bits_needed(np.exp(self.params_.log_prior)), 1e-300)
+        best = [j for j in np.argsort(-share, kind="stable")[:5] if share[j] > 0.005]
+        return [(columns[j].name, f"tells {share[j]:.0%} of what it takes to know the class") for j in best]

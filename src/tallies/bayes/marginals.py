@@ -98,3 +98,12 @@ def domain(column: Column) -> tuple[float, float]:
     if column.family == "poisson":
         return 0.0, max(float(np.ceil(high)), 5.0)
     return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def rounded(value: float, step: float) -> float:
+    """A number with the digits that two digits of a difference `step` leave it.
+
+    >>> rounded(1998.3456, 0.41), rounded(562.7, 837.0), rounded(3.0, 0.0)
+    (1998.35, 560.0, 3.0)
+    """
+    return round(float(value), 1 - math.floor(math.log10(max(float(step), 1e-300))))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtr, pdtr, pdtrc
 
 from tallies.bayes.door import Table
-from tallies.bayes.marginals import Column
+from tallies.bayes.marginals import Column, rounded
 from tallies.data.table import table_rows
 from tallies.html.page import show
 from tallies.maths import Array
@@ -55,7 +55,7 @@ def _number(column: Column, value: float, k: int, words: float) -> tuple[float, 
     if column.family == "gaussian":
         with np.errstate(divide="ignore", invalid="ignore"):
             tail = 2 * ndtr(-np.abs(value - centre) / column.spread[k])
-        usual = f"{show(centre)} ± {show(float(column.spread[k]))}"
+        usual = " ± ".join(show(rounded(number, column.spread[k])) for number in (centre, column.spread[k]))
     else:
         tail, usual = 2 * min(pdtr(value, centre), pdtrc(value - 1, centre) if value > 0 else 1.0), show(centre)
     return 1.0 if np.isnan(tail) else float(tail), f" is {show(value)} (usual {usual})"

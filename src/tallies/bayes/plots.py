@@ -1,4 +1,4 @@
-"""Plots of GDA and NaiveBayes: what was confused, whether probabilities can be believed, densities, ellipses, strange rows."""
+"""Plots of GDA and NaiveBayes: what was confused, whether to believe probabilities, densities, ellipses, reasons, strange rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from tallies.bayes.law_views import picture
 from tallies.bayes.marginals import columns_of
 from tallies.bayes.odd_views import own_rows
 from tallies.bayes.plane_views import EXPECTED, ellipses, gaussians, held, outlines
+from tallies.bayes.why_views import why
 from tallies.data.labels import label_codes
+from tallies.data.table import table_rows
 from tallies.errors import DataError
 from tallies.html import charts
 from tallies.html.common import listing
@@ -103,6 +105,23 @@ def plot_ellipses(model: Any, columns: Any, X: Any = None, y: Any = None, ax: An
     title = held(rows[seen], true[seen], found[0] @ plane, back).strip() or f"{EXPECTED}."
     more = outlines(edges, [str(c) for c in model.classes_])
     return draw(charts.points(title.rstrip("."), x, y, rows[:, 0], rows[:, 1], true, **more), ax)
+
+
+def plot_explanation(model: Any, X: Any, row: int = 0, ax: Any = None) -> Any:
+    """Why one row of X, counted from 0, was called so: what each value says for the class called against the runner-up.
+
+    >>> from tallies import GDA
+    >>> from tallies.datasets import load
+    >>> iris = load("iris")
+    >>> ax = plot_explanation(GDA().fit(iris.X, iris.y), iris.X, row=70)
+    >>> ax.get_title()
+    'Why virginica, and not versicolor?'
+    """
+    table = model._table(X)
+    if not 0 <= row < table_rows(table):
+        raise DataError(f"row must be from 0 to {table_rows(table) - 1}, the rows of X; got {row!r}")
+    classes = [str(c) for c in model.classes_]
+    return draw(why(model.fitted_, columns_of(model.fitted_), classes, table, row, f"row {row}"), ax)
 
 
 def plot_surprise(model: Any, X: Any, ax: Any = None) -> Any:
