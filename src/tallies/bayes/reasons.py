@@ -65,7 +65,8 @@ def explained(fitted: Fitted, found: Reasons, values: list[np.ndarray], rows: An
     from pandas import DataFrame
 
     i, j = found.row, found.column
-    value = np.where(j < 0, None, found.value.astype(object))
+    value = found.value.astype(object)
+    value[j < 0] = None
     if values:
         cells = np.array([column.astype(object) for column in values])
         value[j >= 0] = cells[j[j >= 0], i[j >= 0]]
