@@ -149,7 +149,7 @@ def test_an_ellipse_holds_what_is_said_of_rows_that_the_model_makes(kind, iris, 
     model = GDA(covariance=kind).fit(iris.X, iris.y)
     X, y = model.sample(20_000, random_state=0)
     chart = map_of(model, X, y, monkeypatch)
-    assert "holds 90% of the rows that the model expects of its class." in chart["caption"]
+    assert "holds 90% of the rows that the model expects of its class; " in chart["caption"]
     assert inside(chart) == pytest.approx(0.9, abs=5 * 0.3 / np.sqrt(20_000))
 
 
@@ -161,7 +161,7 @@ def test_an_ellipse_does_not_claim_rows_that_lie_outside(monkeypatch):
     model = NaiveBayes().fit(X, y)
     chart = map_of(model, X, y, monkeypatch)
     assert inside(chart) < 0.6
-    assert f"{inside(chart):.0%} of the rows drawn lie within that of their class" in chart["caption"]
+    assert f"; {inside(chart):.0%} of the rows drawn lie within the ellipse of their class." in chart["caption"]
     ax = plots.plot_ellipses(model, [0, 1], X, y)
     edges = [matplotlib.path.Path(line.get_xydata()) for line in ax.lines]
     share = np.mean([edges[k].contains_point(row) for k, row in zip(y, X[:, :2], strict=True)])

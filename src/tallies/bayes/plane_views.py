@@ -72,12 +72,12 @@ def ellipses(mean: Array, covariance: Array, A: Array, points: int = 48) -> tupl
     return edges, back
 
 
-def held(Z: Array, group: np.ndarray, centres: Array, back: list[Array]) -> str:
+def share_inside(Z: Array, group: np.ndarray, centres: Array, back: list[Array]) -> str:
     """How many of the rows at Z, of these classes, lie within the ellipses, in words: 90% only of Gaussians."""
     if not len(Z):
         return ""
     distance = np.linalg.norm(np.einsum("ij,ijk->ik", Z - centres[group], np.array(back)[group]), axis=1)
-    return f" {np.mean(distance <= 1):.0%} of the rows drawn lie within that of their class."
+    return f"{np.mean(distance <= 1):.0%} of the rows drawn lie within the ellipse of their class"
 
 
 def outlines(edges: list[Array], names: list[str]) -> dict[str, Any]:
@@ -122,7 +122,6 @@ def chart(
     heads = ["what", "class", "discriminant 1", "discriminant 2"]
     more = outlines(edges, names) | {"names": words if len(words) <= 40 else [], "rings": rings, "select": "class"}
     more["equal"] = bool(reach.max() < 5 * reach.min())  # one unit as long upwards as sideways, unless that leaves a thread
-    caption = (
-        f"The plane that parts the class means best, in standard deviations. {EXPECTED}.{held(Z, group, centres, back)}{about}"
-    )
+    claims = "; ".join(filter(None, [EXPECTED, share_inside(Z, group, centres, back)]))
+    caption = f"The plane that parts the class means best, in standard deviations. {claims}.{about}"
     return charts.points("Where the classes lie", x, y, Z[:, 0], Z[:, 1], group, labels, heads, rows, caption=caption, **more)

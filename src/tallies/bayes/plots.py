@@ -9,7 +9,7 @@ import numpy as np
 from tallies.bayes.law_views import picture
 from tallies.bayes.marginals import columns_of
 from tallies.bayes.odd_views import own_rows
-from tallies.bayes.plane_views import EXPECTED, ellipses, gaussians, held, outlines
+from tallies.bayes.plane_views import EXPECTED, ellipses, gaussians, outlines, share_inside
 from tallies.bayes.why_views import why
 from tallies.data.labels import label_codes
 from tallies.data.table import table_rows
@@ -102,9 +102,9 @@ def plot_ellipses(model: Any, columns: Any, X: Any = None, y: Any = None, ax: An
     x, y = (charts.axis(names[j]) for j in both)
     edges, back = ellipses(*found, plane, 200)
     seen = np.isfinite(rows).all(axis=1)
-    title = held(rows[seen], true[seen], found[0] @ plane, back).strip() or f"{EXPECTED}."
+    title = share_inside(rows[seen], true[seen], found[0] @ plane, back) or EXPECTED
     more = outlines(edges, [str(c) for c in model.classes_])
-    return draw(charts.points(title.rstrip("."), x, y, rows[:, 0], rows[:, 1], true, **more), ax)
+    return draw(charts.points(title, x, y, rows[:, 0], rows[:, 1], true, **more), ax)
 
 
 def plot_explanation(model: Any, X: Any, row: int = 0, ax: Any = None) -> Any:

@@ -49,10 +49,10 @@ def why(fitted: Fitted, columns: list[Column], classes: list[str], table: Table,
     _, j, value, odds = Reasons.of(fitted, one, a, b)
     far = max(FAR, float(np.abs(odds[np.isfinite(odds)]).max(initial=0.0)))
     odds = np.clip(odds, -far, far)
-    told = [(_said(columns, c, v), o) for c, v, o in zip(j.tolist(), value.tolist(), odds.tolist(), strict=True) if o != 0]
-    shown, rest = told[:BARS], told[BARS:]
-    if rest:
-        shown.append((f"{plural(len(rest), 'other')} together", sum(o for _, o in rest)))
+    speaks = np.flatnonzero(odds)
+    shown = [(_said(columns, int(j[i]), float(value[i])), float(odds[i])) for i in speaks[:BARS]]
+    if len(speaks) > BARS:
+        shown.append((f"{plural(len(speaks) - BARS, 'other')} together", float(odds[speaks[BARS:]].sum())))
     called, against, total = classes[a[0]], classes[b[0]], float(odds.sum())
     times = f"{np.exp(total):,.{0 if total > 2 else 1}f}" if total < np.log(1e4) else "over 10,000"
     caption = f"{label}. Together {total:.2g}: {called} is {times} times as probable as {against}. 0.7 doubles the odds."
