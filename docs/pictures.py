@@ -37,14 +37,20 @@ def plot_pictures() -> None:
 
 
 def birds_pictures() -> None:
-    from tallies import NaiveBayes
+    from tallies import GDA, NaiveBayes
     from tallies.bayes import plots
-    from tallies.datasets import birds
+    from tallies.datasets import birds, load
 
     data, old, new = birds(), slice(0, 800), slice(800, None)
     model = NaiveBayes(families={"eggs": "poisson"}).fit(data.X[old], data.y[old])
     save("birds-wing", plots.plot_densities(model, "wing", data.X[new], data.y[new]))
     save("birds-calibration", plots.plot_calibration(model, data.X[new], data.y[new]))
+    wrong = int((model.predict(data.X[new]) != data.y[new]).nonzero()[0][0])
+    save("birds-why", plots.plot_explanation(model, data.X[new], row=wrong))
+    save("birds-confusion", plots.plot_confusion(model, data.X[new], data.y[new]))
+    save("birds-surprise", plots.plot_surprise(model, data.X[new].dropna()))
+    iris = load("iris")
+    save("iris-ellipses", plots.plot_ellipses(GDA().fit(iris.X, iris.y), iris.X.columns[2:], iris.X, iris.y))
 
 
 def topics_pictures() -> None:

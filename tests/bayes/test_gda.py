@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -249,3 +252,24 @@ def test_names_are_kept_and_checked(data):
         model.predict(frame.rename(columns={"a": "z"}))
     with pytest.raises(DataError, match=r"\['a'\] occur more than once"):
         GDA().fit(frame.rename(columns={"b": "a"}), y)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("covariance", ["shared", "class"])
+def test_a_fit_that_takes_long_is_told_before_it_begins(covariance):
+    X, y = np.random.default_rng(0).normal(size=(60, 20_000)), np.arange(60) % 2
+    begun = time.perf_counter()
+    with pytest.raises(DataWarning, match=r'20,000 columns.*minutes.*"diagonal"'):
+        GDA(covariance=covariance).fit(X, y)
+    model = GDA(covariance="diagonal").fit(X, y)  # what it is told to do, without a word
+    assert model.predict(X).shape == (60,)
+    assert time.perf_counter() - begun < 20
+    GDA(covariance=covariance, shrinkage=0.5).fit(X[:, :300], y)  # and a moment needs no warning
+
+
+@pytest.mark.parametrize(("n", "K", "d", "warns"), [(60, 2, 3000, False), (60, 2, 6000, True), (10**7, 2, 500, True)])
+def test_the_warning_is_by_work(n, K, d, warns):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        GDA()._foresee(n, K, d)
+    assert bool(found) == warns

@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
 
 from tallies import NaiveBayes
-from tallies.errors import DataError
+from tallies.errors import ConvergenceWarning, DataError
 
 RNG = np.random.default_rng(11)
 Y = RNG.integers(0, 3, 600)
@@ -191,3 +191,20 @@ def test_bad_columns_are_refused_in_words(families, X, message):
 def test_a_list_of_families_has_one_for_each_column(X):
     with pytest.raises(DataError, match="2 columns"):
         NaiveBayes(families=["gaussian"]).fit(X, [0, 1, 0, 1])
+
+
+def test_a_checkpoint_of_categories_belongs_to_every_cell(tmp_path):
+    """Two cells of a column exchanged within a class change no count of any class: they are other rows all the same."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({name: rng.choice(["x", "y", "z"], 60) for name in "pqr"})
+    y = np.array(["a", "b", None], dtype=object)[np.arange(60) % 3]
+    with pytest.warns(ConvergenceWarning):
+        NaiveBayes(semi_supervised=True, max_iter=2, tol=0.0).fit(X, y, checkpoint=tmp_path / "c")
+    with pytest.warns(ConvergenceWarning):
+        NaiveBayes(semi_supervised=True, max_iter=3, tol=0.0).fit(X, y, resume=tmp_path / "c")
+    mine = np.flatnonzero(y == "a")
+    i, j = next((i, j) for i in mine for j in mine if X.loc[i, "p"] != X.loc[j, "p"])
+    other = X.copy()
+    other.loc[[i, j], "p"] = X.loc[[j, i], "p"].to_numpy()
+    with pytest.raises(ValueError, match="data"):
+        NaiveBayes(semi_supervised=True, max_iter=3, tol=0.0).fit(other, y, resume=tmp_path / "c")

@@ -7,9 +7,12 @@ from scipy.stats import norm, poisson
 from sklearn.metrics import confusion_matrix
 
 from tallies import GDA, NaiveBayes
+from tallies.bayes import plane_views
 from tallies.bayes.odd_views import own_rows
+from tallies.data.labels import label_codes
 from tallies.datasets import birds, load
 from tallies.errors import DataError
+from tallies.html.judged import Judged
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs tallies[plots]")
 matplotlib.use("Agg")
@@ -126,6 +129,56 @@ def test_ellipses(kind, iris):
         plots.plot_ellipses(model, ["sepal length (cm)"])
 
 
+def inside(chart):
+    """Share of the rows drawn that lie within the curve drawn for their class."""
+    rows, edges = np.column_stack([chart["px"], chart["py"]]), chart["outlines"]
+    curves = [matplotlib.path.Path(np.column_stack([edge["x"], edge["y"]])) for edge in edges]
+    return np.mean([curves[k].contains_point(row) for row, k in zip(rows, chart["group"], strict=True)])
+
+
+def map_of(model, X, y, monkeypatch):
+    monkeypatch.setattr(plane_views, "MOST", 10**6)  # draw all rows
+    judged = Judged(
+        [str(c) for c in model.classes_], model.predict_proba(X), model.log_prob(X), label_codes(y, len(X), model.classes_)
+    )
+    return plane_views.chart(model, judged.classes, judged, np.asarray(X))
+
+
+@KINDS
+def test_an_ellipse_holds_what_is_said_of_rows_that_the_model_makes(kind, iris, monkeypatch):
+    model = GDA(covariance=kind).fit(iris.X, iris.y)
+    X, y = model.sample(20_000, random_state=0)
+    chart = map_of(model, X, y, monkeypatch)
+    assert "holds 90% of the rows that the model expects of its class; " in chart["caption"]
+    assert inside(chart) == pytest.approx(0.9, abs=5 * 0.3 / np.sqrt(20_000))
+
+
+def test_an_ellipse_does_not_claim_rows_that_lie_outside(monkeypatch):
+    """Columns that repeat each other are no news to naive Bayes: it expects the classes to be far narrower than they are."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 3000)
+    X = rng.normal(size=(3000, 1)) + 2 * y[:, None] + 0.3 * rng.normal(size=(3000, 10))
+    model = NaiveBayes().fit(X, y)
+    chart = map_of(model, X, y, monkeypatch)
+    assert inside(chart) < 0.6
+    assert f"; {inside(chart):.0%} of the rows drawn lie within the ellipse of their class." in chart["caption"]
+    ax = plots.plot_ellipses(model, [0, 1], X, y)
+    edges = [matplotlib.path.Path(line.get_xydata()) for line in ax.lines]
+    share = np.mean([edges[k].contains_point(row) for k, row in zip(y, X[:, :2], strict=True)])
+    assert abs(float(ax.get_title().partition("%")[0]) / 100 - share) < 0.006
+    assert "expects" in plots.plot_ellipses(model, [0, 1]).get_title()
+
+
+def test_rows_are_drawn_by_the_names_of_their_columns(iris):
+    model, turned = GDA().fit(iris.X, iris.y), iris.X[iris.X.columns[::-1]]
+    for X in (turned, pytest.importorskip("polars").DataFrame({name: turned[name].to_numpy() for name in turned})):
+        ax = plots.plot_ellipses(model, [0, 2], X, iris.y)
+        mine = iris.X[iris.y == "virginica"].to_numpy()[:, [0, 2]]
+        np.testing.assert_array_equal(ax.collections[2].get_offsets(), mine)
+        seen = plots.plot_densities(model, "sepal length (cm)", X, iris.y).lines[5].get_xdata()
+        assert (seen[0], seen[-1]) == (mine[:, 0].min(), mine[:, 0].max())
+
+
 def test_ellipses_want_gaussians():
     data = birds(300)
     model = NaiveBayes(families={"eggs": "poisson"}).fit(data.X, data.y)
@@ -152,3 +205,21 @@ def test_surprise_of_words_has_nothing_beside_it():
     ax = plots.plot_surprise(words, sp.csr_array([[2, 0], [0, 3]]))
     assert ax.get_title() == ""
     assert len(ax.lines) == 1
+
+
+def test_an_explanation_draws_what_explain_says(iris):
+    model = GDA().fit(iris.X, iris.y)
+    ax, table = plots.plot_explanation(model, iris.X, row=70), model.explain(iris.X.iloc[[70]])
+    table = table[table["contribution"] != 0]
+    assert ax.get_title() == f"Why {table['predicted'].iloc[0]}, and not {table['against'].iloc[0]}?"
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], table["contribution"], rtol=1e-6)
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels[: len(table)] == [f"{f} = {v:g}" for f, v in zip(table["feature"], table["value"], strict=True)]
+    with pytest.raises(DataError, match="from 0 to 149"):
+        plots.plot_explanation(model, iris.X, row=150)
+
+
+def test_what_is_impossible_is_drawn_as_a_long_bar():
+    X = [["x", "p"], ["x", "q"], ["y", "p"], ["y", "p"]]
+    ax = plots.plot_explanation(NaiveBayes(smoothing=0).fit(X, ["a", "a", "b", "b"]), [["x", "p"]])
+    assert max(bar.get_width() for bar in ax.patches) == 30

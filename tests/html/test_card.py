@@ -83,7 +83,7 @@ def test_what_was_learned_is_named():
     assert "plum pear" in look(topics)
     rows = pd.DataFrame({"useless": [0.0, 1.0, 0.0, 1.0], "telling": [0.0, 0.1, 5.0, 5.1]})
     name, found = GDA(covariance="diagonal").fit(rows, [0, 0, 1, 1])._learned()[0]
-    assert (name, found) == ("telling", "tells 1 of the 1 bits needed to know the class")
+    assert (name, found) == ("telling", "tells 100% of what it takes to know the class")
 
 
 def test_data_are_shown_and_not_run():

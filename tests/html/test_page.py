@@ -13,8 +13,9 @@ from scipy.stats import norm
 
 from tallies import GDA, NaiveBayes
 from tallies.bayes import plane_views as plane
-from tallies.bayes.marginals import Column, columns_of, information
+from tallies.bayes.marginals import Column, bits_needed, columns_of, information
 from tallies.bayes.odd_views import odd_values
+from tallies.bayes.why_views import contrast
 from tallies.datasets import birds, load, names
 from tallies.errors import DataError
 from tallies.html import build, charts, write
@@ -97,9 +98,8 @@ def test_first_sentence_is_made_from_the_fit():
     data = load("iris")
     fit = np.arange(len(data.y)) % 2 == 0
     page = build(GDA().fit(data.X[fit], data.y[fit]), data.X[~fit], data.y[~fit], held_out=True)
-    assert page.lead.startswith(
-        "Gaussian discriminant analysis (one covariance for all classes) tells 3 classes apart by 4 columns, learned from 75 rows."
-    )
+    by = "mostly by petal width (cm) and petal length (cm)."
+    assert page.lead.startswith(f"It learned from 75 rows to tell “setosa”, “versicolor” and “virginica” apart, {by}")
     assert "On 75 rows it had not seen it is right for" in page.lead
     assert "would be right for 33%" in page.lead
     assert page.warnings == []
@@ -141,6 +141,16 @@ def test_information_of_counts_far_apart_is_all_of_it():
     assert information(column, np.array([0.5, 0.5])) == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_information_is_never_more_than_there_is_to_know(family):
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        K = int(rng.integers(2, 30))
+        centre, prior = 10.0 ** rng.uniform(-3, 5, K), rng.dirichlet(np.full(K, 10.0 ** rng.uniform(-3, 1)))
+        spread = np.sqrt(centre) if family == "poisson" else 10.0 ** rng.uniform(-4, 3, K)
+        assert 0 <= information(Column("x", family, centre, spread, [], None, 0), prior) <= bits_needed(prior) + 1e-9
+
+
 def test_ellipses_hold_nine_rows_in_ten():
     X, y = two_classes(40_000, 4)
     model = GDA(covariance="class").fit(X, y)
@@ -153,6 +163,57 @@ def test_ellipses_hold_nine_rows_in_ten():
         S = A.T @ covariance[k] @ A
         inside = np.einsum("ij,jk,ik->i", Z, np.linalg.inv(S), Z) < plane.ELLIPSE
         assert inside.mean() == pytest.approx(0.9, abs=5 * 0.3 / np.sqrt(20_000))
+
+
+def test_the_first_screen_says_what_tells_classes_apart_in_words():
+    data = birds(600)
+    page = build(
+        NaiveBayes(families={"eggs": "poisson"}).fit(data.X[:300], data.y[:300]), data.X[300:], data.y[300:], held_out=True
+    )
+    assert "apart, mostly by wing" in page.lead
+    means = data.X[:300].groupby(data.y[:300])["wing"].mean()
+    assert page.findings[0].startswith(f"wing is lowest in “{means.idxmin()}” (about {means.min():.0f})")
+    assert f"highest in “{means.idxmax()}” (about {means.max():.0f})" in page.findings[0]
+    assert any("commonest mistake" in text for text in page.findings)
+    told = [page.lead, *page.findings, *(str(cell) for number in page.numbers for cell in number)]
+    assert not re.search(r"\b(bits?|nats?|log|Brier|BIC|likelihood)\b", " ".join(told).replace("log mass", ""))
+    keys = [section.key for section in page.sections]
+    assert keys == ["learned", "quality", "why", "strange", "statisticians", "convergence", "fitted", "use"]
+    late = page.sections[keys.index("statisticians")].html()
+    assert all(text in late for text in ("Log loss", "Brier score", "log p(columns)"))
+
+
+def test_columns_are_contrasted_by_what_they_hold():
+    classes, even = ["“a”", "“b”", "“c”"], np.full(3, 1 / 3)
+    p = np.array([[0.1, 0.9], [0.7, 0.3], [0.4, 0.6]])
+    assert contrast(Column("has_wings", "bernoulli", p[:, 0], p[:, 0], ["False", "True"], p, 0), classes, even) == (
+        "has_wings is True in 90% of “a” and 30% of “b”."
+    )
+    words = Column("iron", "multinomial", np.array([0.1, 0.02, 0.03]), np.zeros(3), [], None, 0)
+    assert contrast(words, classes, even) == "iron is 4 times as frequent in “a” as in the others."
+    two = Column("year", "gaussian", np.array([2003.21, 1998.34]), np.ones(2), [], None, 0)
+    assert contrast(two, classes[:2], even[:2]) == "year is about 1,998 in “b” and 2,003 in “a”."
+
+
+@pytest.mark.parametrize("covariance", ["shared", "class", "diagonal"])
+def test_rows_are_explained_by_bars_that_add_up(covariance):
+    data = load("wine")
+    model = GDA(covariance=covariance).fit(data.X[::2], data.y[::2])
+    X, y = data.X[1::2], data.y[1::2]
+    page = build(model, X, y)
+    found = chart_data(page.html())
+    rows = next(pick["items"] for pick in found["picks"] if pick["key"] == "row")
+    views = next(chart["views"] for chart in found["charts"] if chart.get("by") == "row")
+    assert len(rows) == len(views)
+    wrong = int((model.predict(X) != y).sum())
+    assert all(", called " in label for label in rows[:wrong])  # mistakes first, with the true class
+    odds = model.explain(X).groupby("row")["contribution"].sum()
+    for label, view in zip(rows, views, strict=True):
+        row = int(re.match(r"row (\d+)", label)[1])
+        bars = [value for _, value in view["rows"]]
+        assert sum(bars) == pytest.approx(odds[row], rel=1e-4)
+        sizes = np.abs(bars[:10])
+        assert (np.diff(sizes) <= 0).all()
 
 
 def test_what_is_odd_is_named():

@@ -138,4 +138,5 @@ def draw(fitted: Fitted, codes: np.ndarray, rng: np.random.Generator) -> Any:
         return DataFrame(dict(zip(fitted.inputs.names, columns, strict=True)))
     if set(layout.families) == {"multinomial"}:
         return sp.csr_array(np.column_stack(columns))
-    return np.column_stack([c.astype(object) if any(v.dtype.kind in "OU" for v in columns) else c for c in columns])
+    texts = any(column.dtype.kind in "OU" for column in columns)
+    return np.column_stack([column.astype(object) if texts else column for column in columns])

@@ -17,8 +17,10 @@ from tallies.bayes.door import Layout, Table
 from tallies.bayes.families import Place
 from tallies.bayes.marginals import bits_needed, telling
 from tallies.bayes.model import ClassModel, Shard
+from tallies.bayes.reasons import Reasons, explained, two_best
+from tallies.data.columns import read_columns
 from tallies.data.labels import encode_labels, label_codes
-from tallies.data.table import check_weights, table_bytes, table_rows, take_rows
+from tallies.data.table import check_weights, in_fitted_order, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Stage
 from tallies.errors import DataError, at_least
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
@@ -65,6 +67,9 @@ class Classifier(ClassifierMixin, Estimator, ABC):
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
         """Validate X and cut it into blocks, by a known layout where rows are new; else with these families if given."""
 
+    def _foresee(self, n: int, K: int, d: int) -> None:
+        """Warn of a fit to n rows of K classes and d columns that will take long, before it begins."""
+
     # fitting
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
@@ -85,6 +90,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         earlier: Fitted | None = self.fitted_ if self.__sklearn_is_fitted__() else None
         families = None
         if earlier is not None:
+            X = in_fitted_order(self, X)
             validate_data(self, X, reset=False, skip_check_array=True)
             classes, families = earlier.classes if classes is None else classes, earlier.layout.families
         data = self._prepare(X, y, sample_weight=sample_weight, classes=classes, families=families, batch=True)
@@ -137,6 +143,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         else:
             classes = np.unique(np.asarray(classes))
             codes = label_codes(y, n, classes)
+        self._foresee(n, len(classes), len(layout.families))
         weight = check_weights(sample_weight, n)
         sources = held(lambda cut: Shard(take_rows(table, cut), codes[cut], weight[cut]), n, table_bytes(table), self.shard_rows)
         return Data(sources, Inputs.of(X, len(layout.families)), classes, layout, batch)
@@ -222,6 +229,27 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         """log P(x) of each row: low values mark rows unlike anything the model was fitted on."""
         return answers.over_table(answers.evidence, self._table(X), None, np.float64, self.fitted_.params)
 
+    def explain(self, X: Any) -> pd.DataFrame:
+        """Why each row was called so: what each of its values adds to the log odds of the class called against the runner-up.
+
+        One line a row and column, the largest contribution of a row first; those of a row add up to the difference of
+        log P(class | x). The feature "(prior)" is what the frequencies of classes say, "(spread)" what covariances of each class
+        say of any row; a missing value says nothing, and of counts in a sparse matrix only those that are not 0 are listed.
+
+        >>> import tallies
+        >>> model = tallies.NaiveBayes(smoothing=0).fit([["red"], ["red"], ["blue"], ["red"]], ["a", "a", "b", "b"])
+        >>> model.explain([["red"]]).round(2).to_dict("records")[0]
+        {'row': 0, 'predicted': 'a', 'against': 'b', 'feature': 0, 'value': 'red', 'contribution': 0.69}
+        """
+        fitted: Fitted = self.fitted_
+        if len(fitted.classes) < 2:
+            raise DataError("explain compares the class called with another, but the model knows one class alone; fit more of them")
+        values = read_columns(self, X, False, order="C", accept_sparse="csr")[2]
+        table = self._table(X)
+        a, b = two_best(fitted.params.log_joint(table))
+        rows = X.index if hasattr(X, "iloc") else np.arange(len(a))
+        return explained(fitted, Reasons.of(fitted, table, a, b), values, rows, a, b)
+
     def _evaluate(self, X: Any, y: Any = None) -> Score:
         """Mean log p(x), or with labels mean log p(x, y)."""
         if y is None:
@@ -256,8 +284,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         return [f"{rows:,.6g} rows", "classes: " + ", ".join(f"{names[k]} ({share[k]:.1%})" for k in common) + more]
 
     def _learned(self) -> list[tuple[str, str]]:
-        share = np.exp(self.params_.log_prior)
         columns, bits = telling(self.fitted_)
-        best = [j for j in np.argsort(-bits, kind="stable")[:5] if bits[j] > 1e-6]
-        need = f"of the {bits_needed(share):.2g} bits needed to know the class"
-        return [(columns[j].name, f"tells {bits[j]:.2g} {need}") for j in best]
+        share = bits / max(bits_needed(np.exp(self.params_.log_prior)), 1e-300)
+        best = [j for j in np.argsort(-share, kind="stable")[:5] if share[j] > 0.005]
+        return [(columns[j].name, f"tells {share[j]:.0%} of what it takes to know the class") for j in best]

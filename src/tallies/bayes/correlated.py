@@ -17,6 +17,7 @@ References: Hastie, Tibshirani, Friedman 2009, ch. 4.3; Ledoit and Wolf 2004 (sh
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -103,14 +104,39 @@ class Correlated(NamedTuple):
     def _log_density_of_observed(self, X: np.ndarray) -> Array:
         """log p of the observed cells of rows with gaps, (n, K): their marginal density."""
         out = np.zeros((len(X), len(self.mean)))
+        for members, o, root in self._observed(X):
+            out[members] = log_density(X[np.ix_(members, o)], self.mean[:, o], root, relative=False)
+        return out
+
+    def _observed(self, X: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, Whitening]]:
+        """Rows with the same observed columns: their numbers, these columns, and the roots of their covariances."""
         weights = self.n[:, 0] if len(self.covariance) > 1 else np.ones(1)
         pooled, size = np.tensordot(weights / weights.sum(), self.covariance, axes=1), size_of(self.mean)
         for gaps, members in patterns(X):
             o = np.flatnonzero(~gaps)
-            if len(o):
-                root = whiten(self.covariance[:, o[:, None], o], pooled[o[:, None], o], size[o])
-                out[members] = log_density(X[np.ix_(members, o)], self.mean[:, o], root, relative=False)
-        return out
+            if not gaps.any():
+                yield members, o, self.root
+            elif len(o):
+                yield members, o, whiten(self.covariance[:, o[:, None], o], pooled[o[:, None], o], size[o])
+
+    def odds(self, X: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[Array, Array]:
+        """About the middle of two means, t = x - (mu_a + mu_b) / 2 and e = (mu_a - mu_b) / 2, the log odds are
+
+            t'((P_a + P_b) e - (P_a - P_b) t / 2)  -  (log|Sigma_a| - log|Sigma_b| + e'(P_a - P_b) e) / 2,      P = W W'
+
+        a sum over columns, and what belongs to none, which is 0 where the covariance is shared.
+        """
+        cells, rest = np.zeros(X.shape), np.zeros(len(X))
+        for members, o, root in self._observed(X):
+            for k, l in np.unique(np.column_stack([a, b])[members], axis=0):
+                i = members[(a[members] == k) & (b[members] == l)]
+                (one, other), own = self.mean[[k, l]][:, o], len(root.W) > 1
+                V, W = root.W[k * own], root.W[l * own]
+                t, e = X[np.ix_(i, o)] - (one + other) / 2, (one - other) / 2
+                P_e, Q_e = V @ (V.T @ e), W @ (W.T @ e)
+                cells[np.ix_(i, o)] = t * (P_e + Q_e - (t @ V @ V.T - t @ W @ W.T) / 2)
+                rest[i] = -0.5 * (root.log_det[k * own] - root.log_det[l * own] + e @ (P_e - Q_e))
+        return cells, rest
 
     def log_likelihood(self) -> float:
         assert self.sums is not None

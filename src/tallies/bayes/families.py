@@ -5,10 +5,11 @@
     poisson       x_j | k ~ Poisson(rate_kj)       rate = (sum + a * overall mean) / (n + a): a rows of the overall mean
     multinomial   x | k   ~ Multinomial(p_k)       p = (count + a) / (total + a * columns), given the row's total
 
-a is `smoothing`. A law is made `of` a total of tallies. Every law can `add_scores` of log p(x|k), has the
-`log_likelihood` of the rows that were tallied and, if smoothed, the `penalty` (log prior that smoothing stands for), can `draw`
-rows, say what it found of one `column`, and give the `tally_behind` it back, about a centre where it has one, for a merge.
-Gaussian columns with correlations are in `correlated.py`.
+a is `smoothing`. A law is made `of` a total of tallies. Every law can `add_scores` of log p(x|k), and give the `odds` of row i by
+column, log p(x_ij | a_i) - log p(x_ij | b_i), with what belongs to no column. It has the `log_likelihood` of the rows that were
+tallied and, if smoothed, the `penalty` (log prior that smoothing stands for), can `draw` rows, say what it found of one `column`,
+and give the `tally_behind` it back, about a centre where it has one, for a merge. Gaussian columns with correlations are in
+`correlated.py`.
 """
 
 from __future__ import annotations
@@ -50,6 +51,12 @@ def centres(n: Array, s: Array) -> Array:
     """(K, d) means from weights and sums of observed cells; a class without any has the mean of the column."""
     column = n.sum(axis=0)
     return np.where(n > 0, s / np.where(n > 0, n, 1.0), s.sum(axis=0) / np.where(column > 0, column, 1.0))
+
+
+def difference(p: Array, q: Array) -> Array:
+    """p - q of logarithms; what is impossible by both speaks for neither."""
+    with np.errstate(invalid="ignore"):
+        return np.where(p == q, 0.0, p - q)
 
 
 def too_large(X: np.ndarray) -> int:
@@ -111,6 +118,10 @@ class Gaussian(NamedTuple):
         if not np.isfinite(out.sum()):
             refuse_infinite(too_large(X))
 
+    def odds(self, X: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[Array, float]:
+        p, q = (-0.5 * (np.log(self.variance[k]) + (X - self.mean[k]) ** 2 / self.variance[k]) for k in (a, b))
+        return np.nan_to_num(p - q), 0.0
+
     def log_likelihood(self) -> float:
         return float(-0.5 * np.sum(self.n * np.log(2 * np.pi * self.variance) + self.ss / self.variance))
 
@@ -150,6 +161,11 @@ class Categorical(NamedTuple):
 
     def add_scores(self, C: np.ndarray, out: Array, relative: bool) -> None:
         kernels.categorical_scores(C, self.log_p, self.log_unseen, self.start, out)
+
+    def odds(self, C: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[Array, float]:
+        states, known = np.diff(self.start), np.minimum(self.start[:-1] + C, len(self.log_p) - 1)
+        told = [np.where(states > C, self.log_p[known, k[:, None]], self.log_unseen[:, k].T) for k in (a, b)]
+        return np.where(C < 0, 0.0, difference(*told)), 0.0
 
     def log_likelihood(self) -> float:
         return dot0(self.counts, self.log_p)
@@ -198,6 +214,9 @@ class Poisson(NamedTuple):
     def add_scores(self, X: np.ndarray, out: Array, relative: bool) -> None:
         kernels.poisson_scores(X, log0(self.rate), self.rate, LOG_FACTORIALS, out)
 
+    def odds(self, X: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[Array, float]:
+        return np.where(np.isnan(X), 0.0, difference(*(xlogy(X, self.rate[k]) - self.rate[k] for k in (a, b)))), 0.0
+
     def log_likelihood(self) -> float:
         return float(np.sum(xlogy(self.s, self.rate) - self.n * self.rate) - self.base)
 
@@ -233,6 +252,12 @@ class Multinomial(NamedTuple):
         kernels.multinomial_scores(M.data, M.indices, M.indptr, self.log_p, out)
         if not relative:
             kernels.multinomial_coefficients(M.data, M.indptr, LOG_FACTORIALS, out)
+
+    def odds(self, M: Sparse, a: np.ndarray, b: np.ndarray) -> tuple[Array, float]:
+        """Of each count that is not 0, in the order of the matrix."""
+        row = np.repeat(np.arange(len(a)), np.diff(M.indptr))
+        p, q = (np.where(M.data > 0, self.log_p[M.indices, k[row]], 0.0) for k in (a, b))
+        return M.data * difference(p, q), 0.0
 
     def log_likelihood(self) -> float:
         return dot0(self.counts, self.log_p.T) + self.base

@@ -12,10 +12,11 @@ from tallies.bayes import plane_views as plane
 from tallies.bayes.law_views import picture
 from tallies.bayes.marginals import Column, bits_needed, telling
 from tallies.bayes.odd_views import complete_rows, odd_values, own_rows
+from tallies.bayes.why_views import contrast, first_sentence, rows_to_explain, spoken, why
 from tallies.data.table import table_rows
 from tallies.errors import DataError
 from tallies.html import charts
-from tallies.html.common import About, begin, finish, plural, told
+from tallies.html.common import About, begin, finish, plural, statisticians, told
 from tallies.html.judged import Judged
 from tallies.html.page import Page, Section
 
@@ -23,6 +24,7 @@ FEATURES = 200  # columns that can be looked at one by one: the most telling; th
 SERIES = 40  # classes drawn in one picture
 PICTURES = 4000  # laws in the page: columns shown times classes shown
 CROWD = 6  # classes beside whose laws the rows themselves can still be told apart
+NEEDED = "what it takes to know the class"
 FEW = 5  # a class learned from fewer rows deserves a warning
 
 SHAPES = {"shared": "one covariance for all classes", "class": "one covariance each", "diagonal": "no correlations within classes"}
@@ -32,43 +34,57 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     """The report of a GDA or naive Bayes; with rows X and classes y it also says how good the model is on them."""
     classes, prior = [str(c) for c in model.classes_], np.exp(model.params_.log_prior)
     columns, bits = telling(model.fitted_)
+    need, spoken_classes = max(bits_needed(prior), 1e-300), spoken(model.classes_)
     judged = table = None
     if X is not None:
         table = model._table(X)
         judged = Judged(classes, model.predict_proba(X), model.log_prob(X), _codes(model, y, table_rows(table)))
     known = judged if judged is not None and len(judged.known) else None
-    out = begin(model, about, f"{type(model).__name__} of", _lead(model, about, columns, bits, known))
+    lead = first_sentence(columns, bits, need, spoken_classes, float(model.params_.n.sum()))
+    unknown = "No rows were given to this report, so it cannot say how good the predictions are."
+    more = known.lead(about, int(np.argmax(prior))) if known is not None else unknown if judged is None else ""
+    out = begin(model, about, f"{type(model).__name__} of", f"{lead} {more}".rstrip())
     _warn(out, model, about, judged)
     order = np.argsort(-bits, kind="stable")
-    shown = np.sort(np.argsort(-prior, kind="stable")[:SERIES])
+    out.findings = [contrast(columns[j], spoken_classes, prior) for j in order[:3] if bits[j] > 0.05 * need]
+    frequent = np.argsort(-prior, kind="stable")
+    shown = np.sort(frequent[:SERIES])
     listed = order[: min(FEATURES, max(20, PICTURES // len(shown)))]
     out.pick("class", "Class", classes)
     out.pick("feature", "Column", [columns[j].name for j in listed], "most telling")
     label = _labels(X)
     view = plane.chart(model, classes, known, getattr(table, "gaussian", None), label)
-    ranking = _ranking(columns, bits, listed, prior)
+    ranking = _ranking(columns, bits / need, listed)
     if known is not None:
-        out.numbers = known.numbers(prior)
-        out.hero(known.confusion(), view or known.calibration())
-    elif view:
-        out.hero(view | {"wide": True})
-    out.face = view or (ranking if known is None else known.confusion())
-    learned = out.section("learned", "What it learned").text(_most_telling(columns, bits, listed, prior))
+        out.findings.append(_mistake(known, spoken_classes))
+        out.numbers = [*known.numbers(prior)[:2], _hardest(known)]
+        out.hero(view or ranking, known.confusion())
+    else:
+        out.hero(view | {"wide": True} if view else ranking)
+    out.face = view or ranking
+    learned = out.section("learned", "What tells the classes apart").text(_most_telling(columns, bits / need, listed))
     pictures = [picture(columns[j], classes, shown, _values(columns[j], len(shown), table, known)) for j in listed]
-    learned.charts(ranking, charts.follow("feature", pictures), _words(columns, classes, order, prior))
+    learned.charts(ranking if view else None, charts.follow("feature", pictures), _words(columns, classes, order, prior))
     some = f"The {len(listed)} most telling of {len(columns):,} columns can be looked at."
     learned.text(*told((len(listed) < len(columns), some)), soft=True)
-    rows = zip(classes, model.params_.n.tolist(), [f"{p:.1%}" for p in prior], strict=True)
+    rows = [(classes[k], float(model.params_.n[k]), f"{prior[k]:.1%}") for k in frequent]
     learned.table(["class", "rows in the fit", "probability before looking"], rows)
     if known is not None:
-        _quality(out, known, model, X, known.calibration() if view else None)
+        _quality(out, known)
     if judged is not None:
+        _why(out, judged, model, table, columns, label)
         _strange(out, judged, model, table, columns, label)
+    if known is not None:
+        joint = model._evaluate(X)
+        error = "" if joint.stderr is None else f" ± {joint.stderr:.3g}"
+        own = ("log p(columns)", f"{joint.value:.4g}{error}", f"{joint.unit}, {joint.kind}; compares models of the same columns")
+        statisticians(out, [*known.numbers(prior)[2:], own])
     counted = Counter(c.family for c in columns)
     facts = [
         ("Rows", float(model.params_.n.sum())),
         ("Columns", f"{len(columns):,} ({', '.join(f'{n:,} {f}' for f, n in counted.items())})"),
         ("Classes", f"{len(classes)}"),
+        ("Within a class", SHAPES.get(getattr(model, "covariance", "diagonal"))),
         ("Rows in this report", len(judged.log_p) if judged is not None else None),
         ("Were these in the fit?", about.whose("no, held out", "yes", "not said") if judged is not None else None),
     ]
@@ -86,16 +102,20 @@ def _codes(model: Any, y: Any, n: int) -> np.ndarray:
     return Index(model.classes_.astype(object)).get_indexer(Index(y))
 
 
-def _lead(model: Any, about: About, columns: list[Column], bits: np.ndarray, judged: Judged | None) -> str:
-    shape = SHAPES.get(getattr(model, "covariance", ""))
-    kind = f"Gaussian discriminant analysis ({shape})" if shape else "Naive Bayes"
-    K, n = len(model.classes_), float(model.params_.n.sum())
-    text = f"{kind} tells {plural(K, 'class', 'classes')} apart by {plural(len(columns), 'column')}, "
-    text += f"learned from {plural(round(n), 'row')}."
-    if judged is None:
-        text += f" The most telling column is {columns[int(np.argmax(bits))].name}."
-        return f"{text} No rows were given to this report, so it cannot say how good the predictions are."
-    return f"{text} {judged.lead(about, int(np.argmax(model.params_.log_prior)))}"
+def _mistake(known: Judged, names: list[str]) -> str:
+    mistakes = known.mistakes(1)
+    if not mistakes:
+        return "It made no mistake on these rows."
+    true, called, rows, share = mistakes[0]
+    of = dict(zip(known.classes, names, strict=True))
+    return f"Its commonest mistake: {of[true]} called {of[called]}, in {plural(rows, 'row')} ({share} of that class)."
+
+
+def _hardest(known: Judged) -> tuple[str, str, str]:
+    """The class that is most often called another."""
+    n, right = (np.bincount(codes, minlength=len(known.classes)) for codes in (known.true, known.true[known.right]))
+    k = int(np.where(n > 0, right / np.maximum(n, 1), 2.0).argmin())
+    return "Hardest to tell", known.classes[k], f"right for {right[k]:,} of {n[k]:,} rows"
 
 
 def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
@@ -107,23 +127,21 @@ def _warn(out: Page, model: Any, about: About, judged: Judged | None) -> None:
         out.warnings += judged.warnings(about, "Trust its order of classes more than its probabilities.", "")
 
 
-def _ranking(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> charts.Chart:
+def _ranking(columns: list[Column], share: np.ndarray, listed: np.ndarray) -> charts.Chart:
     top = listed[:20]
-    title, unit, names = "What each column alone tells", "information about the class (bits)", [columns[j].name for j in top]
-    caption = f"Choose one to see its values. To know the class for certain takes {bits_needed(prior):.2f} bits. "
-    more = {"select": "feature", "keys": list(range(len(top))), "caption": caption + "Columns that say the same do not add up."}
-    return charts.bar(title, unit, names, bits[top], **more)
+    title, unit, names = "What each column alone tells", f"% of {NEEDED}", [columns[j].name for j in top]
+    caption = "Choose one to see its values. At 100% the class would be known for certain; columns that say the same do not add up."
+    return charts.bar(title, unit, names, 100 * share[top], select="feature", keys=list(range(len(top))), caption=caption)
 
 
-def _most_telling(columns: list[Column], bits: np.ndarray, listed: np.ndarray, prior: np.ndarray) -> str:
-    best, need = listed[0], bits_needed(prior)
-    if bits[best] < 1e-6:
+def _most_telling(columns: list[Column], share: np.ndarray, listed: np.ndarray) -> str:
+    best = listed[0]
+    if share[best] < 1e-6:
         return "No column by itself tells anything about the class."
     if columns[best].family == "multinomial":
-        every = f"one word more tells {bits.sum():.2g} of the {need:.2g} bits that are needed to know the class"
-        return f"Of all words, {columns[best].name} tells most; {every}."
-    nothing = int(np.sum(bits < 0.01 * need))
-    text = f"By itself, {columns[best].name} tells most: {bits[best]:.2g} of the {need:.2g} bits that are needed to know the class."
+        return f"Of all words, {columns[best].name} tells most; one word more tells {share.sum():.2g} of {NEEDED}."
+    nothing = int(np.sum(share < 0.01))
+    text = f"By itself, {columns[best].name} tells most: {share[best]:.0%} of {NEEDED}."
     return text + (f" {plural(nothing, 'column tells', 'columns tell')} next to nothing alone." if nothing else "")
 
 
@@ -151,11 +169,21 @@ def _words(columns: list[Column], classes: list[str], order: np.ndarray, prior: 
     return charts.follow("class", views)
 
 
-def _quality(out: Page, judged: Judged, model: Any, X: Any, curve: charts.Chart | None) -> Section:
-    section = out.section("quality", "How good is it?").charts(curve, judged.sureness())
-    joint = model._evaluate(X)
-    error = "–" if joint.stderr is None else f"± {joint.stderr:.3g}"
-    return judged.quality(section, [["log p(columns)", joint.value, error, joint.kind, joint.unit]], beside=curve is None)
+def _quality(out: Page, judged: Judged) -> None:
+    section, mistakes = out.section("quality", "How good is it?").charts(judged.calibration(), judged.sureness()), judged.mistakes()
+    if mistakes:
+        section.table(["true class", "called", "rows", "share of the true class"], mistakes, "The commonest mistakes")
+
+
+def _why(out: Page, judged: Judged, model: Any, table: Any, columns: list[Column], name: Callable[[int], str]) -> None:
+    """What speaks for the class that a row was called, for rows that one asks about."""
+    if len(judged.classes) < 2:
+        return
+    rows = rows_to_explain(judged, name)
+    out.pick("row", "Row", [label for _, label in rows], "first of the list")
+    views = [why(model.fitted_, columns, judged.classes, table, i, label) for i, label in rows]
+    choose = "Choose a row above: mistakes come first, then close calls, strange rows, and a typical one of each class."
+    out.section("why", "Why was a row called so?").text(choose).charts(charts.follow("row", views))
 
 
 def _strange(out: Page, judged: Judged, model: Any, table: Any, columns: list[Column], name: Callable[[int], str]) -> Section:

@@ -15,6 +15,7 @@ from tallies.maths import Array, whiten
 
 MOST = 1500  # points drawn: more hide each other
 ELLIPSE = 4.605  # squared radius that holds 90% of a two-dimensional Gaussian
+EXPECTED = "An ellipse holds 90% of the rows that the model expects of its class"
 
 
 def gaussians(model: Any) -> tuple[Array, Array] | None:
@@ -58,14 +59,25 @@ def _main(within: Array, W: Any) -> Array:
     return W.T @ within @ (main / scale)
 
 
-def ellipses(mean: Array, covariance: Array, A: Array, points: int = 48) -> list[Array]:
-    """(points, 2) for each class: the curve that holds 90% of its Gaussian in the plane of A (d, 2)."""
+def ellipses(mean: Array, covariance: Array, A: Array, points: int = 48) -> tuple[list[Array], list[Array]]:
+    """For each class the curve (points, 2) that holds 90% of its Gaussian in the plane of A (d, 2), and the way back (2, 2) from
+    there to a circle of radius 1."""
     turn: Array = np.linspace(0, 2 * np.pi, points, endpoint=False)
-    circle, found = np.column_stack([np.cos(turn), np.sin(turn)]), []
+    circle, edges, back = np.column_stack([np.cos(turn), np.sin(turn)]), [], []
     for centre, spread in zip(mean @ A, covariance, strict=True):
         values, vectors = np.linalg.eigh(A.T @ (spread @ A if spread.ndim == 2 else spread[:, None] * A))
-        found.append(centre + np.sqrt(ELLIPSE * np.maximum(values, 0)) * circle @ vectors.T)
-    return found
+        radii = np.sqrt(ELLIPSE * np.maximum(values, 1e-300))
+        edges.append(centre + radii * circle @ vectors.T)
+        back.append(vectors / radii)
+    return edges, back
+
+
+def share_inside(Z: Array, group: np.ndarray, centres: Array, back: list[Array]) -> str:
+    """How many of the rows at Z, of these classes, lie within the ellipses, in words: 90% only of Gaussians."""
+    if not len(Z):
+        return ""
+    distance = np.linalg.norm(np.einsum("ij,ijk->ik", Z - centres[group], np.array(back)[group]), axis=1)
+    return f"{np.mean(distance <= 1):.0%} of the rows drawn lie within the ellipse of their class"
 
 
 def outlines(edges: list[Array], names: list[str]) -> dict[str, Any]:
@@ -85,7 +97,7 @@ def chart(
     if parts is None or found is None:
         return None
     (mean, covariance), (centre, A, share) = parts, found
-    centres, edges = (mean - centre) @ A, ellipses(mean - centre, covariance, A)
+    centres, (edges, back) = (mean - centre) @ A, ellipses(mean - centre, covariance, A)
     rows = [[f"mean of {name}", name, *place] for name, place in zip(names, centres, strict=True)]
     words = [{"key": k, "x": x, "y": y, "text": names[k]} for k, (x, y) in enumerate(centres)]
     Z, group, labels, rings, about = np.empty((0, 2)), np.empty(0, dtype=int), [], None, ""
@@ -110,5 +122,6 @@ def chart(
     heads = ["what", "class", "discriminant 1", "discriminant 2"]
     more = outlines(edges, names) | {"names": words if len(words) <= 40 else [], "rings": rings, "select": "class"}
     more["equal"] = bool(reach.max() < 5 * reach.min())  # one unit as long upwards as sideways, unless that leaves a thread
-    caption = f"The plane that parts the class means best, in standard deviations. An ellipse holds 90% of its class.{about}"
+    claims = "; ".join(filter(None, [EXPECTED, share_inside(Z, group, centres, back)]))
+    caption = f"The plane that parts the class means best, in standard deviations. {claims}.{about}"
     return charts.points("Where the classes lie", x, y, Z[:, 0], Z[:, 1], group, labels, heads, rows, caption=caption, **more)

@@ -1,4 +1,4 @@
-"""Plots of GDA and NaiveBayes: what was confused, whether probabilities can be believed, densities, ellipses, strange rows."""
+"""Plots of GDA and NaiveBayes: what was confused, whether to believe probabilities, densities, ellipses, reasons, strange rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 from tallies.bayes.law_views import picture
 from tallies.bayes.marginals import columns_of
 from tallies.bayes.odd_views import own_rows
-from tallies.bayes.plane_views import ellipses, gaussians, outlines
+from tallies.bayes.plane_views import EXPECTED, ellipses, gaussians, outlines, share_inside
+from tallies.bayes.why_views import why
 from tallies.data.labels import label_codes
+from tallies.data.table import table_rows
 from tallies.errors import DataError
 from tallies.html import charts
 from tallies.html.common import listing
@@ -69,13 +71,14 @@ def plot_densities(model: Any, column: Any, X: Any = None, y: Any = None, ax: An
     place, rows = _column(model, column), None
     law, classes = columns_of(model.fitted_)[place], [str(c) for c in model.classes_]
     if X is not None and y is not None and law.family == "gaussian":
-        seen = np.asarray(X[law.name] if hasattr(X, "columns") else np.asarray(X)[:, place], dtype=float)
+        seen = model._table(X).column("gaussian", law.place).astype(float)
         rows = seen, label_codes(y, len(seen), model.classes_)
     return draw(picture(law, classes, np.arange(len(classes)), rows, most=len(law.states)), ax)
 
 
 def plot_ellipses(model: Any, columns: Any, X: Any = None, y: Any = None, ax: Any = None) -> Any:
-    """Two columns: an ellipse that holds 90% of each class, and the rows with their classes where they are given.
+    """Two columns: an ellipse that holds 90% of what the model expects of each class, and the rows with their classes where they
+    are given; the title says how many of these lie within.
 
     >>> from tallies import GDA
     >>> from tallies.datasets import load
@@ -95,10 +98,30 @@ def plot_ellipses(model: Any, columns: Any, X: Any = None, y: Any = None, ax: An
     plane[both, [0, 1]] = 1.0
     rows, true = np.empty((0, 2)), np.empty(0, dtype=int)
     if X is not None and y is not None:
-        rows, true = np.asarray(X, dtype=float)[:, both], label_codes(y, len(X), model.classes_)
+        rows, true = model._table(X).gaussian[:, both].astype(float), label_codes(y, len(X), model.classes_)
     x, y = (charts.axis(names[j]) for j in both)
-    more = outlines(ellipses(*found, plane, 200), [str(c) for c in model.classes_])
-    return draw(charts.points("an ellipse holds 90% of its class", x, y, rows[:, 0], rows[:, 1], true, **more), ax)
+    edges, back = ellipses(*found, plane, 200)
+    seen = np.isfinite(rows).all(axis=1)
+    title = share_inside(rows[seen], true[seen], found[0] @ plane, back) or EXPECTED
+    more = outlines(edges, [str(c) for c in model.classes_])
+    return draw(charts.points(title, x, y, rows[:, 0], rows[:, 1], true, **more), ax)
+
+
+def plot_explanation(model: Any, X: Any, row: int = 0, ax: Any = None) -> Any:
+    """Why one row of X, counted from 0, was called so: what each value says for the class called against the runner-up.
+
+    >>> from tallies import GDA
+    >>> from tallies.datasets import load
+    >>> iris = load("iris")
+    >>> ax = plot_explanation(GDA().fit(iris.X, iris.y), iris.X, row=70)
+    >>> ax.get_title()
+    'Why virginica, and not versicolor?'
+    """
+    table = model._table(X)
+    if not 0 <= row < table_rows(table):
+        raise DataError(f"row must be from 0 to {table_rows(table) - 1}, the rows of X; got {row!r}")
+    classes = [str(c) for c in model.classes_]
+    return draw(why(model.fitted_, columns_of(model.fitted_), classes, table, row, f"row {row}"), ax)
 
 
 def plot_surprise(model: Any, X: Any, ax: Any = None) -> Any:

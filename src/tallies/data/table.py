@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple, TypeVar
 
+import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
@@ -67,6 +68,16 @@ def _names(X: Any) -> list[Any]:
     return [] if names is None or callable(names) else list(names)
 
 
+def in_fitted_order(estimator: Any, X: Any) -> Any:
+    """A data frame with the columns that the estimator was fitted on, in their order: they are matched by name. Anything else stays
+    as it is, for scikit-learn to compare."""
+    known, names = getattr(estimator, "feature_names_in_", None), column_names(X)
+    if known is None or names is None or names == known.tolist() or set(names) != set(known):
+        return X
+    frame = nw.from_native(X, pass_through=True)
+    return frame.select(known.tolist()).to_native() if isinstance(frame, nw.DataFrame | nw.LazyFrame) else X
+
+
 def check_names(X: Any) -> None:
     """Refuse a data frame with two columns of one name: neither can be asked for."""
     twice = [name for name, count in Counter(_names(X)).items() if count > 1]
@@ -112,7 +123,8 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray:
 
 
 def checked(estimator: Any, X: Any, reset: bool, **rules: Any) -> Any:
-    """X after scikit-learn's checks by these rules; unless `reset`, it must have the columns that the estimator was fitted on.
+    """X after scikit-learn's checks by these rules; unless `reset`, it must have the columns that the estimator was fitted on,
+    in any order where they have names.
 
     Nothing is set on the estimator: what it was fitted on is in its record, see `estimator.Inputs`.
     """
@@ -121,7 +133,7 @@ def checked(estimator: Any, X: Any, reset: bool, **rules: Any) -> Any:
     with np.errstate(over="ignore", invalid="ignore"):  # a sum may overflow while it looks for infinities
         if reset:
             return check_array(X, estimator=estimator, input_name="X", **rules)
-        return validate_data(estimator, X, reset=False, **rules)
+        return validate_data(estimator, in_fitted_order(estimator, X), reset=False, **rules)
 
 
 def dense(estimator: Any, X: Any, reset: bool) -> np.ndarray:
