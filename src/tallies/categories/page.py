@@ -83,7 +83,7 @@ def _show(out: Page, learned: Learned) -> None:
     out.face = None if face is None else face.get("none", face)
     caption = "A term is a variable, or several together: what they say beyond their parts. Choose one to see its weights."
     sizes = learned.size[listed]
-    ranking = views.strongest("All terms, the strongest first", STRENGTH, called, sizes, select="term", caption=caption)
+    ranking = views.strongest("Strongest terms", STRENGTH, called, sizes, select="term", caption=caption)
     S = views.pair_strength(learned.terms.all(), learned.size, len(learned.names))
     ring = views.network("Which variables act together", learned.names, S, "Variables joined by terms that hold both.")
     section = out.section("learned", "What it learned").charts(learned.effects(), *tops[1:], ring)
