@@ -214,3 +214,21 @@ def test_only_couplings_above_the_background_are_listed():
     top = next(c for c in data_of(build(model).html())["charts"] if c["title"] == "Strongest couplings")
     assert top["labels"] == ["left – right"]
     assert (model.scores() < 0).any()
+
+
+def test_noise_is_no_finding():
+    """Of ten tables of noise the leads claim next to nothing, and of ten with something in them they say it."""
+    wrong = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = pd.DataFrame(rng.integers(0, 3, (500, 5)), columns=list("abcde")).astype(str)
+        y = rng.choice(["yes", "no"], 500)
+        lead = build(FEM(degree=2, ridge=0.1).fit(X, y)).lead
+        wrong += "none stands out from the noise of 500 rows." not in lead
+        wrong += "No variable stands out by itself." not in lead
+        wrong += "No coupling stands out from the noise of 500 rows." not in build(FEMNetwork(ridge=0.1).fit(X)).lead
+        y = np.where((X["a"] == X["b"]) & (rng.random(500) < 0.7), "yes", y)
+        assert " stand" in build(FEM(degree=2, ridge=0.1).fit(X, y)).lead.split("a & b")[0]
+        X["b"] = np.where(rng.random(500) < 0.4, X["a"], X["b"])
+        assert build(FEMNetwork(ridge=0.1).fit(X)).lead.startswith("Going together most: a with b")
+    assert wrong <= 2  # of thirty, each wrong by chance once in a hundred

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from tallies.categories import views
-from tallies.categories.words import AND, feature_names, loudest, strengths, strongest_terms
+from tallies.categories.words import AND, feature_names, loudest, no_chance, strengths, strongest_terms
 from tallies.html import charts
 from tallies.html.common import listing, plural
 from tallies.maths import Array
 
 MOST = 12  # combinations in a picture
 EFFECTS = 200  # variables, times classes, whose effects the page holds
-APART = 0.8  # combinations stand out where the next has at most this share of the strength of the last of them
+APART = 0.8  # a large drop: the next has at most this share of the strength
 NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five"}
 
 
@@ -29,7 +29,20 @@ class Learned:
         self.degrees = sorted(set(self.terms.degree().tolist()), reverse=True)
         # variables whose effects the page holds
         self.shown = min(len(self.names), max(EFFECTS // max(len(self.classes) * (len(self.classes) > 2), 1), 1))
+        self.rows = int(model.n_rows_)
+        self.sure = self._sure(model.ridge_)
         self.kept = " that were kept" * (model.pairs_ is not None)
+
+    def _sure(self, ridge: float) -> np.ndarray:
+        """(T,)  whether a term is more than chance, among those of its degree."""
+        terms, M, degree = self.terms, len(self.classes), self.terms.degree()
+        m = np.where(terms.variables >= 0, terms.sizes[terms.variables], 2)
+        free, g = (m - 1).prod(axis=1) * (M - 1), self.rows / (M * np.diff(terms.offset))
+        used = (free * g / (g + ridge)).sum() / (self.rows * (M - 1))
+        sure = np.zeros(len(free), dtype=bool)
+        for mine in (degree == d for d in self.degrees):
+            sure[mine] = no_chance(self.size[mine], free[mine], g[mine], ridge, used)
+        return sure
 
     def called(self, t: int) -> str:
         """The name of a term."""
@@ -46,23 +59,25 @@ class Learned:
         text, highest = "", self.degrees[0]
         if highest > 1:
             order = self.strongest(highest)
-            n, names = standing_out(self.size[order]), [self.called(t) for t in order[:3]]
+            n, names = standing_out(self.size[order], self.sure[order]), [self.called(t) for t in order[:3]]
             of = f"Of {plural(len(order), 'combination')} of {NUMBERS.get(highest, highest)} variables{self.kept}"
+            more = f" and {plural(n - 3, 'other')}" if n > 3 else ""
             if len(order) == 1:
-                text = f"Together, {self._says(order[0])}. "
-            elif n == 1:
-                text = f"{of} one stands out, {names[0]}: {self._says(order[0])}. "
-            elif n:
-                more = f" and {n - 3} others" if n > 3 else ""
+                nothing = f"they say nothing beyond the noise of {plural(self.rows, 'row')}"
+                text = f"Together, {self._says(order[0]) if n else nothing}. "
+            elif n > 1:
                 text = f"{of} {n} stand out: {', '.join(names[:n])}{more}. In the first, {self._says(order[0])}. "
+            elif n:
+                text = f"{of} one stands out, {names[0]}: {self._says(order[0])}. "
             else:
-                text = f"{of} none stands out; the strongest is {names[0]}, where {self._says(order[0])}. "
+                text = f"{of} none stands out from the noise of {plural(self.rows, 'row')}. "
         singles = self.strongest(1)
-        if singles:
-            others = [self.called(t) for t in singles[1:3]]
+        n = standing_out(self.size[singles], self.sure[singles]) if singles else 0
+        if n:
+            others = [self.called(t) for t in singles[1 : min(n, 3)]]
             then = f", then {listing(others, 2)}" if highest == 1 and others else ""
-            text += f"By itself {self.called(singles[0])} says most ({self._says(singles[0])}){then}. "
-        return text
+            return f"{text}By itself {self.called(singles[0])} says most ({self._says(singles[0])}){then}. "
+        return f"{text}No variable stands out by itself. "
 
     def _says(self, t: int) -> str:
         f, k = loudest(self.V, self.terms, t)
@@ -138,12 +153,14 @@ class Learned:
         return of(1) if len(K) == 1 else charts.follow("class", [of(k) for k in K], of(loud))
 
 
-def standing_out(size: Array) -> int:
-    """How many of the strongest stand apart from the rest, of sizes that fall: those before the largest drop; 0 where it is small.
+def standing_out(size: Array, sure: np.ndarray) -> int:
+    """How many terms stand out, of sizes that fall: those that are no chance, and of these only what comes before a large drop.
 
-    >>> standing_out(np.array([3.0, 2.9, 2.8, 1.0, 0.9])), standing_out(np.array([3.0, 2.8, 2.6, 2.4])), standing_out(np.ones(1))
-    (3, 0, 0)
+    >>> size, sure = np.array([3.0, 2.9, 2.8, 1.0, 0.9]), np.ones(5, dtype=bool)
+    >>> standing_out(size, sure), standing_out(size, ~sure), standing_out(size[:3], sure[:3])
+    (3, 0, 3)
     """
-    top = size[: MOST + 1]
+    n = int(np.append(sure, False).argmin())
+    top = size[: min(n, MOST) + 1]
     left = top[1:] / np.maximum(top[:-1], 1e-300)
-    return int(left.argmin()) + 1 if len(left) and left.min() < APART else 0
+    return int(left.argmin()) + 1 if n and len(left) and left.min() < APART else n

@@ -9,6 +9,7 @@ from scipy.special import entr
 
 from tallies.categories import views
 from tallies.categories.scores import strongest_pairs
+from tallies.categories.words import no_chance
 from tallies.html import charts
 from tallies.html.common import About, begin, finish, plural, told
 from tallies.html.order import alike
@@ -29,7 +30,7 @@ def page(model: Any, about: About, X: Any = None) -> Page:
     called = [names[a] + arrow + names[b] for a, b in pairs]
     above = sum(bool(S[a, b] > 0) for a, b in pairs)  # the others are no more than the background
     log_p = None if X is None else np.asarray(model.log_conditional(X))
-    out = begin(model, about, "Network of", _lead(model, about, above, log_p))
+    out = begin(model, about, "Network of", _lead(model, about, _sure(model, pairs[:above]), log_p))
     out.pick("pair", "Pair", called, "the strongest")
     out.pick("variable", "Variable", names)
     noise = f"{model.effective_rows_:,.0f} effective rows for {plural(len(names), 'variable')}: weak couplings are noise."
@@ -67,18 +68,30 @@ def page(model: Any, about: About, X: Any = None) -> Page:
     return finish(out, model, about, facts, _CODE, "score RUN rows.csv", "report RUN rows.csv")
 
 
-def _lead(model: Any, about: About, above: int, log_p: Array | None) -> str:
+def _sure(model: Any, pairs: list[list[int]]) -> int:
+    """How many of the first pairs are more than chance."""
+    size, m, rows = model.scores(apc=False), model.categories_.sizes, model.effective_rows_
+    ridge = np.broadcast_to(model.ridge_ if model.pair_ridges_ is None else model.pair_ridges_, size.shape)
+    free, g, every = np.outer(m - 1, m - 1), rows / np.outer(m, m), np.ones_like(size, dtype=bool)
+    used = float(((free * g / (g + ridge)).sum(axis=0) / (rows * np.maximum(m - 1, 1))).max())
+    mine = every if model.lag else np.triu(every, 1)
+    sure = np.zeros_like(mine)
+    sure[mine] = no_chance(size[mine], free[mine], g[mine], ridge[mine], used)
+    return int(np.append([sure[a, b] for a, b in pairs], False).argmin())
+
+
+def _lead(model: Any, about: About, sure: int, log_p: Array | None) -> str:
     """Who goes with whom, which states, and how well each is told."""
     text, variables = "", plural(len(model.categories_.names), "variable")
-    table = model.top_couplings(min(above, NAMED)) if above else []
-    if len(table):
+    if sure:
+        table = model.top_couplings(min(sure, NAMED))
         joined = "{} on {}" if model.lag else "{} with {}"
         pairs = [joined.format(a, b) for a, b in zip(table["a"], table["b"], strict=True)]
         states, sign = table["strongest"][0].replace(" -> ", ", then ").replace(" & ", " with "), table["coupling"][0] > 0
         verb = "Acting most on what follows" if model.lag else "Going together most"
-        text = (
-            f"{verb}: {', '.join(pairs)}. In the first, {states} is {'more' if sign else 'less'} frequent than either tells alone. "
-        )
+        text = f"{verb}: {', '.join(pairs)}. In the first, {states} is {'more' if sign else 'less'} frequent than by chance. "
+    else:
+        text = f"No coupling stands out from the noise of {plural(int(model.n_rows_), 'row')}. "
     if log_p is not None:
         whose = about.whose("unseen rows", "the fitted rows", "the given rows")
         p, alone = np.exp(log_p.mean()), np.exp(-np.mean(_entropies(model)))

@@ -9,7 +9,7 @@ from scipy.special import entr
 from sklearn.utils import _safe_indexing
 
 from tallies.categories import views
-from tallies.categories.learned_views import Learned
+from tallies.categories.learned_views import MOST, Learned
 from tallies.data.labels import label_codes
 from tallies.html import charts
 from tallies.html.common import About, begin, finish, plural
@@ -20,6 +20,7 @@ from tallies.maths import Array
 CHEAP = 200_000  # weights x rows up to which a bootstrap takes a few seconds
 DRAWS = 30  # of the bootstrap
 ROWS = 24  # rows that are explained
+CELLS = 30_000  # weights of terms that can be looked at one by one
 STRENGTH = "strength (norm of its weights)"
 
 
@@ -70,7 +71,8 @@ def _errors(model: Any, rows: tuple[Any, Any] | None) -> Array | None:
 def _show(out: Page, learned: Learned) -> None:
     """What it learned: the first screen has the combinations of most variables, beside what these say by themselves."""
     order, several = learned.strongest(), [d for d in learned.degrees if d > 1]
-    listed = order[: views.TERMS]
+    cells = np.cumsum(np.diff(learned.terms.offset)[order]) * len(learned.classes)
+    listed = order[: max(MOST, min(views.TERMS, int((cells <= CELLS).sum())))]
     called = [learned.called(t) for t in listed]
     if len(learned.classes) > 2:
         out.pick("class", "Class", learned.classes, "all")

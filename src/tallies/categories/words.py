@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import chi2
 
 from tallies.categories.door import Categories, label
 from tallies.categories.terms import Terms, features
@@ -65,6 +66,18 @@ def combination(terms: Terms, t: int, f: int, categories: Categories) -> str:
     """Feature f, of term t, in words."""
     states = np.unravel_index(f - int(terms.offset[t]), terms.shape(t))
     return AND.join(f"{categories.names[v]}={categories.labels[v][int(s)]}" for v, s in zip(terms.of(t), states, strict=True))
+
+
+def no_chance(size: Array, free: Array, g: Array, ridge: Any, used: float) -> np.ndarray:
+    """Whether terms, or pairs, of these sizes (norms of weights) are more than noise: none of them is by chance in 99 of 100 fits.
+
+    Where a term is nothing, each of its `free` weights has the variance g / (g + ridge)^2 at W = 0, with -Hessian g + ridge
+    (eq. 3 of `solvers`; all states alike), times what the other weights add that the same rows had to tell: seen on noise,
+    1 / (1 - used)^3, with `used` effective weights a row up to 0.3 (Sur and Candes 2019 tell why); beyond, what most terms show.
+    """
+    chi = np.square(size * (g + ridge)) / g
+    usual = np.median(chi / chi2.median(np.maximum(free, 1)))
+    return chi2.sf(chi / (1 / (1 - used) ** 3 if used < 0.3 else max(usual, 1.0)), np.maximum(free, 1)) * len(size) < 0.01
 
 
 def explained(codes: np.ndarray, H: Array, b: Array, terms: Terms, V: Array, categories: Categories) -> pd.DataFrame:
