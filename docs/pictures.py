@@ -87,9 +87,32 @@ def boards_pictures() -> None:
 
     boards, won = tic_tac_toe()
     old, new = boards.index % 3 > 0, boards.index % 3 == 0
-    save("boards-weights", plots.plot_weights(FEM(degree=1, ridge=0.01).fit(boards[old], won[old])))
-    pairs = FEM(degree=2, ridge=0.01).fit(boards[old], won[old])
+    single, pairs, model = (FEM(degree=degree, ridge=0.01).fit(boards[old], won[old]) for degree in (1, 2, 3))
+    save("boards-weights", plots.plot_weights(single))
     save("boards-calibration", plot_calibration(pairs, boards[new], won[new]))
+    save("boards-combinations", plots.plot_combinations(model))
+    save("boards-effect", plots.plot_effect(model, "middle_centre", "x wins"))
+    save("boards-explanation", plots.plot_explanation(model, boards[new][:1]))
+    save("boards-history", plots.plot_history(model))
+    save("boards-path", plots.plot_path(FEM(degree="auto").fit(boards[old], won[old])))
+
+
+def network_pictures() -> None:
+    import numpy as np
+    import pandas as pd
+
+    from tallies import FEMNetwork
+    from tallies.categories import plots
+
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (1000, 6))
+    for a, b, follows in ((0, 1, 0.6), (1, 2, 0.5), (3, 4, 0.7)):
+        X[:, b] = np.where(rng.random(1000) < follows, X[:, a], X[:, b])
+    network = FEMNetwork(ridge=1.0).fit(pd.DataFrame(X, columns=["soil", "moss", "fern", "slope", "light", "age"]))
+    save("network-ring", plots.plot_network(network, top=5))
+    save("network-couplings", plots.plot_couplings(network))
+    again = FEMNetwork(ridge=1.0).fit(network.simulate(3000))
+    save("network-recovery", plots.plot_recovery(network.couplings_, again.couplings_))
 
 
 def concepts_pictures() -> None:
@@ -111,5 +134,13 @@ if __name__ == "__main__":
     HERE.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for draw in (plot_pictures, birds_pictures, topics_pictures, species_pictures, boards_pictures, concepts_pictures):
+        for draw in (
+            plot_pictures,
+            birds_pictures,
+            topics_pictures,
+            species_pictures,
+            boards_pictures,
+            network_pictures,
+            concepts_pictures,
+        ):
             draw()

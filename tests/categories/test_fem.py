@@ -19,6 +19,7 @@ from tallies.categories.screen import pair_scores
 from tallies.categories.terms import closure, features, groups_of, grow, make_terms, zero_sum
 from tallies.datasets import TIC_TAC_TOE_LINES, tic_tac_toe
 from tallies.engine import Runner
+from tallies.errors import FileError
 
 
 def table(l=300, sizes=(3, 2, 4), classes=3, seed=0, degree=2, scale=1.0):
@@ -346,3 +347,39 @@ def test_weights_of_both_forms_agree_where_cells_are_missing():
     np.testing.assert_allclose(dual.weights_, primal.weights_, atol=1e-6)
     for states in ({"x0": "a"}, {"x0": "a", "x1": "b"}):
         np.testing.assert_allclose(dual.effect(**states), primal.effect(**states), atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "kernel"}, {"missing": "ignore"}], ids=str)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_an_explanation_adds_up_to_the_log_odds(options, classes):
+    codes, y, _ = table(l=200, classes=classes)
+    X = pd.DataFrame(codes, columns=[f"v{j}" for j in range(codes.shape[1])], index=[f"r{i}" for i in range(200)]).astype(object)
+    X.iloc[3, 1] = X.iloc[9, 2] = None
+    model = FEM(degree=2, ridge=1.0, **options).fit(X, y)
+    new = X[:20].copy()
+    new.iloc[5, 0] = 99  # never seen: it has no part
+    parts, P = model.explain(new), np.sort(model.predict_log_proba(new), axis=1)
+    rows = parts.groupby("row", sort=False)
+    np.testing.assert_allclose(rows["log_odds"].sum(), P[:, -1] - P[:, -2], atol=1e-10)
+    np.testing.assert_array_equal(rows["called"].first(), model.predict(new))
+    assert list(rows.groups) == new.index.tolist()
+    assert all(np.diff(np.abs(mine["log_odds"])).max() <= 1e-12 for _, mine in rows)
+    mine = parts[parts["row"] == "r0"].set_index("what")["log_odds"]
+    effect, (called, against) = model.effect(v0=new.iloc[0, 0], v1=new.iloc[0, 1]), parts.iloc[0, 1:3].astype(str)
+    assert mine[f"v0={new.iloc[0, 0]} & v1={new.iloc[0, 1]}"] == pytest.approx(effect[called] - effect[against])
+    assert not parts[parts["row"] == "r5"]["what"].str.contains("v0=").any()
+    assert ("(gaps)" in set(parts["what"])) == (options == {"missing": "ignore"})
+
+
+def test_a_checkpoint_belongs_to_names_and_categories(tmp_path):
+    """The same codes under other names are other data."""
+    X = pd.DataFrame({"colour": ["red", "blue"] * 20, "size": ["small", "small", "large", "large"] * 10})
+    y = ["yes", "no", "no", "yes"] * 10
+    model = FEM(degree=2, ridge=0.1)
+    model.fit(X, y, checkpoint=tmp_path / "c", callback=lambda *_: True)
+    for other in (X.rename(columns={"size": "width"}), X.replace("red", "ruby"), X.astype(str).replace("small", "Small")):
+        with pytest.raises(FileError, match="other data"):
+            FEM(degree=2, ridge=0.1).fit(other, y, resume=tmp_path / "c")
+    with pytest.raises(FileError, match="other data"):
+        FEM(degree=2, ridge=0.1).fit(X, np.char.replace(y, "yes", "ja"), resume=tmp_path / "c")
+    assert FEM(degree=2, ridge=0.1).fit(X, y, resume=tmp_path / "c").converged_

@@ -393,3 +393,13 @@ def test_too_few_rows_to_choose_the_ridge():
 def test_a_share_that_is_no_number():
     with pytest.raises(ValueError, match="reweight must be"):
         FEMNetwork(reweight=[0.8]).fit([["a", "x"], ["b", "y"], ["a", "y"]])
+
+
+def test_a_start_is_read_by_name():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.choice(["x", "y"], 200), "b": rng.choice(["u", "v", "w"], 200)})
+    model = FEMNetwork(ridge=1.0).fit(X)
+    row = pd.Series({"b": "w", "a": "y"})
+    for start in (row, row.to_dict(), ["y", "w"], pd.Series(["y", "w"])):
+        pd.testing.assert_frame_equal(model.simulate(5, start=start), model.simulate(5, start=["y", "w"]))
+    assert model._start(row).tolist() == [1, 2]

@@ -96,3 +96,25 @@ def test_recovery(network):
     np.testing.assert_array_equal(x, y)
     with pytest.raises(ValueError, match="same number of couplings"):
         plots.plot_recovery([1.0], [1.0, 2.0])
+
+
+def test_combinations_effects_and_explanations(model, X):
+    top = model.interactions(1).iloc[0]
+    ax = plots.plot_combinations(model)
+    where, to = top["strongest"].split(" -> ")
+    assert labels(ax.yaxis)[0] == f"{to} ← {where}"
+    assert ax.patches[0].get_width() == pytest.approx(top["weight"])
+    with pytest.raises(ValueError, match="no terms of degree 5"):
+        plots.plot_combinations(model, 5)
+    ax = plots.plot_effect(model, "x1", True)
+    np.testing.assert_allclose(ax.images[0].get_array()[0], [model.effect(x1=s)["True"] for s in range(3)])
+    for wrong in (("x9", True), ("x1", "maybe")):
+        with pytest.raises(ValueError, match="there is no"):
+            plots.plot_effect(model, *wrong)
+    ax = plots.plot_explanation(model, X[:1])
+    parts = model.explain(X[:1])
+    assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(parts["log_odds"].sum())
+    with pytest.raises(ValueError, match="one row, got 2"):
+        plots.plot_explanation(model, X[:2])
+    with pytest.raises(ValueError, match="none was tried"):
+        plots.plot_path(model)

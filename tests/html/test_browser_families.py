@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -125,13 +126,14 @@ def others(tmp_path_factory) -> dict[str, Path]:
         return {
             "pln": write(PLN(rank=2).fit(Y, covariates=height), home / "pln.html", Y, height),
             "fem": write(FEM(degree=2, ridge=0.1).fit(X, y), home / "fem.html", X, y),
+            "three": write(FEM(degree=2, ridge=0.1).fit(X, X["b"]), home / "three.html", X, X["b"]),
             "network": write(FEMNetwork(ridge=0.1).fit(X), home / "network.html", X),
             "concepts": write(AuthorConcept().fit(corpus, concepts), home / "concepts.html", corpus),
         }
 
 
 @SCREENS
-@pytest.mark.parametrize("name", ["pln", "fem", "network", "concepts"])
+@pytest.mark.parametrize("name", ["pln", "fem", "three", "network", "concepts"])
 def test_pages_of_other_families_open_clean(browser, others, name, width, dark):
     opens_clean(browser, others[name], width, dark)
 
@@ -157,6 +159,17 @@ def test_a_term_shows_its_weights(browser, others):
     assert browser.hash() == "#term=b & d"
     assert len(browser.figure("Weights of b & d").find_elements(By.CSS_SELECTOR, "svg[role=img] rect")) >= 9
     assert browser.figure("Which variables act together").find_elements(By.CSS_SELECTOR, "path.link")
+
+
+def test_class_variable_and_row_hold_at_once(browser, others):
+    browser.open(others["three"], hash="#class=2&variable=d")
+    assert browser.figure("What d says of 2")
+    assert browser.figure("What single variables say of 2")
+    assert browser.figure("Combinations of two variables that matter most for 2")
+    name = browser.one("#pick-row-list option:nth-child(2)").get_attribute("value")
+    browser.open(others["three"], hash=f"#class=2&row={quote(name)}")
+    assert browser.figure(f"Why {name.split(':')[0]} was called")
+    assert browser.logs()[0] == []
 
 
 def test_a_pair_shows_its_couplings(browser, others):

@@ -107,7 +107,9 @@ class Categorical(Estimator):
     degree_: tuple[int, ...] = part("choice.degree", "The degrees of its terms.")
     ridge_: float = part("choice.ridge", "The ridge, as given or chosen.")
     solver_: str = part("choice.solver", 'How it was fitted: "fem", "lbfgs" or "kernel".')
-    path_: dict[str, list[float]] = part("path", "What was tried on the way to the ridge, and its held-out log loss (nats a row).")
+    path_: dict[str, list[float]] = part(
+        "path", "What was tried on the way to the ridge, and its held-out log loss (nats a row; network: a cell)."
+    )
 
     def _layout(self) -> Layout:
         return Layout.of(self.categories_.sizes, self.degree_, self.fitted_.choice.pairs)

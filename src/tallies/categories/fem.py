@@ -35,7 +35,7 @@ from tallies.categories.door import Categories, check_fields, learn_codes, read_
 from tallies.categories.model import Rows, cut, softmax
 from tallies.categories.scores import strongest_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
-from tallies.categories.words import effects_table, feature_names, find_states
+from tallies.categories.words import effects_table, explained, feature_names, find_states
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights
 from tallies.engine import Plan
@@ -167,8 +167,10 @@ class FEM(ClassifierMixin, Categorical):
 
     def _scores(self, X: Any) -> Array:
         """h of eq. 1, up to a number for each row."""
-        fitted, M = self.fitted_, len(self.classes_)
-        codes, state = read_codes(self, X, fitted.categories), self.missing == "state"
+        return self._scores_of(read_codes(self, X, self.categories_))
+
+    def _scores_of(self, codes: np.ndarray) -> Array:
+        fitted, M, state = self.fitted_, len(self.classes_), self.missing == "state"
         if fitted.rows is not None:
             share = 1.0 / fitted.categories.sizes if state else np.zeros(codes.shape[1])
             return by_rows(dual_scores, codes, M, 64, fitted.rows, fitted.W, self.degree_, share)
@@ -257,6 +259,23 @@ class FEM(ClassifierMixin, Categorical):
                 t = terms.all().index(group)
                 found = V[terms.offset[t] + np.ravel_multi_index(at, terms.shape(t))]
         return pd.Series(found, index=self._outputs())
+
+    def explain(self, X: Any) -> pd.DataFrame:
+        """Why each row is called what it is: its log odds against the next most probable class, part by part, the largest first.
+
+        The parts of a row add up to log p(called | x) - log p(against | x): the bias, a part for each term of the row in zero-sum
+        gauge, and with missing="ignore" one for what its gaps leave out.
+
+        >>> import tallies
+        >>> X, y = [["a", "x"], ["a", "z"], ["b", "x"], ["b", "z"]] * 5, ["no", "yes", "yes", "no"] * 5
+        >>> model = tallies.FEM(degree=2, ridge=0.1).fit(X, y)
+        >>> model.explain([["a", "z"]]).head(1).round(1).values.tolist()
+        [[0, 'yes', 'no', 'x0=a & x1=z', 3.4]]
+        """
+        codes = read_codes(self, X, self.categories_)
+        parts = explained(codes, self._scores_of(codes), *self._zero_sum(), self.categories_)
+        parts["row"] = np.asarray(X.index if isinstance(X, pd.DataFrame) else np.arange(len(codes)))[parts["row"]]
+        return parts.assign(**{end: self.classes_[parts[end]] for end in ("called", "against")})
 
     def standard_errors(
         self, X: Any, y: Any, *, n_boot: int = 50, sample_weight: Any = None, random_state: Any = 0

@@ -195,7 +195,8 @@ class FEMNetwork(Categorical):
 
     def _start(self, start: Any) -> np.ndarray:
         names = self.categories_.names
-        given = [start[name] for name in names if name in start] if isinstance(start, Mapping) else list(start)
+        named = isinstance(start, Mapping | pd.Series) and any(name in start for name in names)
+        given = [start[name] for name in names if name in start] if named else list(start)
         if len(given) != len(names):
             raise DataError(f"start must give one state to each of {len(names)} variables, got {len(given)}; they are {names[:20]}")
         (codes,) = code_columns([values_of(np.array([state], dtype=object)) for state in given], self.categories_)

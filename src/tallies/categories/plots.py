@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tallies.categories.views import ring
+from tallies.categories.learned_views import Learned
+from tallies.categories.views import effect, explanation, path, ring
+from tallies.errors import nearest
 from tallies.html import charts
 from tallies.html.common import trace
 from tallies.html.draw import LABELS, draw
@@ -36,6 +38,78 @@ def plot_weights(model: Any, degree: int = 1, ax: Any = None) -> Any:
     for t in which[1:]:
         ax.axvline(terms.offset[t] - first - 0.5, color="0.3", linewidth=0.5)
     return ax
+
+
+def plot_combinations(model: Any, degree: int | None = None, ax: Any = None) -> Any:
+    """The strongest combinations of so many variables, or of most, with the states and the class of which each says most.
+
+    >>> import numpy as np
+    >>> from tallies import FEM
+    >>> X = np.random.default_rng(0).integers(0, 2, (100, 3))
+    >>> model = FEM(degree=2, ridge=0.1).fit(X, X[:, 0] ^ X[:, 1])
+    >>> ax = plot_combinations(model)
+    >>> ax.get_yticklabels()[0].get_text()
+    '0 ← x0=0 & x1=0'
+    """
+    learned = Learned(model)
+    if degree is not None and degree not in learned.degrees:
+        raise ValueError(f"the model has no terms of degree {degree}; it has {learned.degrees[::-1]}")
+    return draw(learned.combinations(degree or learned.degrees[0]), ax)
+
+
+def plot_effect(model: Any, variable: str, output: Any = None, ax: Any = None) -> Any:
+    """What each state of a variable says of a class (the last), on average and together with the variables that it acts with most.
+
+    >>> import numpy as np
+    >>> from tallies import FEM
+    >>> X = np.random.default_rng(0).integers(0, 2, (100, 3))
+    >>> model = FEM(degree=2, ridge=0.1).fit(X, X[:, 0] ^ X[:, 1])
+    >>> ax = plot_effect(model, "x0")
+    >>> [label.get_text() for label in ax.get_yticklabels()][:3]
+    ['on average', 'x1=0', 'x1=1']
+    """
+    learned = Learned(model)
+    output = learned.classes[-1] if output is None else output
+    for what, name, known in (("variable", variable, learned.names), ("class", str(output), learned.classes)):
+        if name not in known:
+            raise ValueError(f"there is no {what} {name!r}; {nearest(name, known)}")
+    k = learned.classes.index(str(output))
+    return draw(effect(learned.categories, learned.terms, learned.V[:, k], learned.names.index(variable), learned.classes[k]), ax)
+
+
+def plot_explanation(model: Any, row: Any, ax: Any = None) -> Any:
+    """Why one row, a table of one, is called what it is: the parts of its log odds against the next most probable class.
+
+    >>> import numpy as np
+    >>> from tallies import FEM
+    >>> X = np.random.default_rng(0).integers(0, 2, (100, 3))
+    >>> model = FEM(degree=2, ridge=0.1).fit(X, X[:, 0] ^ X[:, 1])
+    >>> ax = plot_explanation(model, X[:1])
+    >>> ax.get_yticklabels()[0].get_text(), ax.get_xlabel()
+    ('x0=1 & x1=1', 'log odds of 0 against 1')
+    """
+    parts = model.explain(row)
+    if parts["row"].nunique() != 1:
+        raise ValueError(f"expected a table of one row, got {parts['row'].nunique()}; give one, such as X[:1]")
+    called, against = (str(parts[end][0]) for end in ("called", "against"))
+    return draw(
+        explanation(parts["what"].tolist(), parts["log_odds"].to_numpy(), f"Why it is called {called}", called, against), ax
+    )
+
+
+def plot_path(model: Any, ax: Any = None) -> Any:
+    """Held-out log loss of every ridge, and degree, that the fit has tried.
+
+    >>> import numpy as np
+    >>> from tallies import FEM
+    >>> X = np.random.default_rng(0).integers(0, 2, (100, 3))
+    >>> model = FEM(degree=2).fit(X, X[:, 0] ^ X[:, 1])
+    >>> len(plot_path(model).lines[-1].get_xdata()) == len(model.path_["ridge"])
+    True
+    """
+    if not model.path_["ridge"]:
+        raise ValueError('the ridge was given, so that none was tried; fit with ridge="auto"')
+    return draw(path(model.path_, model.ridge_, "cell" if hasattr(model, "lag") else "row"), ax)
 
 
 def plot_couplings(model: Any, ax: Any = None) -> Any:

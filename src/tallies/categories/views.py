@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tallies.categories.door import Categories
+from tallies.categories.terms import Terms
+from tallies.categories.words import BIAS
 from tallies.html import charts
 from tallies.maths import Array
 
@@ -16,23 +19,32 @@ TERMS = 200  # terms that can be looked at one by one: the strongest
 NODES = 60  # variables in a network: the most connected
 LINKS = 80  # lines in a network: the strongest
 STATES = 40  # states of a variable in a table
+PARTNERS = 3  # terms that the effect of a variable is shown with: the strongest
+CASES = 3  # states of the other variables of such a term: those that matter most
+PARTS = 14  # parts of a row's log odds
+ALONE = "on average"
+WEIGHT = "weight (log odds beside the mean of all classes)"
 
 
 def signed(
-    title: str, names: Sequence[str], weights: Array, errors: Array | None, for_: str, against: str, **more: Any
+    title: str, names: Sequence[str], weights: Array, errors: Array | None, for_: str, against: str, caption: str = ""
 ) -> charts.Chart:
-    """The largest weights, those that speak for something first, with twice their standard errors where they are known."""
+    """The largest weights, those that speak for something first."""
+    return sizes(title, names, weights, errors, f"{caption} Positive weights speak for {for_}, negative ones {against}.".strip())
+
+
+def sizes(title: str, names: Sequence[str], weights: Array, errors: Array | None, caption: str) -> charts.Chart:
+    """The largest weights in falling order, with twice their standard errors where they are known."""
     top = np.argsort(-np.abs(weights), kind="stable")[:BARS]
     top = top[np.argsort(-weights[top], kind="stable")]
-    note = f"Positive weights speak for {for_}, negative ones {against}."
     told, look = [weights], {}
     if errors is not None:
         told, look = [weights, errors], ends(weights, errors, top)
-        note += " Lines are two standard errors (bootstrap) to each side."
-    some = f" The {BARS} largest of {len(weights):,}." if len(weights) > BARS else ""
-    chart = charts.bar(title, "weight (log odds, zero-sum)", [names[i] for i in top], weights[top], look=look, **more)
+        caption += " Lines are two standard errors (bootstrap) to each side."
+    caption += f" The {BARS} largest of {len(weights):,}." if len(weights) > BARS else ""
     columns, rows = ["what", "weight", "standard error"][: 1 + len(told)], [[names[i], *(v[i] for v in told)] for i in top]
-    return chart | {"columns": columns, "rows": rows, "caption": note + some}
+    chart = charts.bar(title, WEIGHT, [names[i] for i in top], weights[top], look=look, caption=caption)
+    return chart | {"columns": columns, "rows": rows}
 
 
 def ends(values: Array, errors: Array, top: np.ndarray) -> dict[str, Array]:
@@ -44,16 +56,79 @@ def table(title: str, block: Array, labels: Sequence[Sequence[str]], variables: 
     """The weights of one term as a matrix; of three and more variables, combinations stand at the side."""
     across = list(labels[-1])
     down = [" & ".join(states) for states in product(*labels[:-1])] if len(labels) > 1 else [what]
-    values = block.reshape(len(down), len(across))
-    some = " Only the states of largest weights are shown." if max(values.shape) > STATES else ""
+    y = " & ".join(variables[:-1]) or "weight"
+    return matrix(title, variables[-1], y, across, down, block.reshape(len(down), len(across)), f"Weights {what}.")
+
+
+def by_class(
+    title: str, block: Array, labels: Sequence[Sequence[str]], variables: Sequence[str], classes: Sequence[str]
+) -> charts.Chart:
+    """The weights of one term for each of several classes, one row a class; the class that is chosen stands out."""
+    look = {"select": "class", "keys": list(range(len(classes)))} if len(classes) <= STATES else {}
+    states = [" & ".join(states) for states in product(*labels)]
+    return matrix(title, " & ".join(variables), "class", states, list(classes), block.T, "Weights for each class.", **look)
+
+
+def matrix(title: str, x: str, y: str, across: list[str], down: list[str], values: Array, say: str, **more: Any) -> charts.Chart:
+    """Signed weights as coloured cells: of many rows or columns those of largest weights."""
+    some = " Only those of largest weights are shown." if max(values.shape) > STATES else ""
     keep = [np.sort(np.argsort(-np.abs(values).max(axis=axis), kind="stable")[:STATES]) for axis in (1, 0)]
     values, down, across = values[np.ix_(*keep)], [down[i] for i in keep[0]], [across[i] for i in keep[1]]
     reach = max(float(np.abs(values).max()), 1e-9)
     texts = [[f"{v:+.2f}" for v in row] for row in values]
-    tips = [[f"{a}\n{b}\nweight {v:+.3f}" for b, v in zip(across, row, strict=True)] for a, row in zip(down, values, strict=True)]
-    x, y, caption = variables[-1], " & ".join(variables[:-1]) or "weight", f"{what[:1].upper()}{what[1:]}: red for, blue against."
-    look = {"scale": "sign", "domain": [-reach, reach], "caption": caption + some}
-    return charts.heat(title, x, y, across, down, values, texts, tips, **look)
+    caption = f"{say} Red speaks for, blue against.{some}"
+    look = {"scale": "sign", "domain": [-reach, reach], "unit": "weight", "caption": caption}
+    return charts.heat(title, x, y, across, down, values, texts, **look, **more)
+
+
+def effect(categories: Categories, terms: Terms, weight: Array, v: int, for_: str) -> charts.Chart:
+    """What variable v says, on average and where the variables that it acts together with most have given states.
+
+    `weight` (p,) is in zero-sum gauge: of terms that hold v and others, the mean over the others' states is 0.
+    """
+    names, labels, groups = categories.names, categories.labels, terms.all()
+    block = {g: weight[terms.offset[t] : terms.offset[t + 1]].reshape(terms.shape(t)) for t, g in enumerate(groups) if v in g}
+    size = {group: float(np.square(found).sum()) for group, found in block.items() if len(group) > 1}
+    alone = block.get((v,), np.zeros(len(labels[v])))
+    down, values = [ALONE], [alone]
+    for group in sorted(size, key=lambda g: -size[g])[:PARTNERS]:
+        parts = (found.reshape([len(labels[j]) if j in g else 1 for j in group]) for g, found in block.items() if {*g} <= {*group})
+        both = np.moveaxis(sum(parts, np.zeros([len(labels[j]) for j in group])), group.index(v), -1).reshape(-1, len(alone))
+        rest = [[f"{names[j]}={state}" for state in labels[j]] for j in group if j != v]
+        where = [" & ".join(states) for states in product(*rest)]
+        shown = np.sort(np.argsort(-np.abs(both - alone).max(axis=1), kind="stable")[:CASES])
+        down, values = [*down, *(where[i] for i in shown)], [*values, *both[shown]]
+    caption = f"Weight for {for_}, each row beside the mean of its states: on average over all other variables, and where some of "
+    caption += "these have the states at the side. Rows that differ from the first tell of interactions."
+    title = f"What {names[v]} says of {for_}"
+    return matrix(title, names[v], "where", list(labels[v]), down, np.array(values), caption, wide=True)
+
+
+def explanation(what: Sequence[str], log_odds: Array, title: str, called: str, against: str) -> charts.Chart:
+    """The parts of a row's log odds, those that speak for the class called first; of many, the largest."""
+    names = ["before looking at the row" if name == BIAS else name for name in what[:PARTS]]
+    values, rest = list(log_odds[:PARTS]), float(np.sum(log_odds[PARTS:]))
+    if len(what) > PARTS:
+        names, values = [*names, f"{len(what) - PARTS} other parts together"], [*values, rest]
+    order = np.argsort(-np.array(values), kind="stable")
+    caption = f"Parts to the right speak for {called}, parts to the left for {against}; they add up to {np.sum(log_odds):+.2f}."
+    unit = f"log odds of {called} against {against}"
+    return charts.bar(title, unit, [names[i] for i in order], [values[i] for i in order], caption=caption, wide=True)
+
+
+def path(tried: dict[str, list[float]], chosen: float, of: str) -> charts.Chart:
+    """Held-out loss of the ridges that were tried, one curve a degree; the chosen one is marked."""
+    degree, ridge, loss = (np.array(tried[name]) for name in ("degree", "ridge", "log_loss"))
+    series = []
+    for c, d in enumerate(np.unique(degree)):
+        mine = np.flatnonzero(degree == d)[::-1]  # from weak to strong
+        name = "" if (degree == d).all() else f"degree {d:.0f}"
+        series.append({"name": name, "x": ridge[mine], "y": loss[mine], "marks": True, "key": c})
+    x, y = charts.axis("ridge", log=True), charts.axis(f"held-out log loss (nats a {of})")
+    rows = list(zip(degree, ridge, loss, strict=True))
+    caption = f"Of each ridge that was tried, the loss on rows that were held out; {chosen:.3g} was taken."
+    more = {"caption": caption, "mark": chosen, "wide": True, "show": len(series) > 1}
+    return charts.lines("How the ridge was chosen", x, y, series, ["degree", "ridge", "log loss"], rows, **more)
 
 
 def strongest(title: str, unit: str, names: Sequence[str], values: Sequence[float] | Array, **more: Any) -> charts.Chart:

@@ -192,9 +192,15 @@ def _points(chart: Chart, ax: Any) -> None:
         ax.text(a, b, word, ha="center", va="center", fontsize=8)
 
 
+def _bars_size(chart: Chart) -> tuple[float, float]:
+    """Room for the names at the side, and for every bar."""
+    names, thick = [len(str(label)) for label in chart["labels"]], max(1.0, 0.5 * len(chart["series"]))
+    return max(6.0, 4.6 + 0.065 * max(names, default=0)), 0.28 * len(names) * thick + 1.2
+
+
 _KINDS: dict[str, tuple[Callable[[Chart, Any], None], Callable[[Chart], tuple[float, float]]]] = {  # how, and how large
     "lines": (_lines, lambda chart: (6.0, 4.0) if not chart.get("diagonal") else (4.8, 4.8)),
-    "bars": (_bars, lambda chart: (6.0, 0.28 * len(chart["labels"]) * max(1.0, 0.5 * len(chart["series"])) + 1.2)),
+    "bars": (_bars, _bars_size),
     "heat": (_heat, lambda chart: (0.3 * min(len(chart["across"]), 80) + 4.5, 0.3 * min(len(chart["down"]), 80) + 2.5)),
     "points": (_points, lambda chart: (6.0, 5.0) if not chart.get("bare") else (6.0, 6.0)),
 }

@@ -321,7 +321,8 @@ def _cell_class(value: Any, numeric: bool, first: bool) -> str | None:
 
 def _plain_table(chart: dict[str, Any]) -> Html:
     """The numbers of a chart for readers without scripts."""
-    chart = chart | chart.get("none", {})
+    while "none" in chart:  # also of a view that follows another selector
+        chart = chart["none"]
     found = chart["rows"] if "rows" in chart else [[name, *row] for name, row in zip(chart["down"], chart["values"], strict=True)]
     rows = (tag("tr", *(tag("td", show(v)) for v in row)) for row in found[:50])
     head = tag("thead", tag("tr", *(tag("th", c) for c in chart["columns"])))

@@ -142,8 +142,8 @@
   function current(chart) { // the chart as the selection wants it
     if (!chart.by) return chart;
     const index = chosen[chart.by];
-    const view = index === null ? chart.none : chart.views[index];
-    return { ...chart, ...(view || chart.none || chart.views[0]) };
+    const view = (index === null ? chart.none : chart.views[index]) || chart.none || chart.views[0];
+    return view.by ? current(view) : { ...chart, ...view }; // a view may follow another selector
   }
 
   // words by relevance: weight log p(word | topic) + (1 - weight) log (p(word | topic) / p(word)), as bars of tokens
