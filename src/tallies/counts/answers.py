@@ -20,10 +20,11 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, stats
 
+from tallies.counts.alignment import as_offsets, given_offsets
 from tallies.counts.door import Rows
 from tallies.counts.fitted import Fitted, Learned
 from tallies.counts.plan import project
-from tallies.counts.tables import HIDDEN, Counts, as_counts, as_numbers, as_offsets
+from tallies.counts.tables import HIDDEN, Counts
 from tallies.errors import DataError
 from tallies.maths import patterns, regression
 
@@ -206,9 +207,9 @@ def _curvature(model: Learned, A: np.ndarray, S2: np.ndarray) -> np.ndarray:
 # predictions
 
 
-def expected(fitted: Fitted, X: np.ndarray, offsets: Any) -> np.ndarray:
-    """Expected counts of new samples: exp(o + B'x + Sigma_jj/2)."""
-    O = 0.0 if offsets is None else _given_offsets(offsets, len(X), fitted.inputs.n)
+def expected(fitted: Fitted, X: np.ndarray, offsets: Any, rows: np.ndarray | None) -> np.ndarray:
+    """Expected counts of new samples, `rows` their names: exp(o + B'x + Sigma_jj/2)."""
+    O = 0.0 if offsets is None else _without_counts(fitted, offsets, len(X), rows)
     return np.exp(O + X @ fitted.model.B + 0.5 * fitted.model.covariance.diagonal())
 
 
@@ -217,11 +218,11 @@ def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shar
     model, O, missing = fitted.model, rows.O, rows.O <= HIDDEN
     M, S2, _ = project(model, rows, shard_rows)
     if missing.any():
-        rule = fitted.data.rule if offsets is None else offsets
-        if isinstance(rule, str):
-            O = np.where(missing, rows.O.max(axis=1, keepdims=True), rows.O)
+        if offsets is None or isinstance(offsets, str):  # all alike in a row
+            size = rows.O.max(axis=1, keepdims=True)
+            O = np.where(missing, np.where(size > HIDDEN, size, 0.0), rows.O)
         else:
-            O = as_offsets(rule, table._replace(missing=None))
+            O = as_offsets(offsets, table._replace(missing=None))
     if model.C is not None:
         return np.exp(O + rows.X @ model.B + M @ model.C.T + 0.5 * S2 @ (model.C**2).T)
     if missing.any():
@@ -229,17 +230,17 @@ def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shar
     return np.exp(O + M + 0.5 * S2)
 
 
-def hide(fitted: Fitted, counts: Any, given: Iterable[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Counts with all columns hidden but those given, by names or places; which are hidden; and the names of the rows."""
-    table, names = as_counts(counts), list(fitted.columns)
+def hide(fitted: Fitted, table: Counts, given: Iterable[Any]) -> tuple[Counts, np.ndarray]:
+    """Counts with all columns hidden but those given, by names or places; and which are hidden."""
+    names = list(fitted.columns)
     known = [names.index(g) if g in names else g for g in given]
     wrong = [g for g in known if not isinstance(g, int | np.integer) or not 0 <= g < len(names)]
     if wrong or not known:
         raise DataError(f"given must name columns of the fit or their places, got {wrong or known}; columns: {names[:5]} ...")
     hidden = np.setdiff1d(np.arange(len(names)), known)
-    Y = table.values.copy()
-    Y[:, hidden] = np.nan
-    return Y, hidden, table.rows
+    missing = np.zeros(table.Y.shape, dtype=bool) if table.missing is None else table.missing.copy()
+    missing[:, hidden] = True
+    return table._replace(Y=np.where(missing, 0.0, table.Y), missing=missing), hidden
 
 
 def _hidden_variance(Sigma: np.ndarray, missing: np.ndarray, S2: np.ndarray) -> np.ndarray:
@@ -253,24 +254,23 @@ def _hidden_variance(Sigma: np.ndarray, missing: np.ndarray, S2: np.ndarray) -> 
     return S2
 
 
-def draw(fitted: Fitted, n: int, X: np.ndarray | None, offsets: Any, rng: np.random.Generator) -> np.ndarray:
+def draw(
+    fitted: Fitted, n: int, X: np.ndarray | None, offsets: Any, rows: np.ndarray | None, rng: np.random.Generator
+) -> np.ndarray:
     """Counts (n, p); without a design and offsets, those of rows of the fit drawn at random."""
     p, C = fitted.inputs.n, fitted.model.components
     chosen = rng.integers(len(fitted.design.X), size=n)
     X = fitted.design.X[chosen] if X is None else X
-    O = _training_offsets(fitted, chosen) if offsets is None else _given_offsets(offsets, n, p)
+    O = _training_offsets(fitted, chosen) if offsets is None else _without_counts(fitted, offsets, n, rows)
     Z = X @ fitted.model.B + rng.normal(size=(n, C.shape[1])) @ C.T
     return rng.poisson(np.exp(np.minimum(np.broadcast_to(O, (n, p)) + Z, 40.0)))  # numpy's Poisson ends at 2^63
 
 
-def _given_offsets(offsets: Any, n: int, p: int) -> np.ndarray:
-    """Offsets of new samples whose counts are not known: (n, 1) or (n, p)."""
+def _without_counts(fitted: Fitted, offsets: Any, n: int, rows: np.ndarray | None) -> np.ndarray:
+    """Offsets (n, p) of new samples whose counts are not known."""
     if isinstance(offsets, str):
         raise DataError(f"offsets={offsets!r} is a rule that needs counts, and there are none here; pass logarithms as an array")
-    O = as_numbers(offsets, "offsets")
-    if O.shape not in ((n,), (n, 1), (n, p)) or not np.isfinite(O).all():
-        raise DataError(f"offsets must be finite logarithms of shape ({n},), ({n}, 1) or ({n}, {p}), got shape {O.shape}")
-    return O.reshape(n, -1)
+    return given_offsets(offsets, n, fitted.inputs.n, rows, fitted.inputs.names)
 
 
 def _training_offsets(fitted: Fitted, rows: np.ndarray) -> np.ndarray:

@@ -6,12 +6,14 @@ import re
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 
+from tallies.counts.alignment import as_design, as_offsets, columns_in_order, independent
 from tallies.counts.fitted import Design, Fitted, Formula
 from tallies.counts.records import Shard, log_factorial
-from tallies.counts.tables import Counts, as_design, as_offsets, independent
+from tallies.counts.tables import HIDDEN, Counts
 from tallies.errors import DataError, need
 from tallies.estimator import Inputs
 from tallies.sources import Held
@@ -98,25 +100,42 @@ def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) 
 
 
 def new_rows(fitted: Fitted, table: Counts, covariates: Any, offsets: Any) -> Rows:
-    """Rows for the fitted model, from counts whose columns are those of the fit."""
-    rule = fitted.data.rule
-    if offsets is None and rule is not None:
-        if rule not in ("logsum", "tss"):
-            raise DataError(f'offsets="{rule}" compare the samples of one table with each other; pass offsets for the new ones')
-        offsets = rule
-    n = len(table.Y)
-    X = new_design(fitted.design, covariates, n, table.rows)
-    return Rows(table.Y, as_offsets(offsets, table), X, np.ones(n))
+    """Rows for the fitted model, from counts whose columns are those of the fit: covariates and offsets that it had are needed,
+    unless the counts are its own."""
+    n, own = len(table.Y), is_own(fitted, table)
+    X = fitted.design.X if own and covariates is None else new_design(fitted.design, covariates, n, table.rows)
+    if own and offsets is None:
+        return Rows(table.Y, np.array(np.broadcast_to(fitted.data.O, table.Y.shape)), X, np.ones(n))
+    rule, given = fitted.data.rule, fitted.data.O[fitted.data.O > HIDDEN]
+    if offsets is None and rule is not None and rule not in ("logsum", "tss"):
+        raise DataError(f'offsets="{rule}" compare the samples of one table with each other; pass offsets for the new ones')
+    if offsets is None and rule is None and given.any():
+        raise DataError("the model was fitted with offsets; pass those of the new rows, logarithms of their sampling effort")
+    return Rows(table.Y, as_offsets(rule if offsets is None else offsets, table), X, np.ones(n))
+
+
+def is_own(fitted: Fitted, table: Counts) -> bool:
+    """Whether these are the counts of the fit."""
+    seen = fitted.data
+    if table.Y.shape != seen.Y.shape or not np.array_equal(table.Y, seen.Y):
+        return False
+    missing = np.broadcast_to(seen.O <= HIDDEN, table.Y.shape)
+    return bool((missing == (False if table.missing is None else table.missing)).all())
 
 
 def new_design(design: Design, covariates: Any, n: int, names: np.ndarray | None = None) -> np.ndarray:
-    """The design of new rows."""
+    """The design of new rows; the columns of a frame are matched by name."""
     if design.formula is not None:
         if covariates is None:
             raise DataError(f"the model was fitted with {design.formula.text!r}; pass the table of its variables as covariates")
         covariates = again(design.formula, covariates)
     if covariates is None and list(design.names) != ["intercept"]:
         raise DataError(f"the model was fitted with covariates {list(design.names)}; pass them for the new rows")
+    wanted = [str(name) for name in design.names][int(design.intercept) :]
+    if hasattr(covariates, "columns") and wanted != [f"x{k}" for k in range(len(wanted))]:
+        frame = nw.from_native(covariates, eager_only=True)
+        remedy = "pass the covariates of the fit by their names"
+        covariates = nw.to_native(columns_in_order(frame, wanted, "covariates", remedy))
     X, _ = as_design(covariates, n, names, design.intercept)
     if X.shape[1] != len(design.names):
         raise DataError(f"covariates have {X.shape[1]} columns, but the model was fitted with {len(design.names)}")

@@ -10,7 +10,6 @@ import numpy as np
 
 from tallies.counts import views as counts
 from tallies.counts.answers import correlation, flat_columns, rates
-from tallies.counts.tables import as_counts
 from tallies.html import charts
 from tallies.html.common import About, begin, finish, listing, plural, told
 from tallies.html.page import Page
@@ -86,7 +85,7 @@ def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array,
     seen = model.fitted_.data.Y
     if Y is None:
         return seen.astype(float), rates(model.fitted_), True
-    table = as_counts(Y)
+    table = model._table(Y)
     return table.values, model.predict(Y, covariates=covariates, offsets=offsets), np.array_equal(table.Y, seen)
 
 

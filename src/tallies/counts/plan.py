@@ -192,6 +192,8 @@ def _fitted(
 ) -> Fitted:
     Y, O, _, v = data.rows
     even = bool((O[:, :1] == O).all())
+    finite = all(np.isfinite(part).all() for part in (likelihood.value, learned.B, learned.covariance, *latent))
+    run = run._replace(converged=run.converged and finite)
     training = Training(smallest(Y), O[:, :1].copy() if even else O, v, data.rule)
     return Fitted(run, data.inputs, learned, *latent, likelihood, data.design, training, w)
 
