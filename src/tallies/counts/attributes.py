@@ -78,6 +78,11 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def _caveats(self) -> list[str]:
         flat, ess = answers.flat_columns(self.fitted_.model), self.ess_
         found = [] if ess is None else [answers.poor(ess)]
+        if self.fitted_.likelihood.fell:
+            found.append(
+                f"importance sampling ended {self.fitted_.likelihood.lost:,.3g} nats below the log likelihood of its start, so the "
+                "start was kept and the fit has not converged; lower learning_rate or accuracy of Importance(...)"
+            )
         if len(flat) and self.fitted_.model.rank is None:  # of a rank it may just be on none of the axes
             found.append(
                 f"columns such as {self._columns()[flat[:3]].tolist()} ({len(flat)} of {self.n_features_in_}) vary less than "
@@ -87,6 +92,7 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def _facts(self) -> list[str]:
         kind = "bound" if self.elbo_ is not None else f"estimate, standard error {self.loglik_stderr_:.2g}"
+        kind += ", that of the start: sampling gained nothing" if self.fitted_.likelihood.lost is not None else ""
         names = ", ".join(map(str, self.covariate_names_))
         return [
             f"{self.algorithm_}; {len(self.design_)} samples, {self.n_features_in_} columns, covariates {names}",
