@@ -1,6 +1,8 @@
 """What stands beside counts: offsets that are logarithms, rows and columns by name, covariates that are the samples' own."""
 
+import tomllib
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -171,3 +173,43 @@ def test_the_counts_of_the_fit_need_neither(fitted, tmp_path):
     np.testing.assert_allclose(model.predict(gaps), model.predict(gaps, covariates=X, offsets=O))
     with pytest.raises(DataError, match="pass them"):
         model.predict(Y)  # the gaps filled in: not what was fitted
+
+
+# names
+
+
+def test_fitted_tables_have_a_named_form(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    for model in (fitted, tallies.load(tmp_path / "model")):
+        R, B = model.named("correlation"), model.named("coefficients")
+        assert R.loc["sp1", "sp3"] == fitted.correlation_[1, 3]
+        assert B.loc["height", "sp2"] == fitted.coefficients_[1, 2]
+        assert model.named("latent_mean").loc["s7", "sp4"] == fitted.latent_mean_[7, 4]
+        np.testing.assert_array_equal(model.named("precision"), fitted.precision_)
+    ranked = PLN(rank=2, max_iter=20).fit(made()[0].to_numpy())  # without names they are numbered
+    assert ranked.named("components").index.tolist() == ["y0", "y1", "y2", "y3", "y4"]
+    assert ranked.named("latent_mean").columns.tolist() == ["pln0", "pln1"]
+    with pytest.raises(ValueError, match="did you mean 'correlation'"):
+        fitted.named("corelation")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("~ 1 + heigt", "there is no 'heigt'; did you mean 'height'"),
+        ("~ 1 + log(hieght)", "there is no 'hieght'; did you mean 'height'"),
+        ("~ C(Site)", "there is no 'Site'; did you mean 'site'"),
+        ("~ `soil typ`", "there is no 'soil typ'; did you mean 'soil type'"),
+        ("~ 1 + scael(height)", "there is no 'scael'; did you mean 'scale'"),
+    ],
+)
+def test_a_misspelt_column_of_a_formula_is_told_with_the_nearest(text, told):
+    Y, X, _ = made()
+    data = X.assign(site=["east", "west"] * 20, **{"soil type": 1.0})
+    with pytest.raises(DataError, match=told):
+        PLN.from_formula(text, Y, data)
+
+
+def test_formulas_need_no_extra():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert any(line.startswith("formulaic") for line in project["dependencies"])

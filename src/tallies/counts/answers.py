@@ -1,15 +1,4 @@
-"""What users ask of a fitted PLN: criteria, coefficients with their errors, predictions. Functions of the fitted record.
-
-Standard errors are sandwiches: the bound, maximised over the rows' latents, is an M-estimator of B. With a row's rates A, Q =
-[C, (C*C)/2] and K = diag(1, ..., 1, 1/(2 S2^2)) (for rank=None C = Sigma^(1/2) is not needed, see below), its score in B is
-x (Y - A)' and minus its Hessian is xx' (x) D with
-
-    D = A - A Q (Q'A Q + K)^-1 Q'A            rank=q                                                                     (eq. 1)
-    D = (Sigma + diag 1/a)^-1,  a = A (1 - u A/2),  u = S2^2/(1 + S2^2 A/2)          rank=None                            (eq. 2)
-
-(both the Schur complement of the latents in the row's Hessian); the variance of vec B is H^-1 J H^-1, H = sum xx' (x) D, J = sum
-of outer products of the scores. Sigma is held at its estimate.
-"""
+"""What users ask of a fitted PLN: criteria, maps, predictions. Functions of the fitted record."""
 
 from __future__ import annotations
 
@@ -17,8 +6,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
-from scipy import linalg, stats
 
 from tallies.counts.alignment import as_offsets, given_offsets
 from tallies.counts.door import Rows
@@ -83,14 +70,6 @@ def shares(fitted: Fitted) -> np.ndarray:
     return size / size.sum()
 
 
-def explained(fitted: Fitted) -> float:
-    """Share of the latent variance that the covariates explain: tr cov(XB) / (tr cov(XB) + tr Sigma)."""
-    v = fitted.data.v / fitted.data.v.sum()
-    mean = fitted.design.X @ fitted.model.B
-    variance = float((v @ (mean - v @ mean) ** 2).sum())
-    return variance / (variance + float(np.trace(fitted.model.covariance)))
-
-
 def flat_columns(model: Learned) -> np.ndarray:
     """Columns whose latent variance the fit drove to nothing."""
     return np.flatnonzero((model.covariance.diagonal() < FLAT) & (model.kind != "given"))
@@ -105,18 +84,6 @@ def poor(ess: np.ndarray) -> str:
         f"importance sampling is unreliable for {len(bad)} rows, such as {bad[:5].tolist()}: fewer than {POOR:.0%} of "
         f"their draws count (lowest {ess.min():.1%}); take more draws, or rely on the bound"
     )
-
-
-def strongest(fitted: Fitted) -> list[tuple[str, str]]:
-    """The strongest correlations and effects, in words."""
-    names, R, B = [str(c) for c in fitted.columns], np.nan_to_num(correlation(fitted.model.covariance)), fitted.model.B
-    a, b = np.triu_indices(len(names), 1)
-    pairs = np.argsort(-np.abs(R[a, b]), kind="stable")[:3]
-    found = [(f"{names[a[i]]} & {names[b[i]]}", f"latent correlation {R[a[i], b[i]]:+.2f}") for i in pairs if R[a[i], b[i]]]
-    for d in [d for d in range(len(B)) if np.ptp(fitted.design.X[:, d]) > 0][:3]:
-        j = int(np.argmax(np.abs(B[d])))
-        found.append((f"largest effect of {fitted.design.names[d]}", f"{B[d, j]:+.2f} on {names[j]}"))
-    return found
 
 
 class Map(NamedTuple):
@@ -145,63 +112,12 @@ def positions(fitted: Fitted) -> Map:
     return Map(Z, axes, C, np.append(share, [0.0, 0.0])[:2])
 
 
-# coefficients
-
-
-def coefficient_table(fitted: Fitted, confidence: float) -> pd.DataFrame:
-    """Coefficients with sandwich standard errors, intervals and p-values."""
-    estimate = fitted.model.B
-    error = np.sqrt(np.diagonal(coefficient_covariance(fitted))).reshape(estimate.shape)
-    reach, z = stats.norm.ppf(0.5 + confidence / 2), estimate / error
-    names = pd.MultiIndex.from_product([fitted.design.names, fitted.columns], names=["covariate", "column"])
-    found = {
-        "estimate": estimate,
-        "std_error": error,
-        "lower": estimate - reach * error,
-        "upper": estimate + reach * error,
-        "z": z,
-        "p_value": 2 * stats.norm.sf(np.abs(z)),
-    }
-    return pd.DataFrame({k: a.ravel() for k, a in found.items()}, index=names)
-
-
-def coefficient_covariance(fitted: Fitted) -> np.ndarray:
-    """Sandwich covariance of vec B."""
-    X, v, Y = fitted.design.X, fitted.data.v, fitted.data.Y.astype(np.float64)
-    (n, d), p = X.shape, Y.shape[1]
-    A = rates(fitted)
-    H, J = np.zeros((d, p, d, p)), np.zeros((d * p, d * p))
-    for i in np.flatnonzero(v):
-        D = _curvature(fitted.model, A[i], fitted.latent_variance[i])
-        score = np.outer(X[i], Y[i] - A[i]).ravel()
-        J += v[i] ** 2 * np.outer(score, score)
-        H += v[i] * np.multiply.outer(np.outer(X[i], X[i]), D).transpose(0, 2, 1, 3)
-    # n - d in place of n, as for a regression with d coefficients a column
-    J *= n / max(n - d, 1)
-    half = linalg.solve(H.reshape(d * p, -1), J, assume_a="pos")
-    return linalg.solve(H.reshape(d * p, -1), half.T, assume_a="pos")
-
-
 def rates(fitted: Fitted) -> np.ndarray:
     """A of the rows of the fit: expected counts, given the counts; 0 where missing."""
     M, S2, model = fitted.latent_mean, fitted.latent_variance, fitted.model
     if model.C is not None:
         M, S2 = fitted.design.X @ model.B + M @ model.C.T, S2 @ (model.C**2).T
     return np.exp(np.clip(fitted.data.O + M + 0.5 * S2, HIDDEN, 60.0))
-
-
-def _curvature(model: Learned, A: np.ndarray, S2: np.ndarray) -> np.ndarray:
-    if model.C is None:  # eq. 2, in a form that allows a = 0
-        u = S2 * S2 / (1 + 0.5 * S2 * S2 * A)
-        root = np.sqrt(A * (1 - 0.5 * u * A))
-        inner = root[:, None] * model.covariance * root
-        inner[np.diag_indices(len(inner))] += 1.0
-        return root[:, None] * linalg.inv(inner) * root
-    C = model.C
-    Q = np.hstack([C, 0.5 * C * C])
-    AQ = A[:, None] * Q
-    inner = Q.T @ AQ + np.diag(np.concatenate([np.ones(C.shape[1]), 0.5 / S2**2]))
-    return np.diag(A) - AQ @ linalg.solve(inner, AQ.T, assume_a="pos")  # eq. 1
 
 
 # predictions

@@ -14,7 +14,7 @@ from tallies.counts.alignment import as_design, as_offsets, columns_in_order, in
 from tallies.counts.fitted import Design, Fitted, Formula
 from tallies.counts.records import Shard, log_factorial
 from tallies.counts.tables import HIDDEN, Counts
-from tallies.errors import DataError, need
+from tallies.errors import DataError, nearest
 from tallies.estimator import Inputs
 from tallies.sources import Held
 
@@ -44,6 +44,7 @@ class Prepared(NamedTuple):
     rule: str | None  # by which the offsets were made
     W: np.ndarray | None  # with warm_start, [B', C] of the fit before: of a rank or for importance sampling   (p, d + q)
     w: np.ndarray | None  # and w of `full`                         (p,)
+    samples: np.ndarray | None  # names of the rows                 (n,)
 
 
 def check_labels(y: Any) -> None:
@@ -201,15 +202,22 @@ def _frame(data: Any) -> pd.DataFrame:
 
 def _matrix(formula: Formula, frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The design, and what its transforms know: with a state they use it, without they learn it of these rows."""
-    formulaic = need("formulaic", "formula", "A formula")
+    import formulaic  # takes half a second
+
     named = {c: pd.Categorical(frame[c], categories=known) for c, known in formula.levels.items() if c in frame}
     try:
         text = formulaic.Formula(formula.text.split("~")[-1])
         spec = formulaic.ModelSpec(formula=text, transform_state=dict(formula.state), na_action="raise")
         found = spec.get_model_matrix(frame.assign(**named))
     except Exception as error:  # the formula is code, which may raise anything
-        columns, told = [str(c) for c in frame.columns][:20], " ".join(str(error).split())[:300]
-        raise DataError(f"the formula {formula.text!r} does not fit the columns {columns}: {told}; mend it or the table") from error
+        told, columns = re.sub(r"\x1b\[[\d;]*m|[⧛⧚]", "", " ".join(str(error).split()))[:300], [str(c) for c in frame.columns]
+        unknown = re.search(r"NameError: (?:name '|`)(.+?)(?:'|`)", told)
+        why = (
+            f"{told}; mend it or the table"
+            if unknown is None
+            else f"there is no {unknown[1]!r}; {nearest(unknown[1], [*columns, *sorted(CALLS)])}"
+        )
+        raise DataError(f"the formula {formula.text!r} does not fit the columns {columns[:20]}: {why}") from error
     learned = found.model_spec.transform_state.items()
     state = {k: {name: v[()] if isinstance(v, np.ndarray) else v for name, v in known.items()} for k, known in learned}  # no 0-d
     return pd.DataFrame(found, index=frame.index), state

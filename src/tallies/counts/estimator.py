@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import validate_data
 
-from tallies.counts import answers, fitted, plan
+from tallies.counts import answers, coefficients, fitted, plan
 from tallies.counts.alignment import as_design, as_offsets, in_order
 from tallies.counts.attributes import Attributes
 from tallies.counts.door import Prepared, Rows, check_labels, check_rows, cut, new_design, new_rows, read_formula, warm
@@ -182,7 +182,9 @@ class PLN(Attributes):
             W, w, M = warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
         rule = offsets if isinstance(offsets, str) else None
         design = fitted.Design(X, names, added, read)
-        return Prepared(rows, cut(rows.take(rows.v > 0), self.shard_rows, M), Inputs(p, table.columns), design, rule, W, w)
+        return Prepared(
+            rows, cut(rows.take(rows.v > 0), self.shard_rows, M), Inputs(p, table.columns), design, rule, W, w, table.rows
+        )
 
     def _plan(self, data: Prepared, seed: int) -> Plan:
         return plan.fit(self._settings(), data, seed, self.shard_rows)
@@ -193,18 +195,24 @@ class PLN(Attributes):
         return "the likelihood had no plateau before max_epochs or max_iter; raise them, or the learning rate"
 
     def coefficient_table(self, *, confidence: float = 0.95) -> pd.DataFrame:
-        """Coefficients with sandwich standard errors, confidence intervals and p-values of Wald's test.
+        """Coefficients with sandwich standard errors, confidence intervals and p-values of Wald's test, and as factors.
+
+        `factor` = exp(estimate) is by how much a unit of the covariate multiplies the counts. `separated` marks coefficients
+        without a finite estimate, such as that of a group in which the species is never seen; they have no errors.
 
         >>> import numpy as np
         >>> Y = np.random.default_rng(0).poisson(5.0, size=(60, 2))
-        >>> PLN(covariance="diagonal").fit(Y).coefficient_table().columns.tolist()
+        >>> table = PLN(covariance="spherical").fit(Y).coefficient_table()
+        >>> table.columns.tolist()[:6]
         ['estimate', 'std_error', 'lower', 'upper', 'z', 'p_value']
+        >>> table.columns.tolist()[6:]
+        ['factor', 'factor_lower', 'factor_upper', 'separated']
         """
-        return answers.coefficient_table(self.fitted_, confidence)
+        return coefficients.coefficient_table(self.fitted_, confidence)
 
     def coefficient_covariance(self) -> np.ndarray:
         """Sandwich covariance of the coefficients, in the order of `coefficients_.ravel()`: (d p, d p)."""
-        return answers.coefficient_covariance(self.fitted_)
+        return coefficients.coefficient_covariance(self.fitted_)
 
     # new samples
 

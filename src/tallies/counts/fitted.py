@@ -45,6 +45,7 @@ class Training(NamedTuple):
     O: Annotated[np.ndarray, Form("n p")] | Annotated[np.ndarray, Form("n 1")]  # offsets, -1e4 where missing; (n, 1): all alike
     v: Annotated[np.ndarray, Form("n", low=0)]  # row weights
     rule: str | None  # by which the offsets were made
+    samples: Annotated[np.ndarray, Form("n", "OU")] | None = None  # names of the rows, where they had any
 
 
 class Learned(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 
 from tallies.counts import views as counts
 from tallies.counts.answers import correlation, flat_columns, rates
+from tallies.counts.coefficients import separated
 from tallies.html import charts
 from tallies.html.common import About, begin, finish, listing, plural, told
 from tallies.html.page import Page
@@ -148,12 +149,12 @@ def _shades(model: Any, effects: list[int], colour: Any) -> dict[str, Any]:
 
 
 def _forest(model: Any, effects: list[int], species: list[str]) -> charts.Chart:
-    estimate, ends = model.coefficients_, None
+    estimate, ends, apart = model.coefficients_, None, separated(model.fitted_)
     if estimate.size <= INTERVALS:
         with suppress(ValueError, np.linalg.LinAlgError):  # no curvature to take an error from: estimates alone
             table = model.coefficient_table()
             ends = np.stack([table[c].to_numpy().reshape(estimate.shape)[effects] for c in ("lower", "upper")])
-    return counts.forest(estimate[effects], ends, [str(model.covariate_names_[d]) for d in effects], species)
+    return counts.forest(estimate[effects], ends, apart[effects], [str(model.covariate_names_[d]) for d in effects], species)
 
 
 def _truth(out: Page, model: Any, truth: Mapping[str, Any], species: list[str]) -> None:

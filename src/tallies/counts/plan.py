@@ -197,7 +197,7 @@ def _fitted(
     even = bool((O[:, :1] == O).all())
     finite = all(np.isfinite(part).all() for part in (likelihood.value, learned.B, learned.covariance, *latent))
     run = run._replace(converged=run.converged and finite)
-    training = Training(smallest(Y), O[:, :1].copy() if even else O, v, data.rule)
+    training = Training(smallest(Y), O[:, :1].copy() if even else O, v, data.rule, data.samples)
     return Fitted(run, data.inputs, learned, *latent, likelihood, data.design, training, w)
 
 

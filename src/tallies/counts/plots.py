@@ -104,7 +104,8 @@ def plot_history(model: Any, ax: Any = None) -> Any:
 
 
 def plot_coefficients(model: Any, covariate: Any = None, confidence: float = 0.95, ax: Any = None) -> Any:
-    """A forest of the coefficients of one covariate (default: the last) with their confidence intervals.
+    """A forest of the coefficients of one covariate (default: the last) with their confidence intervals; separated ones, which have
+    none, are left out.
 
     >>> from tallies import PLN
     >>> from tallies.datasets import species
@@ -117,7 +118,8 @@ def plot_coefficients(model: Any, covariate: Any = None, confidence: float = 0.9
     covariate = model.covariate_names_[-1] if covariate is None else covariate
     table = model.coefficient_table(confidence=confidence).loc[[covariate]]
     estimate, *ends = (table[what].to_numpy()[None] for what in ("estimate", "lower", "upper"))
-    chart = views.forest(estimate, np.stack(ends), [str(covariate)], _names(model), most=len(table))
+    apart = table["separated"].to_numpy()[None]
+    chart = views.forest(estimate, np.stack(ends), apart, [str(covariate)], _names(model), most=len(table))
     return draw(chart | {"x": charts.axis(f"coefficient of {covariate}, {confidence:.0%} interval")}, ax)
 
 

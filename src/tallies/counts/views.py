@@ -10,7 +10,7 @@ import numpy as np
 
 from tallies.counts.answers import positions
 from tallies.html import charts
-from tallies.html.common import sampled
+from tallies.html.common import listing, sampled
 from tallies.html.order import alike
 from tallies.maths import Array
 
@@ -125,22 +125,28 @@ def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Cha
 
 
 def forest(
-    estimate: Array, ends: Array | None, covariates: Sequence[str], species: Sequence[str], most: int = FOREST
+    estimate: Array, ends: Array | None, apart: Array, covariates: Sequence[str], species: Sequence[str], most: int = FOREST
 ) -> charts.Chart:
-    """Coefficients (d, p) of each covariate, sorted, with the `ends` (2, d, p) of 95% intervals where they are known."""
-    views, unit = [], "coefficient (log of the rate)"
+    """Coefficients (d, p) of each covariate, sorted, with the `ends` (2, d, p) of 95% intervals where they are known; those `apart`
+    (d, p), which have no finite estimate, are named and not drawn."""
+    views, unit = [], "effect on the logarithm of the count"
     for d, name in enumerate(covariates):
         clear = np.abs(estimate[d]) if ends is None else np.abs(estimate[d]) / np.maximum(ends[1, d] - ends[0, d], 1e-12)
-        top = np.argsort(-clear, kind="stable")[:most]
+        top = np.argsort(-np.where(apart[d], -1.0, clear), kind="stable")[: min(most, int((~apart[d]).sum()))]
         top = top[np.argsort(-estimate[d, top], kind="stable")]
+        heads, rows = ["species", "effect", "factor"], [[species[j], estimate[d, j], np.exp(estimate[d, j])] for j in top]
         note, more = "", {}
         if ends is not None:
             low, high = ends[:, d]
             note = f" With 95% intervals; {int(((low > 0) | (high < 0)).sum())} of {len(species):,} leave out 0."
-            rows = [[species[j], estimate[d, j], low[j], high[j]] for j in top]
-            more = {"look": {"low": low[top], "high": high[top]}, "columns": ["species", "estimate", "low", "high"], "rows": rows}
-        some = f" The {most} clearest of {len(species):,} species." if len(species) > most else ""
-        more["caption"] = f"0.69 doubles a rate.{note}{some}"
+            rows = [[*row, low[j], high[j], np.exp(low[j]), np.exp(high[j])] for row, j in zip(rows, top, strict=True)]
+            heads += ["effect, low", "effect, high", "factor, low", "factor, high"]
+            more = {"look": {"low": low[top], "high": high[top]}}
+        some = f" The {len(top)} clearest of {len(species):,} species." if len(top) < len(species) else ""
+        never = listing([species[j] for j in np.flatnonzero(apart[d])], 10)
+        if never:
+            some += f" Without a finite effect, since never seen in one of the groups, and not drawn: {never}."
+        more |= {"caption": f"0.69 is a factor of 2, -0.69 of one half.{note}{some}", "columns": heads, "rows": rows}
         views.append(charts.bar(f"Effect of {name}", unit, [species[j] for j in top], estimate[d, top], **more))
     return charts.follow("covariate", views) if len(views) > 1 else views[0]
 
