@@ -52,7 +52,7 @@ def speed(args):
         warnings.simplefilter("ignore")  # one sweep is meant
         model.fit(corpus, ontology)
     psi, w, rows = model.fitted_.psi, model.fitted_.words, model.fitted_.papers.rows
-    x = Sentences(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, document)
+    x = Sentences(X, document)
     side = mixture(rows, psi)
     scores(x, side, w, 1, evidence=False)
     start = time.thread_time()

@@ -54,7 +54,6 @@ def simulated(W, n, m, l, rng, synchronous, even=False):
     kernels.advance(
         np.zeros(n, np.int32),
         truth if even else W,
-        np.zeros(n * m),
         terms.variables,
         terms.strides,
         terms.offset,

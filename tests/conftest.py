@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from subprocess import Popen
 from typing import Any
 
 import pytest
+
+from running import command
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +41,18 @@ def run(capsys: Any, monkeypatch: Any) -> Any:
         return code, out, err
 
     return call
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Popen]]:
+    """Begin the command in a process of its own; what a failed test leaves of it is killed."""
+    children: list[Popen] = []
+
+    def call(*words: str) -> Popen:
+        children.append(command(*words))
+        return children[-1]
+
+    yield call
+    for child in children:
+        child.kill()
+        child.wait()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import json
 import os
 import re
@@ -23,6 +24,7 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -162,7 +164,7 @@ def _arm(folder: str, at: int, full: bool) -> list[int]:
         if event == "ctypes.dlsym":
             if args[1] in ("renameat2", "renamex_np") and not full:
                 operation()
-        elif event == "fcntl.flock" or any(_within(folder, arg) for arg in args[:2]):
+        elif event == "fcntl.flock" or any(_within(folder, arg) for arg in args[: 1 if event == "open" else 2]):  # after it: a mode
             if full and (event != "open" or str(args[1]).startswith("r")):  # reading and removing need no room
                 return
             operation()
@@ -197,6 +199,20 @@ class Campaign:
         write_files(self.data)
         self.templates: dict[tuple[str, str], Template] = {}
         self.references: dict[tuple[str, int], bytes] = {}
+        self.warm_up()
+
+    def warm_up(self) -> None:
+        """Carry out every command once in this process, so that forks need import and compile nothing."""
+        here, folder = os.getcwd(), self.fresh("warm")
+        os.chdir(folder)
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            for model in self.models:
+                for words in (words_of(model, 2, "--force"), *cases(model).values()):
+                    with suppress(SystemExit):
+                        carry_out(words)
+        os.chdir(here)
+        shutil.rmtree(folder)
 
     def reference(self, model: str, sweeps: int) -> bytes:
         """The model of a fit that nobody killed."""

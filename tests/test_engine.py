@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import tallies
+from running import begin
 from tallies import engine, storage, watch
 from tallies.backends import Threads, _aligned, place, thread_count
 from tallies.engine import Model, Runner, Stage
@@ -284,7 +283,7 @@ with warnings.catch_warnings(record=True) as caught:
     model = creep(max_iter=10_000, pause=0.002, random_state=5).fit(X, checkpoint={str(tmp_path / "c")!r})
 print(model.n_iter_, model.converged_, any("interrupted" in str(w.message) for w in caught), flush=True)
 """
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = begin("-c", code)
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     time.sleep(0.7)

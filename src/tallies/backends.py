@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from copy import deepcopy
 from functools import cache
@@ -153,14 +153,13 @@ def backend(where: str | Any = "threads", workers: int | None = None) -> Iterato
         raise ValueError(
             f'backend must be "threads", a scheduler address such as "tcp://host:8786", or a Dask client; got {where!r}'
         )
-    opened = None if address is None else need("distributed", "dask", "A Dask cluster").Client(address)
-    token = _chosen.set((where if opened is None else opened, workers))
-    try:
-        yield
-    finally:
-        _chosen.reset(token)
-        if opened is not None:
-            opened.close()
+    opened = nullcontext(where) if address is None else need("distributed", "dask", "A Dask cluster").Client(address)
+    with opened as place_of_work:
+        token = _chosen.set((place_of_work, workers))
+        try:
+            yield
+        finally:
+            _chosen.reset(token)
 
 
 def place(sources: Sequence[Source], shared: Source | None = None) -> Threads | Dask:

@@ -27,9 +27,8 @@ Lengths = Mapping[str, int]
 class Form(NamedTuple):
     """Of an array, a sparse matrix, or (with an empty shape) a number."""
 
-    shape: str = (
-        ""  # a length a dimension, parted by spaces: a name, a number, sums and products such as "V+1" and "2*q", "..." for any
-    )
+    # a length a dimension, parted by spaces: a name, a number, sums and products such as "V+1" and "2*q", "..." for any
+    shape: str = ""
     kind: str = "f"  # kinds of its items: f floating, i whole, b boolean, U text, O anything that a file can hold
     low: float = -inf  # least item
     high: float = inf  # largest

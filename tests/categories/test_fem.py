@@ -97,10 +97,10 @@ def test_gradient_by_finite_differences():
     stage = only_stage(model, codes, y)
     model, (shard,) = stage.model, [source.load() for source in stage.sources]
     params = model.first(model.survey(shard))
-    W = rng.normal(size=params.search.point.x.shape)
+    W = rng.normal(size=params.search.point.x[0].shape)
 
     def objective(W):
-        search = solvers.begin(W, model.starts)
+        search = solvers.begin(W[None], model.starts)
         tally, _ = model.sweep(shard, None, params._replace(trial=W), rng)
         return model.update(params._replace(search=search), tally, rng).search.point
 

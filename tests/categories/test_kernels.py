@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tallies.categories.kernels import fem as kernels
+from tallies.categories.scores import sequence_weights
 from tallies.categories.terms import features, groups_of, make_terms
 
 
@@ -111,13 +112,12 @@ def test_counting(case):
 def test_kernel_rows_and_neighbours(case):
     rng, codes, _, _ = case
     other = codes[:11]
-    equal = ((codes[:, None] == other) & (codes[:, None] >= 0)).sum(axis=2)
+    equal = (codes[:, None] == other).sum(axis=2)
     table, a, H = rng.random((40, 4)), rng.normal(size=(11, 2)), np.empty((40, 2))
     kernels.kernel_rows(codes, other, table, a, H)
     np.testing.assert_allclose(H, np.take_along_axis(table, equal, axis=1) @ a)
-    near = np.empty(40)
-    kernels.neighbours(codes, np.arange(40), 2, near)
-    np.testing.assert_array_equal(near, ((codes[:, None] == codes).sum(axis=2) >= 2).sum(axis=1))
+    near = ((codes[:, None] == codes).sum(axis=2) >= 2).sum(axis=1)
+    np.testing.assert_array_equal(sequence_weights(codes, 2 / 3), 1 / near)
 
 
 @pytest.mark.parametrize("synchronous", [True, False])
@@ -125,16 +125,16 @@ def test_advance(synchronous):
     rng = np.random.default_rng(1)
     sizes = np.array([2, 3, 2])
     terms, starts = make_terms(sizes, groups_of(3, [1, 2])), np.array([0, 2, 5, 7])
-    W, bias, uniform = rng.normal(size=(terms.p, 7)), rng.normal(size=7), rng.random((50, 3))
+    W, uniform = rng.normal(size=(terms.p, 7)), rng.random((50, 3))
     state = np.array([1, 2, 0], dtype=np.int32)
     out = np.empty((50, 3), dtype=np.int32)
-    kernels.advance(state, W, bias, terms.variables, terms.strides, terms.offset, starts, uniform, synchronous, out)
+    kernels.advance(state, W, terms.variables, terms.strides, terms.offset, starts, uniform, synchronous, out)
     now = state.copy()
     for t in range(50):
         new = now.copy()
         for o in range(3):
             seen = now if synchronous else new
-            h = bias + W[features(terms, seen[None])[0]].sum(axis=0)
+            h = W[features(terms, seen[None])[0]].sum(axis=0)
             p = np.exp(h[starts[o] : starts[o + 1]])
             new[o] = np.searchsorted(np.cumsum(p / p.sum()), uniform[t, o], side="right")
         np.testing.assert_array_equal(out[t], new)

@@ -20,9 +20,9 @@ from tallies.errors import DataError
 def walk(W, n, m, l, rng, together):
     """l states in a row under couplings W; all variables move together, or one after the other. And W in zero-sum gauge."""
     terms, starts = make_terms(np.full(n, m), groups_of(n, [1])), np.arange(0, n * m + 1, m)
-    out, fields = np.empty((l, n), dtype=np.int32), np.zeros(n * m)
+    out = np.empty((l, n), dtype=np.int32)
     tables = terms.variables, terms.strides, terms.offset, starts
-    kernels.advance(np.zeros(n, np.int32), W, fields, *tables, rng.random((l, n)), together, out)
+    kernels.advance(np.zeros(n, np.int32), W, *tables, rng.random((l, n)), together, out)
     return out, zero_sum(terms, W, starts)[2]
 
 
@@ -326,7 +326,7 @@ def kinetic_from(world, seed):
     terms, starts = make_terms(np.array([2, 3, 4]), groups_of(3, [1])), np.array([0, 2, 5, 9])
     out = np.empty((1000, 3), dtype=np.int32)
     uniform = np.random.default_rng((world, seed)).random((1000, 3))
-    kernels.advance(np.zeros(3, np.int32), W, np.zeros(9), terms.variables, terms.strides, terms.offset, starts, uniform, True, out)
+    kernels.advance(np.zeros(3, np.int32), W, terms.variables, terms.strides, terms.offset, starts, uniform, True, out)
     return out
 
 

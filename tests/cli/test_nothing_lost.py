@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from families import FAMILIES, write_files
-from running import start, until_checkpoint
+from running import until_checkpoint
 from tallies import disk, runs
 from tallies.runs import unfinished
 
@@ -39,7 +39,7 @@ def test_killed_at_any_file_operation(points, how):
     assert not found["failures"], found["failures"]
 
 
-def test_a_second_writer_is_refused(run):
+def test_a_second_writer_is_refused(run, start):
     child = start(*LONG)
     until_checkpoint(child)
     try:
@@ -57,7 +57,7 @@ def test_a_second_writer_is_refused(run):
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_other_signals_stop_like_ctrl_c(run, name):
+def test_other_signals_stop_like_ctrl_c(run, name, start):
     child = start(*LONG)
     until_checkpoint(child)
     child.send_signal(getattr(signal, name))
@@ -67,7 +67,7 @@ def test_other_signals_stop_like_ctrl_c(run, name):
     assert json.loads(run("info", "RUN", "--json")[1])["stopped"] == "interrupted"
 
 
-def test_ctrl_c_twice_stops_at_once_and_keeps_the_state(run):
+def test_ctrl_c_twice_stops_at_once_and_keeps_the_state(run, start):
     child = start(*LONG)
     until_checkpoint(child)
     for _ in range(2):
@@ -141,7 +141,7 @@ def test_a_folder_that_may_only_be_read(run):
         Path("RUN").chmod(0o700)
 
 
-def test_a_closed_pipe_ends_quietly():
+def test_a_closed_pipe_ends_quietly(start):
     assert start(*SHORT).wait(240) == 0
     child = start("sample", "RUN", "-n", "200000")
     child.stdout.readline()

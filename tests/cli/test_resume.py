@@ -12,7 +12,7 @@ import pytest
 
 import tallies
 from families import FAMILIES, write_files
-from running import start, until_checkpoint
+from running import until_checkpoint
 from tallies import watch
 from tallies.runs import unfinished
 
@@ -63,7 +63,7 @@ def test_a_settled_run_needs_no_more(run):
     assert json.loads(run("resume", "RUN", "--json")[1])["resumed"] is False
 
 
-def test_ctrl_c_leaves_a_run_that_can_go_on(run):
+def test_ctrl_c_leaves_a_run_that_can_go_on(run, start):
     child = start(*LONG)
     until_checkpoint(child)
     child.send_signal(signal.SIGINT)
@@ -83,7 +83,7 @@ def test_ctrl_c_leaves_a_run_that_can_go_on(run):
     assert same("RUN", "WHOLE")
 
 
-def test_a_killed_fit_goes_on_from_its_checkpoint(run):
+def test_a_killed_fit_goes_on_from_its_checkpoint(run, start):
     child = start(*LONG)
     until_checkpoint(child)
     child.kill()

@@ -18,9 +18,10 @@ from tallies.bayes.odd_views import odd_values
 from tallies.datasets import birds, load, names
 from tallies.errors import DataError
 from tallies.html import build, charts, write
-from tallies.html.common import About, plain_page
+from tallies.html.common import About, plain_page, statisticians
 from tallies.html.judged import Judged
 from tallies.html.page import Page
+from tallies.registry import rooms
 
 EVIL = '<script>alert("x")</script>'
 
@@ -315,8 +316,20 @@ def test_demo_writes_a_gallery(tmp_path: Path, capsys):
     index = demo.run(tmp_path / "demo")
     html = index.read_text(encoding="utf-8")
     linked = [a["href"] for t, a in Tags(html).found if t == "a" and not a["href"].startswith("#")]
-    assert len(linked) == len(demo.exhibits())
+    assert len(linked) == sum(len(room.EXHIBITS) for room in rooms("demo"))
     assert all((index.parent / name).is_file() for name in linked)
     said = capsys.readouterr()
     assert said.out == ""
     assert str(index.resolve()) in said.err
+
+
+def test_findings_come_first_and_criteria_under_a_heading_of_their_own():
+    page = Page("Birds", "Four kinds of birds.")
+    page.findings = ["Owls & herons differ by their wings."]
+    page.warnings = ["Few rows."]
+    statisticians(page, [("BIC", 12.5, "smaller is better"), ("ICL", None, "not asked for")])
+    html = page.html()
+    order = ("Four kinds", "Owls &amp; herons", "Few rows", "For statisticians</h2>", "smaller is better")
+    places = [html.index(text) for text in order]
+    assert places == sorted(places)
+    assert "ICL" not in html

@@ -73,7 +73,9 @@ def labels(table: Table, out: np.ndarray, params: Params, classes: np.ndarray, p
 
 def posterior(table: Table, out: Array, params: Params, log: bool) -> None:
     """p(k | x), or its log."""
-    (kernels.log_posterior if log else kernels.posterior)(params.log_joint(table, relative=True), out)
+    kernels.log_posterior(params.log_joint(table, relative=True), out)
+    if not log:
+        np.exp(out, out=out)
 
 
 def evidence(table: Table, out: Array, params: Params) -> None:
@@ -128,10 +130,8 @@ def draw(fitted: Fitted, codes: np.ndarray, rng: np.random.Generator) -> Any:
     """One row of features for each class code: a frame where the columns have names, CSR for counts, else an array."""
     layout = fitted.layout
     blocks: list[Any] = [None if law is None else law.draw(codes, rng) for law in fitted.params.laws]
-    columns = [
-        blocks[block][:, at] if states is None else states[blocks[block][:, at]]
-        for states, (block, at) in zip(layout.states, layout.places(), strict=True)
-    ]
+    values = [blocks[block][:, at] for block, at in layout.places()]
+    columns = [drawn if states is None else states[drawn] for drawn, states in zip(values, layout.states, strict=True)]
     if fitted.inputs.names is not None:
         from pandas import DataFrame
 

@@ -49,9 +49,8 @@ class Classifier(ClassifierMixin, Estimator, ABC):
     takes: ClassVar[tuple[str, ...]] = ("allow_nan",)
     next_steps: ClassVar[tuple[str, ...]] = ("model.predict(X)", "model.log_prob(X)", 'model.report("page.html", X, y)')
 
-    priors: Sequence[float] | None = option(
-        None, "Class probabilities, comma separated, in the order of the sorted classes."
-    )  # None: as in the data
+    # as in the data where there are none
+    priors: Sequence[float] | None = option(None, "Class probabilities, comma separated, in the order of the sorted classes.")
     semi_supervised: bool = option(False, "Use rows whose target is empty, by EM.")  # a missing label is NaN, None or -1
     max_iter: int = 500  # sweeps of EM, where anything is hidden
     tol: float = 1e-8  # EM stops when the objective changes by less, relatively
@@ -117,9 +116,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         classes = np.unique(np.concatenate([part.classes for part in parts]))
         layout = first.layout.union(second.layout)
         model, states = self._model(classes, layout), int(layout.starts()[-1])
-        places = [
-            Place(np.searchsorted(classes, part.classes), len(classes), part.layout.states_in(layout), states) for part in parts
-        ]
+        places = [Place(np.searchsorted(classes, p.classes), len(classes), p.layout.states_in(layout), states) for p in parts]
         params = model.merge([(part.params, place) for part, place in zip(parts, places, strict=True)])
         run = first.run._replace(history=np.array([params.log_likelihood()]))
         return first._replace(run=run, classes=classes, layout=layout, params=params)
@@ -152,15 +149,13 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         settings |= {"K": len(classes), "starts": tuple(layout.starts().tolist())}
         if self.priors is None:
             return ClassModel(**settings)
+        wanted = f"priors must be {len(classes)} probabilities that sum to 1, for the classes {classes.tolist()}"
         try:
             priors = np.asarray(self.priors, dtype=float)
         except (TypeError, ValueError):
-            raise DataError(f"priors must be {len(classes)} probabilities that sum to 1, got {self.priors!r}") from None
+            raise DataError(f"{wanted}; got {self.priors!r}") from None
         if priors.shape != classes.shape or (priors < 0).any() or not np.isclose(priors.sum(), 1.0):
-            names = classes.tolist()
-            raise DataError(
-                f"priors must be {len(names)} probabilities that sum to 1, for the classes {names}; got {priors.tolist()}"
-            )
+            raise DataError(f"{wanted}; got {priors.tolist()}")
         return ClassModel(**settings | {"priors": tuple(priors.tolist())})
 
     # what users ask

@@ -26,7 +26,7 @@ from tallies.bayes.scatter import Scatter, expected_products, move, products, si
 from tallies.data.table import refuse_infinite
 from tallies.errors import DataError
 from tallies.forms import Form
-from tallies.maths import FLOOR, LOG_2PI, Array, Whitening, ledoit_wolf, linear, log_density, patterns, whiten
+from tallies.maths import FLOOR, LOG_2PI, Array, Whitening, ledoit_wolf, log_density, patterns, whiten
 
 
 class Correlated(NamedTuple):
@@ -79,10 +79,10 @@ class Correlated(NamedTuple):
         return self.covariance[k if len(self.covariance) > 1 else 0]
 
     def tally(self, X: np.ndarray, y: np.ndarray, weight: Array, complete: bool) -> Scatter:
-        G = len(self.mean) if self.shape.sums_of_each else 1
+        G, fourth = len(self.mean) if self.shape.sums_of_each else 1, self.shape.shrinkage == "auto"
         if complete:
-            return products(X, y, weight, self.mean, G, self.shape.auto)
-        return expected_products(X, y, weight, self.mean, G, self.shape.auto, self.sigma)
+            return products(X, y, weight, self.mean, G, fourth)
+        return expected_products(X, y, weight, self.mean, np.broadcast_to(self.covariance, (G, *self.covariance.shape[1:])), fourth)
 
     def tally_behind(self, place: Place, centre: Any) -> Scatter:
         assert self.sums is not None
@@ -112,10 +112,6 @@ class Correlated(NamedTuple):
                 out[members] = log_density(X[np.ix_(members, o)], self.mean[:, o], root, relative=False)
         return out
 
-    def plane(self, log_prior: Array) -> tuple[Array, Array] | None:
-        """With one covariance the classes differ by K products with x, and no more need be computed for labels."""
-        return linear(self.mean, self.root, log_prior) if len(self.root.W) == 1 else None
-
     def log_likelihood(self) -> float:
         assert self.sums is not None
         W, log_det, rank, _ = self.root
@@ -123,9 +119,6 @@ class Correlated(NamedTuple):
         if len(W) == 1:
             S, n = S.sum(axis=0, keepdims=True), n.sum(keepdims=True)
         return -0.5 * float(np.sum(n * (rank * LOG_2PI + log_det)) + np.sum(W * (S @ W)))
-
-    def penalty(self, smoothing: float) -> float:
-        return 0.0
 
     def draw(self, codes: np.ndarray, rng: np.random.Generator) -> Array:
         out = self.mean[codes]

@@ -12,7 +12,7 @@ from tallies.datasets import birds, halves, load
 from tallies.demo import Exhibit
 
 
-def _classifier(model: Any, name: str, note: str = "") -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def _judged(model: Any, name: str, note: str = "") -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     data = load(name)
     fit, judge = halves(data.y)
     model.fit(data.X.iloc[fit], data.y[fit])
@@ -30,7 +30,7 @@ def _birds() -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         f"{missing:.0%} of the cells are missing and are summed out, neither dropped nor filled in. The birds were made up, so the "
         f"best possible answers are known: a judge who knows the truth is right for {share:.1%} of the same rows."
     )
-    return _classifier(NaiveBayes(families={"eggs": "poisson"}), "birds", note)
+    return _judged(NaiveBayes(families={"eggs": "poisson"}), "birds", note)
 
 
 _DOUBT = (
@@ -38,10 +38,8 @@ _DOUBT = (
     "The page shows it."
 )
 EXHIBITS = (
-    Exhibit("wine.html", "Wines by their chemistry", lambda: _classifier(GDA(), "wine")),
+    Exhibit("wine.html", "Wines by their chemistry", lambda: _judged(GDA(), "wine")),
     Exhibit("birds.html", "Birds from a table with gaps", _birds),
-    Exhibit("digits.html", "Handwritten digits", lambda: _classifier(GDA(shrinkage="auto"), "digits")),
-    Exhibit(
-        "breast-cancer.html", "Tumours: when to doubt a classifier", lambda: _classifier(NaiveBayes(), "breast-cancer", _DOUBT)
-    ),
+    Exhibit("digits.html", "Handwritten digits", lambda: _judged(GDA(shrinkage="auto"), "digits")),
+    Exhibit("breast-cancer.html", "Tumours: when to doubt a classifier", lambda: _judged(NaiveBayes(), "breast-cancer", _DOUBT)),
 )

@@ -105,6 +105,8 @@ def read_table(estimator: Any, X: Any, families: Any, known: Layout | None) -> t
     A column without any observed value has no states; whether that is an error is for the caller to say.
     """
     X, named, values = read_columns(estimator, X, known is None, order="C", accept_sparse="csr")
+    if isinstance(families, list) and len(families) != X.shape[1]:
+        raise DataError(f"families lists {len(families)} of them, but X has {X.shape[1]} columns; give one for each")
     if sp.issparse(X):
         return _sparse(X, families, known)
     names: list[Any] = named or list(range(len(values)))
@@ -125,8 +127,6 @@ def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[A
     wrong = [key for key in given if key not in names and not (isinstance(key, int) and 0 <= key < len(names))]
     if wrong:
         raise DataError(f"families names columns {wrong} that X does not have; its columns are {names[:20]}")
-    if isinstance(families, list) and len(families) != len(names):
-        raise DataError(f"families lists {len(families)} of them, but X has {len(names)} columns; give one for each")
     asked = families if isinstance(families, list) else [given.get(name, given.get(j, usual)) for j, name in enumerate(names)]
     chosen = [_by_dtype(column) if family == "auto" else family for family, column in zip(asked, values, strict=True)]
     for name, family in zip(names, chosen, strict=True):
@@ -216,14 +216,11 @@ def _as_it_is(X: np.ndarray, layout: Layout) -> Table | None:
         return Table(gaussian=X.astype(np.float64) if kind != "f" or X.dtype.itemsize == 2 else X)
     if families == {"poisson"}:
         return Table(poisson=check_counts(X, "a poisson column"))
-    if families == {"categorical"} and kind in "iu" and X.min() >= 0 and all(_counted(s) for s in layout.states):
+    # where the states are 0, 1, 2, ... a value is its own code, and any above is unseen
+    counted = (np.array_equal(states, np.arange(len(states))) for states in layout.states if states is not None)
+    if families == {"categorical"} and kind in "iu" and X.min() >= 0 and all(counted):
         return Table(codes=X)
     return None
-
-
-def _counted(states: Any) -> bool:
-    """Whether the states are 0, 1, 2, ...: then a value is its own code, and any above is unseen."""
-    return states.dtype.kind in "iu" and states[0] == 0 and states[-1] == len(states) - 1
 
 
 def _whole_states(X: np.ndarray) -> list[Any] | None:
@@ -238,14 +235,11 @@ def _whole_states(X: np.ndarray) -> list[Any] | None:
 
 
 def _sparse(X: Any, families: Any, known: Layout | None) -> tuple[Table, Layout]:
+    d = X.shape[1]
     if known is None:
-        chosen: list[Any] = (
-            families if isinstance(families, list) else ["multinomial" if families == "auto" else families] * X.shape[1]
-        )
-        known = Layout(chosen, [None] * X.shape[1])
-        if len(chosen) != X.shape[1]:
-            raise DataError(f"families lists {len(chosen)} of them, but X has {X.shape[1]} columns; give one for each")
-    if known.families.count("multinomial") < X.shape[1]:
+        chosen: list[Any] = families if isinstance(families, list) else ["multinomial" if families == "auto" else families] * d
+        known = Layout(chosen, [None] * d)
+    if known.families.count("multinomial") < d:
         others = next(family for family in known.families if family != "multinomial")
         raise DataError(f"a sparse matrix is taken as multinomial counts, but the family is {others!r}; pass a dense table for it")
     check_multinomial(X.data)

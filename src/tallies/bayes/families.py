@@ -6,9 +6,9 @@
     multinomial   x | k   ~ Multinomial(p_k)       p = (count + a) / (total + a * columns), given the row's total
 
 a is `smoothing`. A law is made `of` a total of tallies. Every law can `add_scores` of log p(x|k), has the
-`log_likelihood` of the rows that were tallied and the `penalty` (log prior that smoothing stands for), can `draw` rows, say what
-it found of one `column`, and give the `tally_behind` it back, about a centre where it has one, for a merge. Gaussian columns with
-correlations are in `correlated.py`.
+`log_likelihood` of the rows that were tallied and, if smoothed, the `penalty` (log prior that smoothing stands for), can `draw`
+rows, say what it found of one `column`, and give the `tally_behind` it back, about a centre where it has one, for a merge.
+Gaussian columns with correlations are in `correlated.py`.
 """
 
 from __future__ import annotations
@@ -61,19 +61,13 @@ class Shape(NamedTuple):
     """Which covariance Gaussian columns have."""
 
     each: bool  # whether every class has one of its own
-    shrinkage: (
-        Annotated[float, Form(kind="fi", low=0, high=1)] | Literal["auto"] | None
-    )  # towards tr(Sigma)/d I; "auto": Ledoit-Wolf for each class
-
-    @property
-    def auto(self) -> bool:
-        """Whether fourth moments are needed."""
-        return self.shrinkage == "auto"
+    # towards tr(Sigma)/d I; "auto": Ledoit-Wolf for each class, which needs fourth moments
+    shrinkage: Annotated[float, Form(kind="fi", low=0, high=1)] | Literal["auto"] | None
 
     @property
     def sums_of_each(self) -> bool:
         """Whether the scatter of each class is needed, not only that of all."""
-        return self.each or self.auto
+        return self.each or self.shrinkage == "auto"
 
 
 class Gaussian(NamedTuple):
@@ -120,9 +114,6 @@ class Gaussian(NamedTuple):
     def log_likelihood(self) -> float:
         return float(-0.5 * np.sum(self.n * np.log(2 * np.pi * self.variance) + self.ss / self.variance))
 
-    def penalty(self, smoothing: float) -> float:
-        return 0.0
-
     def draw(self, codes: np.ndarray, rng: np.random.Generator) -> Array:
         return rng.normal(self.mean[codes], np.sqrt(self.variance[codes]))
 
@@ -143,10 +134,6 @@ class Categorical(NamedTuple):
     log_p: Annotated[Array, Form("T K", "f", high=LOG_ONE)]
     # of a state first met after the fit: as one counted zero times, or missing if smoothing is 0
     log_unseen: Annotated[Array, Form("d K", "f")]
-
-    @staticmethod
-    def tally(C: np.ndarray, y: np.ndarray, weight: Array, start: np.ndarray, K: int) -> Array:
-        return kernels.categorical_tally(C, y, weight, start, K)
 
     @classmethod
     def of(cls, counts: Array, start: np.ndarray, smoothing: float) -> Categorical:
@@ -205,9 +192,8 @@ class Poisson(NamedTuple):
     def of(cls, tally: tuple[Array, Array, float], smoothing: float) -> Poisson:
         n, s, _ = tally
         mean = s.sum(axis=0) / np.maximum(n.sum(axis=0), 1e-300)
-        with np.errstate(invalid="ignore"):
-            rate = (s + smoothing * mean) / (n + smoothing)
-        return cls(*tally, np.where(n + smoothing > 0, rate, mean))
+        total = n + smoothing
+        return cls(*tally, np.divide(s + smoothing * mean, total, out=np.tile(mean, (len(n), 1)), where=total > 0))
 
     def add_scores(self, X: np.ndarray, out: Array, relative: bool) -> None:
         kernels.poisson_scores(X, log0(self.rate), self.rate, LOG_FACTORIALS, out)
@@ -236,10 +222,6 @@ class Multinomial(NamedTuple):
     base: Annotated[float, Form()]  # sum w log(total! / prod x!)
     log_p: Annotated[Array, Form("V K", "f", high=LOG_ONE)]
     length: Annotated[float, Form(low=0)]  # mean total of a row, for `draw`
-
-    @staticmethod
-    def tally(M: Sparse, y: np.ndarray, weight: Array, K: int) -> tuple[Array, float]:
-        return kernels.multinomial_tally(M.data, M.indices, M.indptr, y, weight, M.width, K, LOG_FACTORIALS)
 
     @classmethod
     def of(cls, tally: tuple[Array, float], rows: float, smoothing: float) -> Multinomial:

@@ -60,12 +60,11 @@ class GDA(Classifier):
     def _caveats(self) -> list[str]:
         root = self._root()
         few = [] if root is None or len(root.W) == 1 else self.classes_[root.floored & (self.params_.n > 0)].tolist()
-        if not few:
-            return []
-        return [
+        text = (
             f"the rows of the classes {few[:5]} span fewer directions than the others, so their smallest variances were "
             'raised to 1e-9 of the pooled ones; shrinkage="auto" or covariance="shared" is safer'
-        ]
+        )
+        return [text] if few else []
 
     def _facts(self) -> list[str]:
         d, root = self.n_features_in_, self._root()

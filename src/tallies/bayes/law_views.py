@@ -11,13 +11,8 @@ from tallies.html import charts
 from tallies.maths import Array
 
 CURVES = {  # of each family: its law as charts know it, what is drawn upwards, what to say, and heads of the table behind
-    "gaussian": (
-        "normal",
-        "density given the class (per unit of {})",
-        "A Gaussian in each class.",
-        ["class", "mean", "standard deviation"],
-    ),
-    "poisson": ("poisson", "probability given the class", "Expected counts, Poisson in each class.", ["class", "mean count"]),
+    "gaussian": ("normal", "density given the class (per unit of {})", "A Gaussian in each class.", ["mean", "standard deviation"]),
+    "poisson": ("poisson", "probability given the class", "Expected counts, Poisson in each class.", ["mean count"]),
 }
 
 
@@ -43,14 +38,14 @@ def picture(
     law, upwards, caption, heads = CURVES[column.family]
     low, high = domain(column)
     sd = np.maximum(column.spread, (high - low) * 1e-3)  # a spike is drawn a thousandth wide, else it would not be seen
-    given = len(heads)  # a Poisson has no standard deviation of its own
+    given = len(heads) + 1  # a Poisson has no standard deviation of its own
     series = [{**key, "law": law, "p": [1, column.centre[k], sd[k]][:given]} for k, key in zip(shown, legend, strict=True)]
     if rows is not None:
         series += _observed(rows, shown, low, high)
         caption += " Dashed: the rows given to this report."
     x, y = charts.axis(column.name, [low, high]), charts.axis(upwards.format(column.name), zero=True)
     table = [[classes[k], column.centre[k], column.spread[k]][:given] for k in shown]
-    return charts.lines(title, x, y, series, heads, table, caption=caption + note, select="class", legend=legend)
+    return charts.lines(title, x, y, series, ["class", *heads], table, caption=caption + note, select="class", legend=legend)
 
 
 def _observed(rows: tuple[Array, np.ndarray], shown: np.ndarray, low: float, high: float) -> list[dict[str, Any]]:

@@ -29,15 +29,10 @@ class Column(NamedTuple):
     place: int  # position in the block of its family
 
 
-def names_of(fitted: Fitted) -> list[str]:
-    """Column names, or their positions where the table had none."""
-    return [str(name) if fitted.inputs.names is not None else f"column {name}" for name in fitted.names()]
-
-
 def columns_of(fitted: Fitted) -> list[Column]:
     """The columns of a GDA or naive Bayes, in the order of the table."""
     none, out = np.zeros(len(fitted.classes)), []
-    for name, (_, family, states, at, law) in zip(names_of(fitted), fitted.columns(), strict=True):
+    for name, (_, family, states, at, law) in zip(fitted.inputs.named("column "), fitted.columns(), strict=True):
         if states is not None:
             out.append(Column(name, family, none, none, [str(state) for state in states], law, at))
             continue
@@ -72,10 +67,7 @@ def information(column: Column, prior: Array) -> float:
     >>> information(sure, even), round(information(Column("x", "gaussian", np.array([0.0, 0.0]), np.ones(2), [], None, 0), even), 6)
     (1.0, 0.0)
     """
-    if column.family == "multinomial":
-        p = column.centre
-        return float(prior @ rel_entr(p, np.full_like(p, prior @ p))) / LOG_2
-    p = mass(column)
+    p = mass(column) if column.family != "multinomial" else column.centre[:, None]
     return max(0.0, float(prior @ rel_entr(p, np.broadcast_to(prior @ p, p.shape)).sum(axis=1)) / LOG_2)
 
 

@@ -25,13 +25,13 @@ import numpy as np
 
 from tallies.bayes.correlated import Correlated
 from tallies.bayes.door import Table
-from tallies.bayes.families import LOG_ONE, Categorical, Gaussian, Multinomial, Place, Poisson, Shape, centres
-from tallies.bayes.kernels import moments
+from tallies.bayes.families import LOG_FACTORIALS, LOG_ONE, Categorical, Gaussian, Multinomial, Place, Poisson, Shape, centres
+from tallies.bayes.kernels import columns, moments
 from tallies.bayes.kernels import rows as kernels
 from tallies.data.table import refuse_infinite, table_rows
 from tallies.engine import Model, State, add
 from tallies.forms import Form
-from tallies.maths import Array, dot0, log0
+from tallies.maths import Array, dot0, linear, log0
 
 
 class Shard(NamedTuple):
@@ -63,10 +63,6 @@ class Laws(NamedTuple):
     poisson: Poisson | None = None
     multinomial: Multinomial | None = None
 
-    def present(self) -> list[Any]:
-        """Those that there are."""
-        return [law for law in self if law is not None]
-
     def widths(self) -> list[int | None]:
         """Columns of each block."""
         g, c, p, m = self
@@ -97,18 +93,18 @@ class Params(NamedTuple):
         return self.scores(table, self.log_prior, relative)
 
     def plane(self) -> tuple[Array, Array] | None:
-        """Coefficients and offsets of scores that are linear in the features; None where they are not."""
+        """Coefficients and offsets of scores that are linear in the features: with one covariance the classes differ by K products
+        with x, and no more need be computed for labels. None where they are not."""
         law = self.laws.gaussian
-        return law.plane(self.log_prior) if isinstance(law, Correlated) else None
+        return linear(law.mean, law.root, self.log_prior) if isinstance(law, Correlated) and len(law.root.W) == 1 else None
 
     def log_likelihood(self) -> float:
         """That of the rows behind complete params, from their sums alone."""
-        return dot0(self.n, self.log_prior) + sum(law.log_likelihood() for law in self.laws.present())
+        return dot0(self.n, self.log_prior) + sum(law.log_likelihood() for law in self.laws if law is not None)
 
     def tally_behind(self, place: Place, centre: Array | None) -> Tally:
         """The total behind complete params, about another centre, its classes and states put to their places."""
-        sums = tuple(None if law is None else law.tally_behind(place, centre) for law in self.laws)
-        return Tally(0.0, place.put(self.n), sums)
+        return Tally(0.0, place.put(self.n), tuple(law and law.tally_behind(place, centre) for law in self.laws))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,9 +162,9 @@ class ClassModel(Model):
         (X, C, counts, M), law = table, params.laws.gaussian
         sums = (
             None if X is None or law is None else law.tally(X, y, weight, params.complete),
-            None if C is None else Categorical.tally(C, y, weight, np.array(self.starts), self.K),
+            None if C is None else columns.categorical_tally(C, y, weight, np.array(self.starts), self.K),
             None if counts is None else Poisson.tally(counts, y, weight, self.K),
-            None if M is None else Multinomial.tally(M, y, weight, self.K),
+            None if M is None else columns.multinomial_tally(*M[:3], y, weight, M.width, self.K, LOG_FACTORIALS),
         )
         return Tally(0.0, class_weights(y, weight, self.K), sums)
 
@@ -192,7 +188,7 @@ class ClassModel(Model):
         """log likelihood, and where EM runs the log prior that smoothing stands for: EM climbs their sum."""
         if after.complete:
             return after.log_likelihood()
-        return tally.objective + sum(law.penalty(self.smoothing) for law in before.laws.present())
+        return tally.objective + sum(law.penalty(self.smoothing) for law in before.laws[1:] if law is not None)
 
     def done(self, state: State) -> bool:
         return (state.params.complete and state.params.ready) or super().done(state)
@@ -213,7 +209,8 @@ def e_step(shard: Shard, J: Array | None) -> Iterator[tuple[np.ndarray, Array]]:
     hidden = shard.y < 0
     if J is not None and hidden.any():
         r = np.empty_like(J)
-        kernels.posterior(J, r)
+        kernels.log_posterior(J, r)
+        np.exp(r, out=r)
         r *= (shard.weight * hidden)[:, None]
         for k in range(r.shape[1]):
             yield np.where(hidden, k, -1).astype(shard.y.dtype), np.ascontiguousarray(r[:, k])

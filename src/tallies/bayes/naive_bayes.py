@@ -32,9 +32,8 @@ class NaiveBayes(Classifier):
     ['b']
     """
 
-    families: Any = option(
-        "auto", "auto, one family, or column=family,... (the others by dtype).", parse=families_from_text
-    )  # or {column: family}
+    # a family, or {column: family}
+    families: Any = option("auto", "auto, one family, or column=family,... (the others by dtype).", parse=families_from_text)
     smoothing: float = option(1.0, "Pseudo-rows of every state.")  # see `families.py`
 
     takes = ("allow_nan", "string", "categorical")

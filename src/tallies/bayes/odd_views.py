@@ -27,10 +27,8 @@ def own_rows(model: Any) -> Array | None:
 def odd_values(columns: list[Column], table: Table, row: int, k: int, most: int = 3) -> str:
     """The values of a row that are least usual in class k, in words."""
     found: list[tuple[float, str]] = []
-    words: dict[int, float] = {}
-    if table.counts is not None:
-        one = table.counts.rows(slice(row, row + 1))
-        words = dict(zip(one.indices.tolist(), one.data.tolist(), strict=True))
+    counts = table.counts and table.counts.rows(slice(row, row + 1))
+    words = dict(zip(counts.indices.tolist(), counts.data.tolist(), strict=True)) if counts else {}
     for column in columns:
         word = column.family == "multinomial"
         # thousands of words are absent, and none of them is odd by itself

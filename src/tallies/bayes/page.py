@@ -25,11 +25,7 @@ PICTURES = 4000  # laws in the page: columns shown times classes shown
 CROWD = 6  # classes beside whose laws the rows themselves can still be told apart
 FEW = 5  # a class learned from fewer rows deserves a warning
 
-SHAPES = {
-    "shared": "one covariance for all classes",
-    "class": "a covariance of its own for each class",
-    "diagonal": "no correlations within classes",
-}
+SHAPES = {"shared": "one covariance for all classes", "class": "one covariance each", "diagonal": "no correlations within classes"}
 
 
 def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
@@ -144,15 +140,14 @@ def _words(columns: list[Column], classes: list[str], order: np.ndarray, prior: 
     if not block or len(classes) > 100:
         return None
     p = np.array([columns[j].centre for j in block])  # (V, K)
-    share, views = prior / prior.sum(), []
+    views = []
     for k, name in enumerate(classes):
-        others = np.delete(share, k)
-        rest = np.delete(p, k, axis=1) @ (others / max(float(others.sum()), 1e-300))
-        gain = p[:, k] * np.log2(np.maximum(p[:, k], 1e-300) / np.maximum(rest, 1e-300))
-        top = np.argsort(-gain, kind="stable")[:15]
-        ratio, words = p[top, k] / np.maximum(rest[top], 1e-300), [columns[block[i]].name for i in top]
+        others = np.where(np.arange(len(prior)) == k, 0.0, prior)
+        ratio = np.maximum(p[:, k], 1e-300) / np.maximum(p @ (others / max(float(others.sum()), 1e-300)), 1e-300)
+        top = np.argsort(-p[:, k] * np.log(ratio), kind="stable")[:15]
+        words = [columns[block[i]].name for i in top]
         title, unit = f"Words that speak for {name}", f"times as frequent in {name} as in the other classes"
-        views.append(charts.bar(title, unit, words, ratio, look={"colour": k}, caption="Frequent ones first."))
+        views.append(charts.bar(title, unit, words, ratio[top], look={"colour": k}, caption="Frequent ones first."))
     return charts.follow("class", views)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from tallies.html import charts
 from tallies.html.common import sampled
@@ -32,37 +33,23 @@ def axes(mean: Array, covariance: Array, prior: Array) -> tuple[Array, Array, Ar
     """
     centre = prior @ mean
     within = np.tensordot(prior, covariance, axes=1)
-    W = _root(within)
-    if W is None:
+    if within.ndim == 1:
+        W: Any = sp.diags_array(within**-0.5)  # W W' is the inverse of the covariance
+    else:
+        root = whiten(within[None], within)
+        W = root.W[0][:, : root.rank]
+    if W.shape[1] < 2:
         return None
     M = np.sqrt(prior)[:, None] * ((mean - centre) @ W)
     _, size, V = np.linalg.svd(M, full_matrices=False)
     share = size**2 / max(float(np.sum(size**2)), 1e-300)
-    first = V[0]
-    if len(share) > 1 and share[1] > 1e-9:
-        second = V[1]
-    else:
-        main, across = _main(within, W), np.eye(len(first))[np.argmin(np.abs(first))]
-        second, other = (direction - first * (first @ direction) for direction in (main, across))
-        if np.linalg.norm(second) < 1e-9:  # the main variation is the discriminant itself: any other direction
-            second = other
-        second = second / np.linalg.norm(second)
-        share = np.array([1.0, 0.0])
-    return centre, W @ np.column_stack([first, second]), share[:2]
+    if len(share) < 2 or share[1] <= 1e-9:
+        main = _main(within, W)  # counted for little, it is the second of both; any other direction where it is the first itself
+        V, share = np.linalg.svd([V[0], 1e-4 * main / np.linalg.norm(main)], full_matrices=False)[2], np.array([1.0, 0.0])
+    return centre, W @ V[:2].T, share[:2]
 
 
-def _root(within: Array) -> Array | None:
-    """W (d, rank) with W W' the inverse of the covariance, or of a diagonal one; None where fewer than two directions vary."""
-    if within.ndim == 1:
-        kept = np.flatnonzero(within > 0)
-        W = np.eye(len(within))[:, kept] / np.sqrt(within[kept])
-    else:
-        root = whiten(within[None], within)
-        W = root.W[0][:, : root.rank]
-    return W if W.shape[1] > 1 else None
-
-
-def _main(within: Array, W: Array) -> Array:
+def _main(within: Array, W: Any) -> Array:
     """The direction of most variation, columns in units of their standard deviation, as seen after whitening by W."""
     if within.ndim == 1:
         return np.ones(W.shape[1])  # no direction has more than another

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tallies.bayes.law_views import picture
-from tallies.bayes.marginals import columns_of, names_of
+from tallies.bayes.marginals import columns_of
 from tallies.bayes.odd_views import own_rows
 from tallies.bayes.plane_views import ellipses, gaussians, outlines
 from tallies.data.labels import label_codes
@@ -90,7 +90,7 @@ def plot_ellipses(model: Any, columns: Any, X: Any = None, y: Any = None, ax: An
         raise DataError("ellipses need a model whose columns are all gaussian; plot_densities draws any column")
     if np.ndim(columns) != 1 or len(columns) != 2:
         raise ValueError(f"columns must be two names or numbers, got {columns!r}")
-    names, both = names_of(model.fitted_), [_column(model, c) for c in columns]
+    names, both = model.fitted_.inputs.named("column ").tolist(), [_column(model, c) for c in columns]
     plane = np.zeros((len(names), 2))
     plane[both, [0, 1]] = 1.0
     rows, true = np.empty((0, 2)), np.empty(0, dtype=int)
@@ -120,7 +120,7 @@ def plot_surprise(model: Any, X: Any, ax: Any = None) -> Any:
 
 
 def _column(model: Any, column: Any) -> int:
-    names = names_of(model.fitted_)
+    names = model.fitted_.inputs.named("column ").tolist()
     if column in names:
         return names.index(column)
     if isinstance(column, int | np.integer) and 0 <= column < len(names):

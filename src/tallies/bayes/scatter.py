@@ -8,7 +8,6 @@ S is over all rows (G = 1) or over those of each class (G = K). B and A are thir
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -52,18 +51,17 @@ def products(X: np.ndarray, y: np.ndarray, weight: Array, centre: Array, G: int,
     return out
 
 
-def expected_products(
-    X: np.ndarray, y: np.ndarray, weight: Array, centre: Array, G: int, fourth: bool, covariance: Callable[[int], Array]
-) -> Scatter:
-    """The same of rows with gaps, filled in by their expectations given what is observed; S has also what these leave open."""
-    d, size = X.shape[1], size_of(centre)
+def expected_products(X: np.ndarray, y: np.ndarray, weight: Array, centre: Array, sigma: Array, fourth: bool) -> Scatter:
+    """The same of rows with gaps, filled in by their expectations, under covariances sigma (G, d, d), given what is observed; S has
+    also what these leave open."""
+    (G, d, _), size = sigma.shape, size_of(centre)
     filled, left = X.astype(np.float64), np.zeros((G, d, d))
     used = np.flatnonzero((weight > 0) & (y >= 0) & np.isnan(X).any(axis=1))
     for gaps, members in patterns(X[used]):
         for g in range(G):
             i = used[members] if G == 1 else used[members][y[used[members]] == g]
             if len(i):
-                slope, spread = regression(covariance(g), gaps, size)
+                slope, spread = regression(sigma[g], gaps, size)
                 z = X[i] - centre[y[i]]
                 filled[np.ix_(i, gaps)] = centre[y[i]][:, gaps] + z[:, ~gaps] @ slope.T
                 left[g][np.ix_(gaps, gaps)] += weight[i].sum() * spread

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy as np
 from tallies.backends import each, on_cluster
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.model import log_chosen, product
-from tallies.categories.terms import Terms, features
-from tallies.errors import at_least
+from tallies.categories.terms import Layout, Terms, feature_total, features, symmetric, terms_of
+from tallies.errors import DataError, at_least
 from tallies.estimator import seed_of
 from tallies.maths import Array
 from tallies.sources import held
+
+LARGEST = 1 << 30  # bytes of named weights that are made at once
 
 
 class Scorer(NamedTuple):
@@ -50,10 +53,10 @@ def _steps(rows: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def neighbours(rows: np.ndarray, codes: np.ndarray, least: int) -> Array:
-    """(l, 1)  for each of the rows of these numbers, how many of all agree with it in at least `least` variables."""
-    out = np.empty(len(rows))
-    kernels.neighbours(codes, rows, least, out)
-    return out[:, None]
+    """(l, 1)  with how many of all rows, each of these agrees in at least `least` variables."""
+    near, out = np.arange(codes.shape[1] + 1.0) >= least, np.empty((len(rows), 1))
+    kernels.kernel_rows(rows, codes, np.tile(near.astype(float), (len(rows), 1)), np.ones((len(codes), 1)), out)
+    return out
 
 
 def by_rows(task: Callable[..., Array], table: np.ndarray, width: int, block: int, *what: Any) -> Array:
@@ -67,3 +70,45 @@ def redrawn(l: int, n_boot: int, random_state: Any) -> Iterator[np.ndarray]:
     at_least(2, n_boot=n_boot)  # for a spread
     rng = np.random.default_rng(seed_of(random_state))
     return (rng.multinomial(l, np.full(l, 1 / l)) for _ in range(n_boot))
+
+
+# the kernel form: predictions and named weights from dual weights, for any degree (eq. 4 and 5 of `fem`)
+
+
+def dual_scores(codes: np.ndarray, rows: np.ndarray, a: Array, degrees: tuple[int, ...], share: Array) -> Array:
+    """(l, M)  h = sum_i K(x, x_i) a_i. A cell without a known state agrees with every row by `share`, the mean over states."""
+    n, K, out = codes.shape[1], max(degrees), np.empty((len(codes), a.shape[1]))
+    choose = np.array([[float(comb(agree, k)) for agree in range(n + 1)] for k in range(K + 1)])
+    table = np.tile(sum(choose[k] for k in degrees), (len(codes), 1))
+    for i in np.flatnonzero((codes < 0).any(axis=1)):
+        e = symmetric(share[codes[i] < 0], K)
+        table[i] = sum(e[r] * choose[k - r] for k in degrees for r in range(k + 1))
+    kernels.kernel_rows(np.where(codes < 0, np.int32(-2), codes), rows, table, a, out)  # no row has the state -2
+    return out
+
+
+def listed(W: Array, layout: Layout, rows: np.ndarray | None) -> Array:
+    """(p, M)  W; from dual weights of these rows by eq. 4, where there are rows."""
+    if rows is None:
+        return W
+    total, K = feature_total(np.array(layout.sizes), layout.degrees), max(layout.degrees)
+    if total * W.shape[1] * 8 > LARGEST:
+        raise DataError(
+            f"degree {K} of {len(layout.sizes)} variables has {total:,.0f} weights for each class: too many to list; "
+            "ask for one with effect(...)"
+        )
+    terms = terms_of(layout)
+    out = np.zeros((terms.p, W.shape[1]))
+    kernels.scatter(features(terms, rows), W, out)
+    return out
+
+
+def dual_effect(
+    rows: np.ndarray, a: Array, sizes: np.ndarray, degrees: tuple[int, ...], group: tuple[int, ...], states: tuple[int, ...]
+) -> Array:
+    """(M,)  V_A at one combination of states, eq. 5, from the rows alone. Of a row, cells without a state take no part."""
+    known, k = rows >= 0, len(group)
+    agree = np.prod(known[:, group] * ((rows[:, group] == states) - 1.0 / sizes[list(group)]), axis=1)
+    e = symmetric(np.delete(known / sizes, group, axis=1).T, max(degrees))
+    scale = sum((e[K - k] for K in degrees if k <= K), np.zeros(len(rows)))
+    return (scale * agree) @ (a - a.mean(axis=1, keepdims=True))

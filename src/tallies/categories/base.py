@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from tallies.categories import solvers
 from tallies.categories.answers import Scorer
@@ -16,15 +16,11 @@ from tallies.categories.door import Categories, column_caveats
 from tallies.categories.model import Conditional, Cut, Params, Rows, Solver, cut
 from tallies.categories.terms import Layout, Terms, feature_total, grow, terms_of
 from tallies.categories.words import effects_table, strongest
-from tallies.engine import Stage
+from tallies.engine import Kept, Stage
 from tallies.errors import DataError
-from tallies.estimator import Estimator, part
+from tallies.estimator import Estimator, Run, part
 from tallies.forms import Form
 from tallies.maths import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 MOST_PARTS = 16  # log2 of the subsets of a term for each of its features: columns of one state would give any number of them
 LARGEST = np.finfo(np.float64).max
@@ -49,10 +45,7 @@ class Choice(NamedTuple):
             raise ValueError("pairs should be of two variables, the first of them first")
 
 
-RECORDS = (
-    Choice, Categories, Params, Tried,
-    solvers.Search, solvers.Point, solvers.Line, solvers.Pairs, solvers.Pair, *solvers.METRICS,
-)  # fmt: skip
+RECORDS = (Choice, Categories, Params, Tried, *solvers.RECORDS)
 
 
 def check_fit(fitted: Any, outputs: int, rows: np.ndarray | None = None) -> None:
@@ -76,23 +69,22 @@ def check_fit(fitted: Any, outputs: int, rows: np.ndarray | None = None) -> None
 
 def final(model: Conditional, sources: list[Cut], most: int, W: Any = None, pair_ridges: Any = None, name: str = "") -> Stage:
     """The fit to all rows, which keeps its weights (p, M); kernel: (u, M). At W where a search was cut short, else from nothing."""
-    weights = attrgetter("params.search.point.x")
-    return Stage(name, model, sources, weights, most, start=lambda survey: model.first(survey, W, pair_ridges))
+
+    def start(survey: Any) -> Params:
+        return model.first(survey, W, pair_ridges)
+
+    return Stage(name, model, sources, lambda end: end.params.search.point.x[0], most, start=start)
 
 
-def finite(W: Array) -> Array:
-    """The weights of a fit that went well."""
+def common(kept: Kept, seed: int, data: Any, choice: Choice, paths: dict[int, Path]) -> dict[str, Any]:
+    """What both fitted records have of a fit: its end, the table at the door, what was chosen and tried (strongest ridge first)."""
+    W, rows = kept.value, [(float(k), *tried) for k, path in paths.items() for tried in sorted(path.losses.items(), reverse=True)]
     if not np.isfinite(W).all():
-        raise DataError(
-            "the weights grew beyond all bounds: without a ridge a perfect fit has none; set a small ridge, such as 1e-3"
-        )
-    return W
-
-
-def table_of(paths: dict[int, Path]) -> dict[str, list[float]]:
-    """Everything that was tried, by degree, strongest ridge first."""
-    rows = [(float(k), *pair) for k, path in paths.items() for pair in sorted(path.losses.items(), reverse=True)]
-    return {name: [row[c] for row in rows] for c, name in enumerate(("degree", "ridge", "log_loss"))}
+        why = "without a ridge a perfect fit has none; set a small ridge, such as 1e-3"
+        raise DataError(f"the weights grew beyond all bounds: {why}")
+    path = {name: [row[c] for row in rows] for c, name in enumerate(("degree", "ridge", "log_loss"))}
+    table = {"inputs": data.inputs, "categories": data.categories, "n_rows": len(data.codes)}
+    return {"run": Run.of(kept, seed), **table, "choice": choice, "path": path, "W": W}
 
 
 class Categorical(Estimator):

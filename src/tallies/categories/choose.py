@@ -147,11 +147,11 @@ def attempt(
     model = replace(ground.model, ridge=ridge, tol=PATH_TOL)
 
     def start(survey: Any) -> Any:
-        W = np.zeros_like(survey.counted) if before is None else before.params.search.point.x
+        W = np.zeros_like(survey.counted) if before is None else before.params.search.point.x[0]
         return model.first(survey, W, pair_ridges)
 
     def keep(end: End) -> Tried:
-        told, W = np.concatenate(end.rows), end.params.search.point.x
+        told, W = np.concatenate(end.rows), end.params.search.point.x[0]
         mean = W.reshape(len(W), ground.folds, -1).mean(axis=1) if told.sum() > best else None
         sizes = coupling_sizes(zero_sum(model.terms, W, model.starts)[2], model.starts, model.exclude) if ground.by_pair else None
         return Tried(told, None if mean is None else mean.astype(np.float32), sizes)

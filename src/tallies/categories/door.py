@@ -66,15 +66,16 @@ def learn_codes(model: Any, X: Any, missing: str, bins: Any) -> tuple[np.ndarray
     names, columns = _columns(model, X, reset=True)
     one_of("missing", missing, "state", "ignore")
     known = _learn(names, columns, missing, _check_bins(bins, names))
-    return _codes(columns, known), known, Inputs.of(X, len(names))
+    return code_columns(columns, known), known, Inputs.of(X, len(names))
 
 
 def read_codes(model: Any, X: Any, known: Categories) -> np.ndarray:
     """The codes of X, among the categories that a fit has learned."""
-    return _codes(_columns(model, X, reset=False)[1], known)
+    return code_columns(_columns(model, X, reset=False)[1], known)
 
 
-def _codes(columns: list[np.ndarray], known: Categories) -> np.ndarray:
+def code_columns(columns: list[np.ndarray], known: Categories) -> np.ndarray:
+    """(l, n) int32  the codes of these columns."""
     return np.column_stack([_code(values, j, known).astype(np.int32) for j, values in enumerate(columns)])
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from tallies.data.files import open_bytes, reading
 from tallies.errors import DataError, need_file
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def read_fasta(path: str | Path) -> pd.DataFrame:
@@ -26,8 +23,6 @@ def read_fasta(path: str | Path) -> pd.DataFrame:
     >>> read_fasta(path).loc["two"].tolist()
     ['A', 'C', 'G', 'T']
     """
-    import pandas as pd
-
     path = need_file(path, "an alignment")
     names: list[str] = []
     parts: list[list[str]] = []

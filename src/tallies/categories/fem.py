@@ -19,19 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, Unpack
+from typing import Annotated, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
+import pandas as pd
 from sklearn.base import ClassifierMixin
 
 from tallies.backends import carry_out
 from tallies.categories import base
 from tallies.categories import screen as screening
-from tallies.categories.answers import by_rows, redrawn, scores
-from tallies.categories.base import Categorical, Choice, finite, table_of
+from tallies.categories.answers import by_rows, dual_effect, dual_scores, listed, redrawn, scores
+from tallies.categories.base import Categorical, Choice
 from tallies.categories.choose import RIDGE, Ground, Path, arrange, degree_path, fold_numbers, ridge_path
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
-from tallies.categories.dual import dual_effect, dual_scores, listed
 from tallies.categories.model import Rows, cut, softmax
 from tallies.categories.scores import strongest_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
@@ -44,9 +44,6 @@ from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.forms import Form
 from tallies.maths import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Table(NamedTuple):
@@ -159,17 +156,8 @@ class FEM(ClassifierMixin, Categorical):
                 W, solver = paths[K].W, solver if solver == "fem" else paths[K].solver
         model = arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver)
         kept = yield self._final(model, rows, ridge, W)
-        return Fitted(
-            run=Run.of(kept, seed),
-            inputs=data.inputs,
-            categories=data.categories,
-            classes=data.classes,
-            n_rows=len(data.codes),
-            choice=Choice(degrees, ridge, model.solver, pairs),
-            path=table_of(paths),
-            W=finite(kept.value),
-            rows=rows.codes if model.solver == "kernel" else None,
-        )
+        known = base.common(kept, seed, data, Choice(degrees, ridge, model.solver, pairs), paths)
+        return Fitted(classes=data.classes, rows=rows.codes if model.solver == "kernel" else None, **known)
 
     # use
 
@@ -245,8 +233,6 @@ class FEM(ClassifierMixin, Categorical):
         >>> {k: table.shape for k, table in W.items()}, W[2].loc["x0=a & x1=x"].round(1).to_dict()
         ({1: (4, 2), 2: (4, 2)}, {'no': 1.7, 'yes': -1.7})
         """
-        import pandas as pd
-
         layout, terms = self._layout(), terms_of(self._layout())
         W = listed(self.fitted_.W, layout, self.rows_)
         table = pd.DataFrame(W, index=feature_names(terms, self.categories_), columns=self._outputs())
@@ -261,8 +247,6 @@ class FEM(ClassifierMixin, Categorical):
         >>> tallies.FEM(degree=2, ridge=0.1).fit(X, y).effect(x0="a", x1="x").round(1).to_dict()
         {'no': 1.7, 'yes': -1.7}
         """
-        import pandas as pd
-
         fitted, found = self.fitted_, np.zeros(len(self.classes_))
         group, at = find_states(fitted.categories, states)
         if fitted.rows is not None:

@@ -200,14 +200,14 @@ class Conditional(Model):
 
     def first(self, survey: Survey, W: Array | None = None, pair_ridges: Array | None = None) -> Params:
         """The start of a fit at W, such as the end of another; None: at 0, where every state is as likely as any other."""
-        counted, image, cold = survey.counted, None, W is None or W.shape != survey.counted.shape
-        W = np.zeros_like(counted) if W is None or cold else np.asarray(W, dtype=np.float64)
+        counted, cold = survey.counted, W is None or W.shape != survey.counted.shape
+        x = np.zeros((1, *counted.shape)) if W is None or cold else np.asarray(W, dtype=np.float64)[None]
         if self.exclude:
             counted = counted.copy()
             self._exclude(counted)
-        if self.solver == "kernel":
-            image = np.zeros_like(W) if cold or survey.gram is None else survey.gram @ W
-        search = solvers.begin(W, self.starts, image)
+        if self.solver == "kernel" and survey.gram is not None:
+            x = np.concatenate([x, survey.gram @ x])
+        search = solvers.begin(x, self.starts)
         params = Params(self._evaluated(search), search, counted, self._make_metric(survey, pair_ridges), pair_ridges)
         if not cold:
             return params
@@ -238,10 +238,8 @@ class Conditional(Model):
 
     def _evaluated(self, search: Search) -> Array:
         """The trial point in the form that a sweep wants."""
-        W, image = solvers.trial(search, self.starts)
-        if self.multiply:
-            return narrow(self.basis, W, self.starts)
-        return W if image is None else image
+        x = solvers.trial(search, self.starts)[-1]
+        return narrow(self.basis, x, self.starts) if self.multiply else x
 
     def _exclude(self, table: Array) -> None:
         """Zero the entries of every output with features that contain it."""
@@ -253,7 +251,7 @@ class Conditional(Model):
 
     def sweep(self, shard: Shard, latents: None, params: Params | Trial, rng: np.random.Generator) -> tuple[Tally, None]:
         lse = np.zeros(len(self.outputs))
-        self._need(params.trial, len(self.basis.R) if self.multiply else self._height(shard), self._columns)
+        self._need(params.trial, shard, self.multiply)
         if self.solver == "kernel":
             P = params.trial.copy()
             kernels.softmax_rows(P, shard.weight, self.starts, lse)
@@ -265,15 +263,12 @@ class Conditional(Model):
             add_product(X, H, G)
         return Tally(lse, G), None
 
-    def _height(self, shard: Shard) -> int:
-        """Rows of W; kernel: of dual weights."""
-        return len(shard.ids) if self.solver == "kernel" else self.terms.p
-
-    @staticmethod
-    def _need(point: Any, rows: int, columns: np.ndarray) -> None:
-        """A kernel trusts the shape of a point, which a checkpoint may have brought."""
-        if np.shape(point) != (rows, columns[-1]):
-            raise ValueError(f"a point of the fit should have the shape {(rows, int(columns[-1]))}, and has {np.shape(point)}")
+    def _need(self, point: np.ndarray, shard: Shard, narrow: bool = False) -> None:
+        """A kernel trusts the shape of a point, `narrow` in a basis, which a checkpoint may have brought."""
+        rows = len(self.basis.R) if narrow else len(shard.ids) if self.solver == "kernel" else self.terms.p
+        need = rows, int((self._columns if narrow else self.starts)[-1])
+        if point.shape != need:
+            raise ValueError(f"a point of the fit should have the shape {need}, and has {point.shape}")
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
         lse, expected = tally
@@ -286,11 +281,12 @@ class Conditional(Model):
 
     def _climb(self, params: Params, lse: Array, expected: Array) -> Params:
         """Objective and gradient at the trial point; the solver says where to go from there."""
-        x, image = solvers.trial(params.search, self.starts)
+        at = solvers.trial(params.search, self.starts)
+        x, image = at[0], at[-1]
         pull = self.ridge * x  # gradient of the penalty
         if params.pair_ridges is not None:  # means over the states of a term, the bias, are nearly free
             pull = rescaled(x, self.terms.offset, self.starts, params.pair_ridges, FREE * self.ridge)
-        value = solvers.dots(params.counted - 0.5 * pull, x if image is None else image, self.starts) - lse  # eq. 1
+        value = solvers.dots(params.counted - 0.5 * pull, image, self.starts) - lse  # eq. 1
         g = params.counted - expected - pull  # eq. 2
         if self.exclude:
             self._exclude(g)
@@ -308,9 +304,8 @@ class Conditional(Model):
     def rows(self, shard: Shard, latents: None, params: Params) -> Array:
         """(l',)  weighted log likelihood of every row to judge by."""
         assert shard.judges is not None
-        (x, image, *_), (ids, Y, weight, _) = params.search.point, shard.judges
-        at: Any = image if self.solver == "kernel" else x
-        self._need(at, self._height(shard), self.starts)
+        at, (ids, Y, weight, _) = params.search.point.x[-1], shard.judges
+        self._need(at, shard)
         H = at.copy() if self.solver == "kernel" else product(ids, at)
         if Y.dtype.kind == "f":
             return np.einsum("im,im->i", Y, np.log(softmax(H, self.starts)))

@@ -17,20 +17,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, Unpack
+from typing import Annotated, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
+import pandas as pd
 
 from tallies.backends import carry_out
 from tallies.categories import base
 from tallies.categories.answers import Scorer, by_rows, energies, log_conditional, redrawn
-from tallies.categories.base import Categorical, Choice, finite, table_of
+from tallies.categories.base import Categorical, Choice
 from tallies.categories.choose import Ground, Path, arrange, ridge_path, ridges_by_pair
-from tallies.categories.door import Categories, check_fields, learn_codes, read_codes
+from tallies.categories.door import Categories, check_fields, code_columns, learn_codes, read_codes
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.model import Conditional, Rows, cut, starts_of
 from tallies.categories.scores import coupling_scores, sequence_weights, top_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
+from tallies.data.columns import values_of
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, at_least
@@ -38,10 +40,6 @@ from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Score, mean_score
 from tallies.forms import Form
 from tallies.maths import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 Kind = Literal["frobenius", "direct_information"]
 
@@ -112,9 +110,8 @@ class FEMNetwork(Categorical):
         codes, categories, inputs = learn_codes(self, X, self.missing, self.bins)
         n = codes.shape[1]
         if n < 2 and not self.lag:
-            raise DataError(
-                f"a network needs at least two variables, but X has {n} feature(s); add columns, or use lag=1 for one series"
-            )
+            remedy = "add columns, or use lag=1 for one series"
+            raise DataError(f"a network needs at least two variables, but X has {n} feature(s); {remedy}")
         if len(codes) < 2 + self.lag:
             raise DataError(f"a network needs at least {2 + self.lag} rows, but X has {len(codes)} sample(s)")
         degrees = check_degree(self.degree, n if self.lag else n - 1)
@@ -139,19 +136,10 @@ class FEMNetwork(Categorical):
             ridge = path.ridge
         W = path.W if path.cut else None  # one sweep is left: from the weights of the best
         kept = yield self._final(model, rows, float(ridge), W, pairs)
-        return Fitted(
-            run=Run.of(kept, seed),
-            inputs=data.inputs,
-            categories=c,
-            n_rows=len(codes),
-            effective_rows=float(weight.sum()),
-            frequencies=[
-                np.bincount(x[x >= 0], weight[x >= 0], m) / weight[x >= 0].sum() for x, m in zip(codes.T, c.sizes, strict=True)
-            ],
-            choice=Choice(data.degrees, float(ridge), model.solver, pair_ridges=pairs),
-            path=table_of({max(data.degrees): path}),
-            W=finite(kept.value),
-        )
+        choice = Choice(data.degrees, float(ridge), model.solver, pair_ridges=pairs)
+        known = base.common(kept, seed, data, choice, {max(data.degrees): path})
+        count = [np.bincount(x[x >= 0], weight[x >= 0], m) for x, m in zip(codes.T, c.sizes, strict=True)]
+        return Fitted(effective_rows=float(weight.sum()), frequencies=[n / n.sum() for n in count], **known)
 
     # use
 
@@ -201,8 +189,8 @@ class FEMNetwork(Categorical):
         else:
             state = self._start(start)
         out, uniform = np.empty((n_steps, len(state)), dtype=np.int32), rng.random((n_steps, len(state)))
-        (variables, strides, offset, _), no_bias = terms_of(self._layout()), np.zeros(starts[-1])
-        kernels.advance(state, fitted.W, no_bias, variables, strides, offset, starts, uniform, bool(self.lag), out)
+        variables, strides, offset, _ = terms_of(self._layout())
+        kernels.advance(state, fitted.W, variables, strides, offset, starts, uniform, bool(self.lag), out)
         return self._decode(out)
 
     def _start(self, start: Any) -> np.ndarray:
@@ -210,12 +198,7 @@ class FEMNetwork(Categorical):
         given = [start[name] for name in names if name in start] if isinstance(start, Mapping) else list(start)
         if len(given) != len(names):
             raise DataError(f"start must give one state to each of {len(names)} variables, got {len(given)}; they are {names[:20]}")
-        row: Any = [given]
-        if self.fitted_.inputs.names is not None:
-            from pandas import DataFrame
-
-            row = DataFrame(row, columns=self.feature_names_in_)
-        codes = read_codes(self, row, self.categories_)[0]
+        (codes,) = code_columns([values_of(np.array([state], dtype=object)) for state in given], self.categories_)
         if (codes < 0).any():
             j = int(np.flatnonzero(codes < 0)[0])
             raise DataError(
@@ -237,9 +220,7 @@ class FEMNetwork(Categorical):
             whole = c.edges[j] is None and c.gap[j] < 0
             columns.append((c.states[j] if whole else np.array(c.labels[j], dtype=object))[codes[:, j]])
         if self.fitted_.inputs.names is not None:
-            from pandas import DataFrame
-
-            return DataFrame(dict(zip(self.feature_names_in_, columns, strict=True)))
+            return pd.DataFrame(dict(zip(self.feature_names_in_, columns, strict=True)))
         kinds = {column.dtype.kind for column in columns}
         return np.column_stack(columns if len(kinds) == 1 else [column.astype(object) for column in columns])
 

@@ -57,10 +57,8 @@ def page(model: Any, about: About, X: Any = None) -> Page:
 
 
 def _lead(model: Any, about: About, called: list[str], log_p: Array | None) -> str:
-    how = "from all of the step before" if model.lag else "from the others"
-    text = (
-        f"Each of {plural(len(model.categories_.names), 'variable')} told {how}, learned from {plural(int(model.n_rows_), 'row')}."
-    )
+    how, variables = "all of the step before" if model.lag else "the others", plural(len(model.categories_.names), "variable")
+    text = f"Each of {variables} told from {how}, learned from {plural(int(model.n_rows_), 'row')}."
     if called:
         text += f" The strongest coupling is {called[0]}."
     if log_p is not None:

@@ -5,18 +5,14 @@ And how much each of many alike rows counts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pandas as pd
 
 from tallies.categories.answers import by_rows, neighbours
 from tallies.categories.door import Categories
 from tallies.categories.kernels import fem as kernels
 from tallies.errors import one_of
 from tallies.maths import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def coupling_scores(J: Array, starts: np.ndarray, frequencies: list[Array], kind: str, apc: bool, directed: bool) -> Array:
@@ -50,16 +46,13 @@ def strongest_pairs(S: Array, top: int, directed: bool = False) -> np.ndarray:
 
 def top_pairs(S: Array, J: Array, starts: np.ndarray, categories: Categories, top: int, directed: bool) -> pd.DataFrame:
     """Pairs of largest score, with the coupling of largest size in each."""
-    import pandas as pd
-
     rows = []
     for j, k in strongest_pairs(S, top, directed).tolist():
         block = J[starts[j] : starts[j + 1], starts[k] : starts[k + 1]]
         s, r = np.unravel_index(int(np.argmax(np.abs(block))), block.shape)
-        a, b = (f"{categories.names[v]}={categories.labels[v][int(q)]}" for v, q in ((j, s), (k, r)))
-        rows.append(
-            (categories.names[j], categories.names[k], float(S[j, k]), f"{a} {'->' if directed else '&'} {b}", float(block[s, r]))
-        )
+        names = (categories.names[j], categories.names[k])
+        a, b = (f"{name}={categories.labels[v][int(q)]}" for name, v, q in zip(names, (j, k), (s, r), strict=True))
+        rows.append((*names, float(S[j, k]), f"{a} {'->' if directed else '&'} {b}", float(block[s, r])))
     return pd.DataFrame(rows, columns=["a", "b", "score", "strongest", "coupling"])
 
 
@@ -70,4 +63,4 @@ def sequence_weights(codes: np.ndarray, identity: float) -> Array:
     [0.5, 0.5, 1.0]
     """
     least = int(np.ceil(identity * codes.shape[1] - 1e-9))
-    return 1.0 / by_rows(neighbours, np.arange(len(codes)), 1, 64, codes, least)[:, 0]
+    return 1.0 / by_rows(neighbours, codes, 1, 64, codes, least)[:, 0]

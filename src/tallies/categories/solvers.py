@@ -94,37 +94,36 @@ class Stretched(NamedTuple):
 
 
 Metric = Plain | Stretched
-METRICS = (Diagonal, Full, Reduced, Dual, Exclusive, Pseudo, Stretched, Basis)  # what a checkpoint may hold
 
 
-def apply(metric: Metric, v: Array, starts: np.ndarray) -> tuple[Array, Any]:
-    """The metric's inverse times v, and the image of the result in the kernel form."""
+def apply(metric: Metric, v: Array, starts: np.ndarray) -> Array:
+    """The metric's inverse times v (p, M), beside its image in the kernel form."""
     match metric:
         case Stretched(inner, offset, factors):
-            z, _ = apply(inner, rescaled(v, offset, starts, factors, 1.0), starts)
-            return rescaled(z, offset, starts, factors, 1.0), None
+            (z,) = apply(inner, rescaled(v, offset, starts, factors, 1.0), starts)
+            z = rescaled(z, offset, starts, factors, 1.0)
         case Diagonal(inverse):
-            return inverse[:, None] * v, None
+            z = inverse[:, None] * v
         case Full(L):
-            return cho_solve((L, True), v, check_finite=False), None
+            z = cho_solve((L, True), v, check_finite=False)
         case Reduced(L, basis):
             z = cho_solve((L, True), solve_triangular(basis.R, basis.T @ v, lower=True, check_finite=False), check_finite=False)
-            return basis.T.T @ solve_triangular(basis.R, z, lower=True, trans=1, check_finite=False), None
+            z = basis.T.T @ solve_triangular(basis.R, z, lower=True, trans=1, check_finite=False)
         case Dual(L, ridge, states):
             z = cho_solve((L, True), v, check_finite=False)
-            return z, states * (v - ridge * z)
+            return np.stack([z, states * (v - ridge * z)])
         case Exclusive(B, own):  # inverse without rows and columns F, from the whole one: B - B_F B_FF^-1 B_F'
             z = B @ v
             for o, F in enumerate(own):
                 a, b = starts[o], starts[o + 1]
                 z[:, a:b] -= B[:, F] @ solve(B[np.ix_(F, F)], z[F, a:b], assume_a="pos", check_finite=False)
                 z[F, a:b] = 0.0
-            return z, None
-    z = np.zeros_like(v)
-    for o, (F, inverse) in enumerate(zip(metric.kept, metric.inverse, strict=True)):
-        a, b = starts[o], starts[o + 1]
-        z[F, a:b] = inverse @ v[F, a:b]
-    return z, None
+        case Pseudo(kept, inverses):
+            z = np.zeros_like(v)
+            for o, (F, inverse) in enumerate(zip(kept, inverses, strict=True)):
+                a, b = starts[o], starts[o + 1]
+                z[F, a:b] = inverse @ v[F, a:b]
+    return z[None]
 
 
 def diagonal_metric(counts: Array, ridge: float, states: float, active: int) -> Diagonal:
@@ -161,26 +160,24 @@ def pseudo_metric(G: Array, ridge: float, own: list[np.ndarray] | None, n_out: i
     return Pseudo(rest, [pinv(G[np.ix_(kept, kept)]) for kept in rest])
 
 
-# the search; images of vectors are theirs under K (None where K is the identity); without a ridge they may grow until they are NaN
+# the search; a vector stands beside its image in the kernel form, (2, l, M), else alone, (1, p, M): an inner product takes the
+# first part of one vector and the last of the other. Without a ridge they may grow until they are NaN
 
 
-Vectors = Annotated[np.ndarray, Form("p M", "f", nan=True)]  # kernel: (l, M)
+Vector = Annotated[np.ndarray, Form("c p M", "f", nan=True)]
 Numbers = Annotated[np.ndarray, Form("o", "f", nan=True)]  # one an output
 Products = Annotated[np.ndarray, Form("h h o", "f", nan=True)]
 
 
 class Point(NamedTuple):
-    x: Vectors  # W, or a in the kernel form
-    image: Vectors | None  # K a
-    g: Vectors | None  # gradient there; None before the first sweep
-    Dg: Vectors | None  # inverse of the metric times g
-    Dg_image: Vectors | None
+    x: Vector  # W, or a in the kernel form
+    g: Annotated[np.ndarray, Form("p M", "f", nan=True)] | None  # gradient there; None before the first sweep
+    Dg: Vector | None  # inverse of the metric times g
     value: Numbers  # objective there
 
 
 class Line(NamedTuple):
-    d: Vectors  # direction
-    image: Vectors | None
+    d: Vector  # direction
     slope: Numbers  # gradient along d
     step: Numbers  # length of the trial step
 
@@ -188,10 +185,8 @@ class Line(NamedTuple):
 class Pair(NamedTuple):
     """What a step changed: x and D g."""
 
-    s: Vectors
-    image: Vectors | None
-    Dy: Vectors
-    Dy_image: Vectors | None
+    s: Vector
+    Dy: Vector
 
 
 class Pairs(NamedTuple):
@@ -220,30 +215,21 @@ def dots(A: Array, B: Array, starts: np.ndarray) -> Array:
     return np.add.reduceat(np.einsum("qm,qm->m", A, B), starts[:-1])
 
 
-def begin(x: Array, starts: np.ndarray, image: Any = None) -> Search:
+def begin(x: Array, starts: np.ndarray) -> Search:
     """A search that stands at x and has seen nothing yet."""
     n_out = len(starts) - 1
-    zero, still, none = np.zeros(n_out), np.zeros_like(x), np.zeros((0, 0, n_out))
-    return Search(
-        point=Point(x, image, None, None, None, np.full(n_out, -np.inf)),
-        line=Line(still, None if image is None else still, zero, np.ones(n_out)),
-        pairs=Pairs((), none, none),
-        start=zero,
-        done=np.zeros(n_out, dtype=bool),
-    )
+    zero, none = np.zeros(n_out), np.zeros((0, 0, n_out))
+    point, line = Point(x, None, None, np.full(n_out, -np.inf)), Line(np.zeros_like(x), zero, np.ones(n_out))
+    return Search(point, line, pairs=Pairs((), none, none), start=zero, done=np.zeros(n_out, dtype=bool))
 
 
-def trial(search: Search, starts: np.ndarray) -> tuple[Array, Any]:
-    """The point that the next sweep evaluates, and its image."""
-    (x, image, *_), line = search.point, search.line
-    step = spread(line.step, starts)
-    return x + step * line.d, None if image is None else image + step * line.image
+def trial(search: Search, starts: np.ndarray) -> Array:
+    """The point that the next sweep evaluates."""
+    return search.point.x + spread(search.line.step, starts) * search.line.d
 
 
 def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.ndarray, tol: float) -> Search:
     """Accept or shorten the trial step of every output, given objective and gradient there; choose the next."""
-    old: Any
-    line: Any  # images are in all parts of a search, or in none
     old, line, first = search.point, search.line, search.point.g is None
     if first:
         good, shorter, done = np.ones(len(value), dtype=bool), line.step, search.done
@@ -254,72 +240,59 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
         done = search.done | (~good & (shorter * line.slope <= SLACK * np.abs(old.value)))
         if not good.any():
             return search._replace(line=line._replace(step=np.where(done, 0.0, shorter)), done=done)
-    point: Any = Point(*trial(search, starts), g, *apply(metric, g, starts), value)
+    point: Any = Point(trial(search, starts), g, apply(metric, g, starts), value)
     pairs, start = search.pairs, search.start
     if first:
         start = value
     else:
         taken = spread(good, starts)
-        chosen: Any = (
-            None if b is None else np.where(taken if b.ndim == 2 else good, b, a) for a, b in zip(old, point, strict=True)
-        )
-        point = Point(*chosen)
+        point = Point._make(np.where(taken if b.ndim > 1 else good, b, a) for a, b in zip(old, point, strict=True))
         pairs = _remember(pairs, old, point, good & ~search.done, starts)
-    d, d_image = _direction(point, pairs, metric, starts)
-    slope = dots(point.g, d if d_image is None else d_image, starts)
+    d = _direction(point, pairs, metric, starts)
+    slope = dots(point.g, d[-1], starts)
     # slope/2 is what a quadratic of this curvature still has to gain
     rough = metric.inner if isinstance(metric, Stretched) else metric
     trust = TRUST if isinstance(rough, Diagonal) else 1.0
     done = done | (0.5 * slope <= tol * trust * scale(point.value, start))
     length = rough.length if first and isinstance(rough, Diagonal) else 1.0
     moves, holds = spread(good & ~done, starts), spread(~good & ~done, starts)
-    line = Line(
-        d=np.where(moves, d, np.where(holds, line.d, 0.0)),
-        image=None if d_image is None else np.where(moves, d_image, np.where(holds, line.image, 0.0)),
-        slope=np.where(good, slope, line.slope),
-        step=np.where(done, 0.0, np.where(good, length, shorter)),
-    )
-    return Search(point, line, pairs, start, done)
+    d, step = np.where(moves, d, np.where(holds, line.d, 0.0)), np.where(done, 0.0, np.where(good, length, shorter))
+    return Search(point, Line(d, np.where(good, slope, line.slope), step), pairs, start, done)
 
 
-def _remember(pairs: Pairs, old: Point, new: Point, good: np.ndarray, starts: np.ndarray) -> Pairs:
+def _remember(pairs: Pairs, old: Any, new: Any, good: np.ndarray, starts: np.ndarray) -> Pairs:
     """The pairs with the latest step, of the outputs that took one; the oldest is forgotten."""
-    changes: Any = (None if a is None else b - a for a, b in zip(old[:-1], new[:-1], strict=True))
-    s, image, y, Dy, Dy_image = changes
-    latest = (*pairs.latest, Pair(s, image, Dy, Dy_image))[-MEMORY:]
+    latest = (*pairs.latest, Pair(s=new.x - old.x, Dy=new.Dg - old.Dg))[-MEMORY:]
     sy, yDy = (np.pad(table, ((0, 1), (0, 1), (0, 0)))[-MEMORY:, -MEMORY:] for table in pairs[1:])
-    sy[:, -1], yDy[:, -1] = (good * of_latest for of_latest in _products(latest, y, starts))
+    sy[:, -1], yDy[:, -1] = (good * of_latest for of_latest in _products(latest, new.g - old.g, starts))
     yDy[-1] = yDy[:, -1]
     return Pairs(latest, sy, yDy)
 
 
 def _products(pairs: tuple[Pair, ...], v: Array, starts: np.ndarray) -> tuple[Array, Array]:
     """(h, n_out)  <s, -v> and <-Dy, -v> of every pair: those of -f, which L-BFGS lowers."""
-    of_s = [-dots(pair.s if pair.image is None else pair.image, v, starts) for pair in pairs]
-    of_y = [dots(pair.Dy if pair.Dy_image is None else pair.Dy_image, v, starts) for pair in pairs]
-    return np.reshape(of_s, (-1, len(starts) - 1)), np.reshape(of_y, (-1, len(starts) - 1))
+    of_s, of_y = ([dots(pair[i][-1], v, starts) for pair in pairs] for i in (0, 1))
+    return -np.reshape(of_s, (-1, len(starts) - 1)), np.reshape(of_y, (-1, len(starts) - 1))
 
 
-def _direction(point: Point, pairs: Pairs, metric: Metric, starts: np.ndarray) -> tuple[Array, Any]:
-    """The direction of L-BFGS, every output by itself, and its image."""
+def _direction(point: Point, pairs: Pairs, metric: Metric, starts: np.ndarray) -> Array:
+    """The direction of L-BFGS, every output by itself."""
     assert point.g is not None
     sg, yDg = _products(pairs.latest, point.g, starts)
     # in the null space of K, which no product sees, a scale would add up
     bounds = (1.0, 1.0) if isinstance(metric, Dual) else (0.0, np.inf)
     gamma, of_y, of_s = lbfgs.direction(lbfgs.Dots(pairs.sy, sg, pairs.yDy, yDg), range(len(sg)), bounds)
-    d, image = spread(gamma, starts) * point.Dg, point.Dg_image
+    d = spread(gamma, starts) * point.Dg
     for pair, a, b in zip(pairs.latest, spread(of_s, starts), spread(of_y, starts), strict=True):
         d += b * pair.Dy - a * pair.s
-        if image is not None:
-            image = image + (b * pair.Dy_image - a * pair.image)
-    return d, image
+    return d
 
 
 def fixed_step(search: Search, value: Array, g: Array, metric: Metric, starts: np.ndarray, tol: float) -> Search:
     """The step of the seed's iteration, always taken whole."""
-    step, _ = apply(metric, g, starts)
+    step = apply(metric, g, starts)
     start = value if search.point.g is None else search.start
-    done = np.all(0.5 * dots(g, step, starts) <= tol * scale(value, start))
+    done = np.all(0.5 * dots(g, step[0], starts) <= tol * scale(value, start))
     point = search.point._replace(x=search.point.x + step, g=g, value=value)
     return search._replace(point=point, start=start, done=np.full(len(value), done))
 
@@ -327,3 +300,6 @@ def fixed_step(search: Search, value: Array, g: Array, metric: Metric, starts: n
 def scale(value: Array, start: Array) -> Array:
     """What an objective's gains are measured against."""
     return np.maximum(np.abs(value), START_SHARE * np.abs(start))
+
+
+RECORDS = (Search, Point, Line, Pairs, Pair, Diagonal, Full, Reduced, Dual, Exclusive, Pseudo, Stretched, Basis)  # of checkpoints

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tallies.categories.door import Categories, label
 from tallies.categories.terms import Terms
 from tallies.errors import DataError
 from tallies.maths import Array
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 AND = " & "
 
@@ -26,8 +24,6 @@ def feature_names(terms: Terms, categories: Categories) -> list[str]:
 
 def effects_table(b: Array, terms: Terms, V: Array, categories: Categories, outputs: list[str]) -> pd.DataFrame:
     """One row a feature, one column an output state; the first row is the bias."""
-    import pandas as pd
-
     return pd.DataFrame(np.vstack([b, V]), index=["(bias)", *feature_names(terms, categories)], columns=outputs)
 
 
@@ -38,8 +34,6 @@ def strengths(terms: Terms, V: Array) -> Array:
 
 def strongest(b: Array, terms: Terms, V: Array, categories: Categories, outputs: list[str], top: int, degrees: Any) -> pd.DataFrame:
     """The terms of largest norm among these degrees, with the largest weight of each spelled out."""
-    import pandas as pd
-
     size, rows = strengths(terms, V), []
     order = np.argsort(-size, kind="stable")
     for t in order[np.isin(terms.degree()[order], list(degrees))][:top]:

@@ -103,5 +103,4 @@ def log_likelihood(found: Any) -> dict[str, Any]:
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
     """What the report judges the model by."""
-    X, y = features(model, options, path)
-    return (X,) if y is None else (X, y)
+    return tuple(part for part in features(model, options, path) if part is not None)

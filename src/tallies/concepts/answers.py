@@ -20,7 +20,6 @@ from tallies.concepts.mention import Lexicon
 from tallies.concepts.scores import add_context, scores, strengths
 from tallies.concepts.settings import Mention, Settings
 from tallies.concepts.word_counts import TABLE, Words
-from tallies.data import ontology
 from tallies.data.corpus import Corpus
 from tallies.errors import DataError, at_least
 from tallies.estimator import Run, seed_of
@@ -129,7 +128,7 @@ def given(block: tuple[Sentences, Rows], words: Lexicon | Words, G: int) -> Arra
     """(S, G) log P(s | g) of a block of sentences, or with mentions the log odds of each concept."""
     x, _ = block
     if isinstance(words, Words):
-        return word_counts.log_likelihoods(words, x.matrix(len(words.smooth)))[:, :G]
+        return word_counts.log_likelihoods(words, x.counts)[:, :G]
     flat = Psi(np.ones(G + 1), np.empty(0), sp.csr_array((0, G + 1)), np.ones(G + 1))
     nobody = author_prior.mixture(author_prior.rows_of([[]], np.ones(1), np.empty(0), None), flat)
     found = scores(x._replace(document=np.zeros_like(x.document)), nobody, words, G + 1)
@@ -144,8 +143,7 @@ def given(block: tuple[Sentences, Rows], words: Lexicon | Words, G: int) -> Arra
 
 def ranking_psi(fitted: Fitted, share: float) -> Psi:
     """psi with a share of each concept's prior lent to its parents; EM itself does not know of this."""
-    edges = fitted.concepts
-    return author_prior.lend(fitted.psi, edges.child, edges.parent, share) if share else fitted.psi
+    return author_prior.lend(fitted.psi, fitted.concepts.up, share) if share else fitted.psi
 
 
 def rank_block(
@@ -206,17 +204,17 @@ def explain(fitted: Fitted, rules: Ranking, sentence: str, concept: str, authors
     parts = [("prior", float(np.log(p[g]) - (np.log(p[-1]) if null else 0.0)))]
     w = fitted.words
     if isinstance(w, Lexicon):
-        keys, texts = set(x.keys.tolist()), list(w.strings.keys)
+        keys, texts = set(x.counts.indices.tolist()), list(w.strings.keys)
         more, stems = mention.explain(w, texts, keys, g)
         parts += more
         if stems is not None and fitted.context is not None and rules.context:
             parts += context.explain(fitted.context, texts, rules.context, keys, g, stems)
     else:
         found = dict(zip(*(part.tolist() for part in word_counts.row_of(w, g)), strict=True))
-        counts, words = np.asarray(x.counts), vocabulary(fitted)
-        parts += [(words[v], n * found.get(v, 0.0)) for v, n in zip(x.keys.tolist(), counts.tolist(), strict=True)]
+        words = vocabulary(fitted)
+        parts += [(words[v], n * found.get(v, 0.0)) for v, n in zip(x.counts.indices.tolist(), x.counts.data.tolist(), strict=True)]
         reference = w.slope[-1] if null else -np.log(w.smooth.sum())
-        parts += [("length", float(counts.sum() * (w.slope[g] - reference)))]
+        parts += [("length", float(x.counts.sum() * (w.slope[g] - reference)))]
     return pd.DataFrame(parts, columns=["what", "log_odds"])
 
 
@@ -224,12 +222,12 @@ def explain(fitted: Fitted, rules: Ranking, sentence: str, concept: str, authors
 
 
 def vocabulary(fitted: Fitted) -> np.ndarray:
-    """The columns of P(w | g): words of the corpus, or with mentions words of the ontology's strings."""
+    """(V,) words: of the corpus, or with mentions those of the ontology's strings."""
     return np.asarray(fitted.vocabulary) if isinstance(fitted.words, Words) else fitted.words.strings.surfaces()
 
 
 def concept_words(fitted: Fitted) -> sp.csr_array:
-    """(G, V) P(w | g)."""
+    """(G, V) P(word | concept), for the words of `vocabulary_`; with mentions, of a word of a mention."""
     G = fitted.n_concepts
     if isinstance(fitted.words, Lexicon):
         return mention.word_law(fitted.words, G)
@@ -244,21 +242,21 @@ def author_law(fitted: Fitted, a: Any) -> Array:
 
 
 def author_concepts(fitted: Fitted) -> Array:
-    """(A, G) P(g | a)."""
+    """(A, G) P(concept | author), backed off on all authors; what a row lacks to 1 is on none of them."""
     A = len(fitted.papers.authors)
     _fits(A, fitted.n_concepts, "authors x concepts", "author_profile(author) shows one author")
     return author_law(fitted, np.arange(A))
 
 
 def document_concepts(fitted: Fitted) -> Array:
-    """(D, G) P(g | d)."""
+    """(D, G) P(concept | document): of a sentence before it is read, given who wrote the document."""
     D, G = len(fitted.papers.documents), fitted.n_concepts
     _fits(D, G, "documents x concepts", "document_profile(document) shows one document")
     return author_prior.cells(author_prior.mixture(fitted.papers.rows, fitted.psi, guess=True), *np.ix_(range(D), range(G)))
 
 
 def assignments(fitted: Fitted) -> np.ndarray:
-    """(S,) ids, None where a sentence speaks of none."""
+    """(S,) id of the best concept of each sentence of the fit; None: none of them."""
     return np.append(fitted.concepts.ids, [None, None])[fitted.best]
 
 
@@ -320,15 +318,8 @@ def expected(fitted: Fitted, some: Any = slice(None)) -> Array:
 
 def parents(fitted: Fitted) -> list[list[int]]:
     """Numbers of the parents of each concept."""
-    edges = fitted.concepts  # ordered by child
-    ends = np.cumsum(np.bincount(edges.child, minlength=len(edges.ids)))
-    return [above.tolist() for above in np.split(edges.parent, ends[:-1])]
-
-
-def lineage(concepts: Concepts) -> sp.csr_array:
-    """(G, G) 1 where the concept of the column is that of the row, or above it."""
-    G = len(concepts.ids)
-    return ontology.lineage(sp.csr_array((np.ones(len(concepts.child)), (concepts.child, concepts.parent)), shape=(G, G)))
+    up = fitted.concepts.up
+    return [above.tolist() for above in np.split(up.indices, up.indptr[1:-1])]
 
 
 # scores and samples

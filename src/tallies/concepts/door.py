@@ -20,7 +20,7 @@ from tallies.data.ontology import Ontology
 from tallies.data.text import tokenize
 from tallies.errors import DataError, DataWarning
 from tallies.forms import Form
-from tallies.maths import Array, pointer, ragged
+from tallies.maths import Array, ragged
 
 MIN_SENTENCES = 256  # in a shard: a sentence of a large ontology takes 0.2 ms, so this is many times the cost of scheduling
 MAX_SHARDS = 32
@@ -29,34 +29,22 @@ MAX_SHARDS = 32
 class Sentences(NamedTuple):
     """Sentences as the word side reads them, ordered by document."""
 
-    ptr: np.ndarray  # (S+1,)  where the keys of a sentence begin
-    keys: np.ndarray  # int32  mention: rising keys of its strings; multinomial: words
-    counts: np.ndarray | None  # multinomial: how often each word occurs
+    counts: sp.csr_array  # (S, N)  mention: 1 at the keys of its strings; multinomial: how often each word occurs
     document: np.ndarray  # (S,) int64  rising
-    held: Sentences | None = None  # words held out of the fit, likewise
-
-    def matrix(self, width: int) -> sp.csr_array:
-        """(S, width) counts."""
-        data = np.ones(len(self.keys)) if self.counts is None else self.counts
-        return sp.csr_array((data, self.keys, self.ptr), shape=(len(self.document), width))
+    held: sp.csr_array | None = None  # (S, N)  words held out of the fit
 
     def cut(self, a: int, b: int) -> Sentences:
         """The sentences from a up to b, their documents numbered from 0 on."""
-        mine = slice(self.ptr[a], self.ptr[b])
-        return self._entries(mine, self.ptr[a : b + 1] - self.ptr[a], self.document[a:b] - self.document[a])
-
-    def _entries(self, mine: Any, ptr: np.ndarray, document: np.ndarray) -> Sentences:
-        return Sentences(ptr, self.keys[mine], None if self.counts is None else self.counts[mine], document)
+        return Sentences(self.counts[a:b], self.document[a:b] - self.document[a])
 
     def hold_out(self, share: float, rng: np.random.Generator) -> Sentences:
         """With a share of the words held out, chosen one by one."""
-        assert self.counts is not None
-        out = rng.binomial(self.counts.astype(np.int64), share).astype(float)
-        return self._weighed(self.counts - out)._replace(held=self._weighed(out))
-
-    def _weighed(self, counts: Array) -> Sentences:
-        kept = counts > 0
-        return self._replace(counts=counts)._entries(kept, pointer(kept)[self.ptr], self.document)
+        held = self.counts.copy()
+        held.data = rng.binomial(held.data.astype(np.int64), share).astype(float)
+        kept = self.counts - held
+        for part in (kept, held):
+            part.eliminate_zeros()
+        return self._replace(counts=kept, held=held)
 
 
 class Shard(NamedTuple):
@@ -81,8 +69,7 @@ class Concepts(NamedTuple):
 
     ids: Annotated[np.ndarray, Form("G", "O")]
     names: Annotated[np.ndarray, Form("G", "O")]
-    child: Annotated[np.ndarray, Form("edges", "i", 0, below="G")]  # numbers of concepts ...
-    parent: Annotated[np.ndarray, Form("edges", "i", 0, below="G")]  # ... and of their parents
+    up: Annotated[sp.csr_array, Form("G G", "f", 0)]  # 1 where column h is a parent of row g
     alternatives: dict[str, str]  # merged or replaced id -> living id
 
 
@@ -104,7 +91,6 @@ class Data(NamedTuple):
     papers: Papers
     words: Strings | Definitions  # what the ontology says of words
     vocabulary: np.ndarray | None  # (V,)  multinomial
-    n_keys: int  # of strings, or words of the vocabulary
     n_rows: int  # authors, and documents where these have a prior of their own
     strength: Array  # (G,)  factors on gamma; the null is the last one
     labelled: bool
@@ -125,16 +111,19 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
     if isinstance(settings.words, Mention):
         told = [[g for g in several if g < G] for several in given]
         words, vocabulary = mention.strings_of(concepts, mention.learn_words(texts, told) if any(told) else []), None
-        x, n_keys = encode(texts, document, words), len(words.keys)
+        x = encode(texts, document, words)
     else:
-        x, vocabulary = _bags(corpus, texts, document)
-        words, n_keys = word_counts.definitions_of(concepts, vocabulary, settings.words, settings.null), len(vocabulary)
+        bags = corpus if isinstance(corpus, Corpus) else Corpus.from_pairs(enumerate(texts))
+        x = Sentences(sp.csr_array(bags.sentence_counts, dtype=float, copy=True), document)  # the corpus stays as it is
+        x.counts.sum_duplicates()
+        vocabulary = np.asarray(bags.vocabulary, dtype=object)
+        words = word_counts.definitions_of(concepts, vocabulary, settings.words, settings.null)
         if not words.counts.nnz:
             raise DataError("the concepts share no word with the corpus; is the ontology of another field or language?")
-        if settings.words.whole_table and G * n_keys > TABLE:
-            size = f"{G:,} concepts x {n_keys:,} words"
+        if settings.words.whole_table and G * len(vocabulary) > TABLE:
+            size = f"{G:,} concepts x {len(vocabulary):,} words"
             raise DataError(f"word_sparsity and overlap need the whole table of {size} at once; use a smaller ontology")
-    if not len(x.keys):
+    if not x.counts.nnz:
         raise DataError("the sentences share no word with the concepts; is the ontology of another field or language?")
     papers = _papers(settings, [str(d) for d in ids], document, authors)
     shards = [
@@ -143,14 +132,9 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
     ]
     n_rows = len(papers.authors) + (len(authors) if settings.document_backoff is not None else 0)
     factors = np.append(factors, [1.0] * settings.null)
-    return Data(shards, _concepts(concepts), papers, words, vocabulary, n_keys, n_rows, factors, any(given))
-
-
-def _concepts(ontology: Ontology) -> Concepts:
-    edges = [(g, ontology.index(p)) for g, above in enumerate(ontology.parents) for p in above]
-    child, parent = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    ids, names = np.array(ontology.ids, dtype=object), np.array(ontology.names, dtype=object)
-    return Concepts(ids, names, child.copy(), parent.copy(), dict(ontology.alternatives))
+    ids_of, names = np.array(concepts.ids, dtype=object), np.array(concepts.names, dtype=object)
+    known = Concepts(ids_of, names, concepts.links, dict(concepts.alternatives))
+    return Data(shards, known, papers, words, vocabulary, n_rows, factors, any(given))
 
 
 def sentences_of(corpus: Any) -> tuple[list[str], np.ndarray, Any, list[list[str]]]:
@@ -190,20 +174,17 @@ def label_lists(labels: Any, n: int, concepts: Ontology, null: bool) -> list[lis
     """
     if labels is None:
         return [[] for _ in range(n)]
-    several = list(labels)
+    several = [[v] if isinstance(v, str) else list(v) if np.iterable(v) else None for v in labels]
     if len(several) != n:
-        raise DataError(
-            f"labels must have one entry a sentence, there are {n} sentences and {len(several)} labels; use None for unknown"
-        )
-    lists = [[v] if isinstance(v, str) else list(v) if np.ndim(v) else [] for v in several]
-    unknown = sorted({c for v in lists for c in v if concepts.resolve(c) is None})
+        many = f"there are {n} sentences and {len(several)} labels"
+        raise DataError(f"labels must have one entry a sentence, {many}; use None for unknown")
+    unknown = sorted({c for v in several for c in v or () if concepts.resolve(c) is None})
     if unknown:
-        warnings.warn(
-            f"{len(unknown)} labels are not in the ontology, such as {unknown[:3]}; they were left out", DataWarning, stacklevel=4
-        )
-    nothing = [v is not None and not isinstance(v, str) and np.ndim(v) == 1 and len(v) == 0 for v in several]
-    known = [list(dict.fromkeys(concepts.index(c) for c in v if concepts.resolve(c) is not None)) for v in lists]
-    return [[len(concepts)] if none and null else v for v, none in zip(known, nothing, strict=True)]
+        told = f"{len(unknown)} labels are not in the ontology, such as {unknown[:3]}; they were left out"
+        warnings.warn(told, DataWarning, stacklevel=4)
+    none = [len(concepts)] if null else []
+    known = [[concepts.index(c) for c in v or () if concepts.resolve(c) is not None] for v in several]
+    return [none if v == [] else list(dict.fromkeys(found)) for v, found in zip(several, known, strict=True)]
 
 
 def _papers(settings: Settings, ids: list[str], document: np.ndarray, authors: list[list[str]]) -> Papers:
@@ -214,34 +195,24 @@ def _papers(settings: Settings, ids: list[str], document: np.ndarray, authors: l
     sizes = np.bincount(document, minlength=len(ids))
     weight = np.ones(len(names))
     if settings.author_backoff is not None:
-        n = np.zeros(len(names))
-        for several, size in zip(coded, sizes, strict=True):
-            n[several] += size / max(len(several), 1) if settings.credit == "split" else size
+        ptr, flat = ragged(coded, np.int64)
+        of_each = sizes / np.maximum(np.diff(ptr), 1) if settings.credit == "split" else sizes
+        n = np.bincount(flat, weights=np.repeat(of_each, np.diff(ptr)), minlength=len(names))
         weight = n / np.maximum(n + settings.author_backoff, 1e-300)  # an author may have no sentence
     rows = author_prior.rows_of(coded, sizes, weight, settings.document_backoff)
     return Papers(np.array(ids, dtype=object), document, np.array(names, dtype=object), weight, rows)
 
 
-def _bags(corpus: Any, texts: list[str], document: np.ndarray) -> tuple[Sentences, np.ndarray]:
-    """The words of the sentences as counts, and the vocabulary."""
-    counted = corpus if isinstance(corpus, Corpus) else Corpus.from_pairs(enumerate(texts))
-    X = sp.csr_array(counted.sentence_counts, dtype=float, copy=True)  # the corpus stays as it is
-    return _sentences(X, document), np.asarray(counted.vocabulary, dtype=object)
-
-
-def _sentences(X: sp.csr_array, document: np.ndarray) -> Sentences:
-    X.sum_duplicates()
-    return Sentences(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, document)
-
-
 def encode(texts: Sequence[str], document: np.ndarray, words: Strings | np.ndarray) -> Sentences:
     """Sentences in the keys of strings, or as bags of words of a vocabulary; words that these lack are passed over."""
     if isinstance(words, Strings):
-        return Sentences(*mention.encode(texts, words.keys), None, document)
-    find = word_counts.places(words)
-    rows = [[v for w in tokenize(t) if (v := find(w)) is not None] for t in texts]
-    ptr, flat = ragged(rows, np.int32)
-    return _sentences(sp.csr_array((np.ones(len(flat)), flat, ptr), shape=(len(texts), len(words))), document)
+        (ptr, flat), width = mention.encode(texts, words.keys), len(words.keys)
+    else:
+        find, width = word_counts.places(words), len(words)
+        ptr, flat = ragged([[v for w in tokenize(t) if (v := find(w)) is not None] for t in texts], np.int32)
+    X = sp.csr_array((np.ones(len(flat)), flat, ptr), shape=(len(texts), width))
+    X.sum_duplicates()
+    return Sentences(X, document)
 
 
 def _cuts(document: np.ndarray, shard_rows: int | None) -> list[tuple[int, int]]:

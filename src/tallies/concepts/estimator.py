@@ -18,7 +18,7 @@ from tallies.concepts.scores import Latents, sparse
 from tallies.concepts.settings import Mention, Multinomial, Settings, settings_of
 from tallies.concepts.word_counts import Definitions, Learned, Words
 from tallies.data.corpus import Corpus
-from tallies.data.ontology import Ontology
+from tallies.data.ontology import Ontology, lineage
 from tallies.engine import Plan, Stage, stream
 from tallies.estimator import Estimator, Run, RunOptions, option, part
 from tallies.evaluation.score import Score, mean_score
@@ -88,10 +88,9 @@ class AuthorConcept(Estimator):
             rng = stream(seed, 0, 0, 0)  # one stream for all shards: where they are cut changes nothing
             shards = [s._replace(sentences=s.sentences.hold_out(options.held_out, rng)) for s in shards]
         sources = [Held(shard) for shard in shards]
-        nothing = Counts(0, np.zeros(data.n_keys))
-        counting = Stage("words of the corpus", Background(data.n_keys), sources, lambda end: end.params, 1, nothing)
-        found: Counts = (yield counting).value
-        model = EM(settings, len(data.strength), data.n_keys, self.tol)
+        none = Counts(0, np.empty(0))
+        found: Counts = (yield Stage("words of the corpus", Background(), sources, lambda end: end.params, 1, start=none)).value
+        model = EM(settings, len(data.strength), self.tol)
         words: Lexicon | Words
         learned: Said | Learned | None
         if isinstance(data.words, Strings):
@@ -102,8 +101,7 @@ class AuthorConcept(Estimator):
             words, learned = first.words, None if options.anchor is None else first
         shared = None if isinstance(learned, Learned) else Held(words)
         start = model.begin(data.strength, data.n_rows, learned)
-        stage = Stage("concepts of sentences", model, sources, Ended.of, self.max_iter, start=start, rows=True, shared=shared)
-        kept = yield stage
+        kept = yield Stage("concepts of sentences", model, sources, Ended.of, self.max_iter, start, rows=True, shared=shared)
         end: Ended = kept.value
         words = words_in_force(words, end.params.words)
         return Fitted(
@@ -170,10 +168,7 @@ class AuthorConcept(Estimator):
 
     def roll_up(self, values: Any) -> Array:
         """Values of concepts (G,) or (n, G) summed over all below each concept: a sentence on a part counts for the whole."""
-        return values @ answers.lineage(self.fitted_.concepts)
-
-    def _place(self, concept: str) -> int:
-        return answers.place(self.fitted_.concepts, concept)
+        return values @ lineage(self.fitted_.concepts.up)
 
     # scores and samples
 
@@ -209,26 +204,16 @@ class AuthorConcept(Estimator):
 
     # what was learned
 
-    concept_words_ = part(
-        answers.concept_words, "(G, V) P(word | concept), for the words of `vocabulary_`; with mentions, of a word of a mention."
-    )
-    vocabulary_ = part(answers.vocabulary, "(V,) words: of the corpus, or with mentions those of the ontology's strings.")
-    author_concepts_ = part(
-        answers.author_concepts, "(A, G) P(concept | author), backed off on all authors; what a row lacks to 1 is on none of them."
-    )
-    document_concepts_ = part(
-        answers.document_concepts, "(D, G) P(concept | document): of a sentence before it is read, given who wrote the document."
-    )
-    responsibilities_ = part(
-        "responsibilities", "(S, G) or, with the null as the last column, (S, G + 1): P(concept | sentence, authors) of those kept."
-    )
-    assignments_ = part(answers.assignments, "(S,) id of the best concept of each sentence of the fit; None: none of them.")
-    cycle_ = part(
-        lambda fit: cycle_of(fit.seen), "Sweeps after which hard assignments came back to where they had been; 0: they never did."
-    )
+    concept_words_ = part(answers.concept_words)
+    vocabulary_ = part(answers.vocabulary)
+    author_concepts_ = part(answers.author_concepts)
+    document_concepts_ = part(answers.document_concepts)
+    responsibilities_ = part("responsibilities", "(S, G) P(concept | sentence, authors) of those kept; the null is column G + 1.")
+    assignments_ = part(answers.assignments)
+    cycle_ = part(lambda fit: cycle_of(fit.seen), "Sweeps after which hard assignments came back to where they were; 0: never.")
     concept_ids_ = part("concepts.ids", "(G,)")
     concept_names_ = part("concepts.names", "(G,)")
-    concept_parents_ = part(answers.parents, "Numbers of the parents of each concept.")
+    concept_parents_ = part(answers.parents)
     authors_ = part("papers.authors", "(A,) names, sorted.")
     document_ids_ = part("papers.documents", "(D,)")
     sentence_documents_ = part("papers.sentence_document", "(S,) number of the document of each sentence of the fit.")

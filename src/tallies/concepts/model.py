@@ -52,11 +52,9 @@ class Counts(NamedTuple):
 class Background(Model):
     """One sweep that counts words."""
 
-    n_keys: int
-
     def sweep(self, shard: Shard, latents: None, params: Counts, rng: np.random.Generator) -> tuple[Counts, None]:
         x = shard.sentences
-        return Counts(len(x.document), np.bincount(x.keys, weights=x.counts, minlength=self.n_keys).astype(float)), None
+        return Counts(len(x.document), x.counts.sum(axis=0)), None
 
     def update(self, params: Counts, tally: Counts, rng: np.random.Generator) -> Counts:
         return tally
@@ -110,7 +108,6 @@ class EM(Model):
 
     settings: Settings
     n_concepts: int  # G, the null included
-    n_keys: int
     tol: float | None = None
 
     def begin(self, strength: Array, n_rows: int, words: Any) -> Params:
@@ -140,22 +137,14 @@ class EM(Model):
         if isinstance(params.words, Said) and not len(params.seen):  # once: odds of strings stay while EM learns the prior
             by = scores.told_by(shard, found)
             used = np.bincount(by[by >= 0], minlength=len(params.words.owner)).astype(float)
-        n_gw = sp.csr_array(R.T @ x.matrix(self.n_keys)) if isinstance(params.words, Learned) else None
+        n_gw = sp.csr_array(R.T @ x.counts) if isinstance(params.words, Learned) else None
         if x.held is not None:
-            held = kernels.held_out_words(x.held.ptr, x.held.keys, x.held.counts, found.concept, r, words)
-        tally = Tally(
-            objective=objective,
-            n_base=n_base,
-            n_rows=n_rows,
-            n_gw=n_gw,
-            used=used,
-            changed=int(np.sum(best != latents.best[:, 0])),
-            fingerprint=np.array([kernels.fingerprint(shard.first, best)], dtype=np.uint64),
-            held=held,
-        )
-        mentions = None
-        if isinstance(s.words, Mention) and s.words.context:
-            mentions = scores.mentions(shard, side, shard.words, found)
+            held = kernels.held_out_words(x.held.indptr, x.held.indices, x.held.data, found.concept, r, words)
+        changed = int(np.sum(best != latents.best[:, 0]))
+        fingerprint = fingerprint_of(shard.first, best)
+        learn = isinstance(s.words, Mention) and s.words.context
+        mentions = scores.mentions(shard, side, shard.words, found) if learn else None
+        tally = Tally(objective, n_base, n_rows, n_gw, used, changed, fingerprint, held)
         return tally, Latents(found.concept, r.astype(np.float32), mentions)
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
@@ -203,8 +192,8 @@ class EM(Model):
         if isinstance(words, Said):
             fits += [len(words.owner) == len(shard.words.strings.owner)]
         elif isinstance(words, Learned):
-            whole = self._options.whole_table  # has no counts
-            fits += [len(words.smooth) == self.n_keys, whole or len(words.words.counts) == len(words.words.gain)]
+            laid, whole = words.words, self._options.whole_table  # which has no counts
+            fits += [len(words.smooth) == shard.sentences.counts.shape[1], whole or len(laid.counts) == len(laid.gain)]
         if not all(fits):
             raise ValueError(f"{S} sentences of {H} concepts have other latents, or params")
 
@@ -212,8 +201,7 @@ class EM(Model):
         """The assignments of the last sweep, and the words around its sure mentions."""
         around = None
         if latents.mentions is not None:
-            keys = shard.sentences.matrix(self.n_keys)
-            around = context.count(shard.words.strings, keys, latents.mentions, self.n_concepts - 1)
+            around = context.count(shard.words.strings, shard.sentences.counts, latents.mentions, self.n_concepts - 1)
         return latents.best, latents.r, around
 
 
@@ -222,6 +210,13 @@ def words_in_force(fixed: Any, learned: Said | Learned | None) -> Any:
     if isinstance(learned, Said):
         return learned.put(fixed)
     return fixed if learned is None else learned.words
+
+
+def fingerprint_of(first: int, best: np.ndarray) -> NDArray[np.uint64]:
+    """(1,) A sum of hashes of (sentence, concept): equal assignments have equal sums, however sentences are cut into shards."""
+    from pandas.util import hash_array
+
+    return hash_array(np.arange(first, first + len(best)) << 32 | best.astype(np.int64) + 1).sum(keepdims=True)
 
 
 def cycle_of(seen: np.ndarray) -> int:

@@ -42,18 +42,18 @@ def scores(
 ) -> Scores:
     """The best `keep` concepts of each sentence; with `old` latents its own words are left out of counts of a multinomial, which
     may also go without the evidence."""
-    S = len(x.document)
+    X, S = x.counts, len(x.document)
     concept, value, evidence = np.empty((S, keep), dtype=np.int32), np.empty((S, keep)), evidence or isinstance(words, Lexicon)
     out = Scores(concept, value, np.empty_like(value), np.full_like(concept, -1), np.empty(S if evidence else 0))
     if isinstance(words, Lexicon):
         k, whole = words.strings, np.float32(words.noise.whole)
-        kernels.mention_scores(x.ptr, x.keys, x.document, k.n_classes, words.postings, k.need, whole, k.owner, side, *out)
+        kernels.mention_scores(X.indptr, X.indices, x.document, k.n_classes, words.postings, k.need, whole, k.owner, side, *out)
         return out
     before = (np.empty((0, 0), np.int32), np.empty((0, 0), np.float32)) if old is None else (old.best, old.r)
-    bags, score = (x.ptr, x.keys, x.counts, x.document), cast(Any, kernels.multinomial_scores)
+    bags, score = (X.indptr, X.indices, X.data, x.document), cast(Any, kernels.multinomial_scores)
     score(*bags, words, side, *before, out.concept, out.value, out.prior, out.evidence)
     # the term of the sentence alone, sum_w n log e_w (eq. 2 of word_counts)
-    rest = np.bincount(np.repeat(np.arange(S), np.diff(x.ptr)), weights=x.counts * np.log(words.smooth)[x.keys], minlength=S)
+    rest = X @ np.log(words.smooth)
     return out._replace(value=out.value + rest[:, None], evidence=out.evidence + rest if evidence else out.evidence)
 
 
@@ -90,9 +90,9 @@ def expected(shard: Shard, side: kernels.Prior, found: Scores, r: Array, value: 
 
 def strengths(x: Sentences, side: kernels.Prior, words: Lexicon, found: Scores) -> Array:
     """(S, keep) probability that each candidate explains its words, rather than the null."""
-    k, strength = words.strings, np.zeros_like(found.value)
-    classes, null = np.ascontiguousarray(k.words[:, 0]), author_prior.cells(side, x.document, -1)
-    kernels.compete(x.ptr, x.keys, k.n_classes, k.word_ptr, classes, found.concept, found.value, found.string, log0(null), strength)
+    k, X, strength = words.strings, x.counts, np.zeros_like(found.value)
+    classes, null = np.ascontiguousarray(k.words[:, 0]), log0(author_prior.cells(side, x.document, -1))
+    kernels.compete(X.indptr, X.indices, k.n_classes, k.word_ptr, classes, found.concept, found.value, found.string, null, strength)
     return strength
 
 
@@ -115,8 +115,8 @@ def mentions(shard: Shard, side: kernels.Prior, words: Lexicon, found: Scores) -
 
 def add_context(x: Sentences, words: Lexicon, table: Context, weight: float, found: Scores) -> Scores:
     """The scores with what the words around each candidate say, and the evidence that follows."""
-    k, value = words.strings, found.value.copy()
+    k, X, value = words.strings, x.counts, found.value.copy()
     rest = np.maximum(1.0 - np.exp(value - found.evidence[:, None]).sum(axis=1), 0.0)  # of the concepts that are no candidates
     stems = np.ascontiguousarray(k.words[:, 1])
-    kernels.add_context(x.ptr, x.keys, *k.span(1), k.word_ptr, stems, found.concept, found.string, *table, weight, value)
+    kernels.add_context(X.indptr, X.indices, *k.span(1), k.word_ptr, stems, found.concept, found.string, *table, weight, value)
     return found._replace(value=value, evidence=np.logaddexp(np.logaddexp.reduce(value, axis=1), found.evidence + log0(rest)))

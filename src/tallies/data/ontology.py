@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from tallies.data.files import check_header, reading
 from tallies.data.pairs import grouped, text_of
 from tallies.errors import DataError, DataWarning, FileError, need, need_file
+from tallies.maths import ragged
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
 ESCAPE = re.compile(r"\\(.)")
@@ -109,15 +110,16 @@ class Ontology:
         frame = nw.from_native(table, eager_only=True, pass_through=True)
         if not isinstance(frame, nw.DataFrame):
             raise DataError(f"expected a table of concepts, got a {type(table).__name__}; make it a data frame, or see from_pairs")
-        lower = {str(name).lower(): name for name in frame.columns}
+        lower = [str(name).lower() for name in frame.columns]
         if "id" not in lower:
             raise DataError(f"a table of concepts needs a column 'id' (and of {COLUMNS[1:]} what there is); it has {frame.columns}")
-        columns = [frame[lower[c]].to_list() if c in lower else [None] * len(frame) for c in COLUMNS]
         terms, problems = [], []
-        for row, (concept, name, definition, synonyms, parents) in enumerate(zip(*columns, strict=True), 1):
-            if text_of(concept):
-                texts = (text_of(name), text_of(definition))
-                terms.append(_Term(text_of(concept), row, *texts, _items(synonyms), _items(parents)))
+        for row, cells in enumerate(frame.rows(), 1):
+            record = dict(zip(lower, cells, strict=True))
+            concept, name, definition = (text_of(record.get(column)) for column in COLUMNS[:3])
+            synonyms, parents = (_items(record.get(column)) for column in COLUMNS[3:])
+            if concept:
+                terms.append(_Term(concept, row, name, definition, [(s, "") for s in synonyms], parents))
             else:
                 problems.append(f"row {row}: no id; left out")
         return _assemble(terms, problems)
@@ -155,19 +157,14 @@ class Ontology:
     @cached_property
     def links(self) -> sp.csr_array:
         """(G, G) 1 where column h is a parent of row g."""
-        rows = [(g, self._places[p]) for g, above in enumerate(self.parents) for p in above if p in self._places]
-        i, j = np.array(rows, dtype=np.int64).reshape(-1, 2).T
-        return sp.csr_array((np.ones(len(i)), (i, j)), shape=(len(self), len(self)))
+        ptr, above = ragged([list(dict.fromkeys(map(self.index, several))) for several in self.parents], np.int64)
+        return sp.csr_array((np.ones(len(above)), above, ptr), shape=(len(self), len(self)))
 
     def ancestors(self, concept: str) -> list[str]:
         """Ids of all concepts above this one, nearest first; a cycle is walked once."""
-        seen, queue = {self.ids[self.index(concept)]}, [self.ids[self.index(concept)]]
-        for c in queue:
-            for p in self.parents[self._places[c]]:
-                if p not in seen and p in self._places:
-                    seen.add(p)
-                    queue.append(p)
-        return queue[1:]
+        from scipy.sparse.csgraph import breadth_first_order
+
+        return [self.ids[g] for g in breadth_first_order(self.links, self.index(concept), return_predecessors=False)[1:]]
 
     @cached_property
     def lineage(self) -> sp.csr_array:
@@ -183,8 +180,9 @@ class Ontology:
         return np.where(reached, steps, steps[reached].max() + 1)
 
     def __repr__(self) -> str:
-        synonyms = sum(map(len, self.synonyms))
-        return f"Ontology({len(self):,} concepts, {synonyms:,} synonyms, {len(self.obsolete):,} obsolete left out)"
+        return (
+            f"Ontology({len(self):,} concepts, {sum(map(len, self.synonyms)):,} synonyms, {len(self.obsolete):,} obsolete left out)"
+        )
 
 
 def lineage(up: sp.csr_array) -> sp.csr_array:
@@ -213,13 +211,14 @@ def _text(path: Path) -> str:
 
 
 class _Term:
-    """One stanza or row while reading."""
+    """One stanza or row while reading; `synonyms` are texts with their scopes."""
 
-    def __init__(self, id: str, line: int, name: str = "", definition: str = "", synonyms: Any = (), parents: Any = ()):
-        self.id, self.line, self.name, self.definition, self.obsolete = id, line, name, definition, False
-        self.synonyms, self.parents, self.scopes = list(synonyms), list(parents), [""] * len(synonyms)
-        self.alternatives: list[str] = []
-        self.replaced: list[str] = []
+    alternatives: Sequence[str] = ()
+    replaced: Sequence[str] = ()
+    obsolete = False
+
+    def __init__(self, id: str, line: int, name: str, definition: str, synonyms: list[tuple[str, str]], parents: list[str]):
+        self.id, self.line, self.name, self.definition, self.synonyms, self.parents = id, line, name, definition, synonyms, parents
 
 
 def _parse_obo(text: str) -> Ontology:
@@ -250,33 +249,29 @@ def _stanzas(text: str) -> Iterator[tuple[int, list[tuple[int, str]]]]:
 
 
 def _term(line: int, stanza: list[tuple[int, str]]) -> _Term:
-    term = _Term("", line)
-    links = {"is_a": term.parents, "alt_id": term.alternatives, "replaced_by": term.replaced}
+    last = {"id": "", "name": "", "is_obsolete": ""}
+    texts: dict[str, list[tuple[str, str]]] = {"def": [("", "")], "synonym": []}
+    links: dict[str, list[str]] = {"is_a": [], "alt_id": [], "replaced_by": []}
     for number, row in stanza:
         tag, colon, value = row.partition(": " if ": " in row else ":")
         if not colon:
             raise ValueError(f"line {number}: expected 'tag: value', got {row[:60]!r}")
         if tag == "relationship" and value.startswith("part_of "):
             tag, value = "is_a", value.removeprefix("part_of ")
-        if tag == "id":
-            term.id = value.strip()
-        elif tag == "name":
-            term.name = _unescape(value)
-        elif tag in ("def", "synonym"):
+        if tag in last:
+            last[tag] = value.strip()
+        elif tag in links:
+            links[tag].append(value.split()[0] if value.split() else "")
+        elif tag in texts:
             found = QUOTED.match(value)
             if found is None:
                 raise ValueError(f"line {number}: expected a text in double quotes after {tag}:, got {value[:60]!r}")
-            if tag == "def":
-                term.definition = _unescape(found[1])
-            else:
-                term.synonyms.append(_unescape(found[1]))
-                term.scopes.append(found[2] or "")
-        elif tag in links:
-            links[tag].append(value.split()[0] if value.split() else "")
-        elif tag == "is_obsolete":
-            term.obsolete = value.strip().lower().startswith("true")
-    if not term.id:
+            texts[tag].append((_unescape(found[1]), found[2] or ""))
+    if not last["id"]:
         raise ValueError(f"line {line}: a [Term] without an id")
+    term = _Term(last["id"], line, _unescape(last["name"]), texts["def"][-1][0], texts["synonym"], links["is_a"])
+    term.alternatives, term.replaced = links["alt_id"], links["replaced_by"]
+    term.obsolete = last["is_obsolete"].lower().startswith("true")
     return term
 
 
@@ -289,14 +284,12 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True) -
         first = living.setdefault(term.id, term)
         if first is not term:
             problems.append(f"line {term.line}: id {term.id} was defined at line {first.line}; the second was joined to the first")
-            other = [term.name] if term.name != first.name else []
-            first.synonyms += other + term.synonyms
-            first.scopes += [""] * len(other) + term.scopes
+            first.synonyms += [(term.name, "")] * (term.name != first.name) + term.synonyms
             first.parents += term.parents
         elif named and not term.name:
             remedy = "its first synonym is used" if term.synonyms else "it can only be found by its definition"
             problems.append(f"line {term.line}: {term.id} has no name; {remedy}")
-            term.name = "".join(term.synonyms[:1])
+            term.name = next((text for text, _ in term.synonyms), "")
     alternatives = {a: t.id for t in living.values() for a in t.alternatives if a not in living}
     gone = [t for t in terms if t.obsolete and t.id not in living]
     heirs = {t.id: t.replaced[0] for t in gone if t.replaced}
@@ -314,9 +307,9 @@ def _assemble(terms: Sequence[_Term], problems: list[str], named: bool = True) -
             some = ", ".join(strange[:3])
             problems.append(f"line {t.line}: {t.id} names parents that are not here: {some}; the links were dropped")
             t.parents = [p for p in t.parents if p in living]
-    columns = ("id", "name", "definition", "synonyms", "parents", "scopes")
-    lists: list[Any] = [[getattr(term, name) for term in living.values()] for name in columns]
-    found = Ontology(*lists, *[alternatives, [t.id for t in gone], problems])
+    texts = [[[pair[i] for pair in t.synonyms] for t in living.values()] for i in (0, 1)]
+    names, definitions, parents = ([getattr(t, what) for t in living.values()] for what in ("name", "definition", "parents"))
+    found = Ontology([*living], names, definitions, texts[0], parents, texts[1], alternatives, [t.id for t in gone], problems)
     _, circle = connected_components(found.links, connection="strong")
     size = np.bincount(circle)[circle]
     on = [c for c, n in zip(living, size, strict=True) if n > 1 or c in living[c].parents]

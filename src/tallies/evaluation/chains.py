@@ -27,14 +27,14 @@ def r_hat(chains: Sequence[np.ndarray] | np.ndarray) -> float:
 
 def effective_size(chains: Sequence[np.ndarray]) -> float:
     """Effective number of independent draws, by Geyer's initial monotone sequence of the pooled autocorrelations."""
+    from scipy.signal import correlate
+
     n, m = min(len(c) for c in chains), len(chains)
     if n < 4:
         return float("nan")
     draws = np.array([c[-n:] for c in chains], dtype=float)
     centred = draws - draws.mean(axis=1, keepdims=True)
-    size = 2 ** int(np.ceil(np.log2(2 * n)))
-    power = np.abs(np.fft.rfft(centred, size, axis=1)) ** 2
-    covariance = np.fft.irfft(power, size, axis=1)[:, :n].mean(axis=0) / n
+    covariance = np.mean([correlate(c, c)[n - 1 :] for c in centred], axis=0) / n  # at each lag
     within = covariance[0] * n / (n - 1)
     total = within * (n - 1) / n + (draws.mean(axis=1).var(ddof=1) if m > 1 else 0.0)
     if total <= 0:

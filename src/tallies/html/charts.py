@@ -62,16 +62,7 @@ def heat(
 
 
 def points(
-    title: str,
-    x: Axis,
-    y: Axis,
-    px: Any,
-    py: Any,
-    group: Any = None,
-    tips: Any = (),
-    columns: Any = (),
-    rows: Any = (),
-    **more: Any,
+    title: str, x: Axis, y: Axis, px: Any, py: Any, group: Any = None, tips: Any = (), heads: Any = (), rows: Any = (), **more: Any
 ) -> Chart:
     """A map of points with shapes and colours by group, if any; `outlines` are closed curves, `names` words in the plane.
 
@@ -80,7 +71,7 @@ def points(
     """
     group = [0] * len(px) if group is None else group
     chart = {"kind": "points", "title": title, "x": x, "y": y, "px": px, "py": py, "group": group, "tips": tips}
-    return {**chart, "columns": columns, "rows": rows, **more}
+    return {**chart, "columns": heads, "rows": rows, **more}
 
 
 def follow(by: str, views: list[Chart], none: Chart | None = None) -> Chart:

@@ -147,11 +147,13 @@ def document_topics(fitted: Fitted) -> Array:
 def top(fitted: Fitted, n: int) -> Array:
     """(K, n) columns of the most probable words of each topic."""
     at_least(1, n=n)
-    phi = topics(fitted.first).phi
-    n = min(n, len(phi))
-    some = np.argpartition(-phi, n - 1, axis=0)[:n]
-    order = np.argsort(-np.take_along_axis(phi, some, axis=0), axis=0, kind="stable")
-    return np.take_along_axis(some, order, axis=0).T
+    return np.array([largest(row, n) for row in topics(fitted.first).phi.T])
+
+
+def largest(values: Array, n: int) -> Array:
+    """Places of the n largest values, or of all if there are fewer, the largest first."""
+    some = np.argpartition(-values, n - 1)[:n] if n < len(values) else np.arange(len(values))
+    return some[np.argsort(-values[some], kind="stable")]
 
 
 def matches(fitted: Fitted) -> Array:

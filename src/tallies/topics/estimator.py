@@ -241,10 +241,8 @@ class LDA(Attributes):
         lines = [f"{n:,} documents, {self.n_features_in_:,} words, {int(first.n_k.sum()):,} tokens"]
         lines.append(f"mean of {first.kept} kept sweeps; alpha sums to {first.alpha.sum():.3g}, beta {first.beta:g}")
         if len(self.chains_) > 1:
-            found = self.diagnostics()
-            known = not np.isnan(found["r_hat"])
-            told = "R-hat {r_hat:.3f}, effective size {effective_size:.0f}".format(**found) if known else "too few sweeps for R-hat"
-            lines.append(f"chains: {told}")
+            told = "chains: R-hat {r_hat:.3f}, effective size {effective_size:.0f}".format(**self.diagnostics())
+            lines.append("chains: too few sweeps for R-hat" if "nan" in told else told)
         return lines
 
     def _learned(self) -> list[tuple[str, str]]:

@@ -100,8 +100,8 @@ def plot_groups(model: Any, groups: Any, X: Any = None, topics: Any = None, ax: 
     groups = np.asarray(groups)
     if groups.shape != (len(theta),):
         raise DataError(f"groups must have one value a document, {len(theta)}, but its shape is {groups.shape}")
-    values, of, n = np.unique(groups, return_inverse=True, return_counts=True)
-    mean = np.array([theta[of == g].mean(axis=0) for g in range(len(values))])  # (groups, K)
+    values, of = np.unique(groups, return_inverse=True)
+    n, mean, _ = views.group_means(theta, of, len(values))
     chosen = np.argsort(-np.ptp(mean, axis=0), kind="stable")[:8] if topics is None else np.asarray(topics)
     names = [topic_names(model)[k] for k in chosen]
     if groups.dtype.kind in "iufM":

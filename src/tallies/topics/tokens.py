@@ -85,13 +85,10 @@ def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.G
         places = ends[np.arange(P + 1)[:, None] + P * np.arange(D)].astype(index)
         blocks = np.searchsorted(places[0], np.arange(P + 1) * (ends[-1] / P))
         blocks[-1] = D
-        layout = Layout(
-            words=np.repeat(Y.indices.astype(np.int32, copy=False), Y.data),
-            cuts=places,
-            blocks=blocks.astype(np.int64),
-            at=at[:-1],
-            topics_at=pointer(np.minimum(lengths[mine], n_topics) + 1),
-            shift=entry(shift),
+        words, topics_at = (
+            np.repeat(Y.indices.astype(np.int32, copy=False), Y.data),
+            pointer(np.minimum(lengths[mine], n_topics) + 1),
         )
+        layout = Layout(words, cuts=places, blocks=blocks.astype(np.int64), at=at[:-1], topics_at=topics_at, shift=entry(shift))
         shards.append(Tokens(layout, mine, rank, int(at[-1]), longest, cut.start, n_documents, len(cuts) == 1))
     return shards

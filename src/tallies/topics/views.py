@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+from sklearn.metrics.pairwise import euclidean_distances
 
 from tallies.errors import DataError
 from tallies.html import charts
@@ -19,12 +19,8 @@ SHOWN = 20  # words of a topic in the picture
 MATRIX = 200  # topics in the matrix of correlations
 PERIODS = 24  # pieces into which time is cut
 GROUPS = 24  # groups shown, the largest
-SLIDE = {
-    "key": "lambda",
-    "label": "relevance λ",
-    "value": 0.6,
-    "means": ["words that are special to the topic", "between frequent and special", "words that are frequent in the topic"],
-}
+MEANS = ["words that are special to the topic", "between frequent and special", "words that are frequent in the topic"]
+SLIDE = {"key": "lambda", "label": "relevance λ", "value": 0.6, "means": MEANS}
 
 
 class Learned(NamedTuple):
@@ -57,10 +53,7 @@ def distances(phi: Array) -> Array:
     >>> distances(np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])).round(6).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    root = np.sqrt(phi)
-    D = np.sqrt(np.maximum(1 - root @ root.T, 0.0))
-    np.fill_diagonal(D, 0.0)
-    return D
+    return euclidean_distances(np.sqrt(phi)) / np.sqrt(2)
 
 
 def map_of(t: Learned, D: Array) -> charts.Chart:
@@ -89,7 +82,7 @@ def words_of(t: Learned, total: float) -> charts.Chart:
     with np.errstate(divide="ignore", invalid="ignore"):
         given = joint / joint.sum(axis=0)
         telling = p_w * np.nansum(given * np.log(given / t.share[:, None]), axis=0)  # saliency (Chuang et al. 2012)
-    top = _largest(np.nan_to_num(telling), SHOWN)
+    top = answers.largest(np.nan_to_num(telling), SHOWN)
     caption = "Frequent words that belong to few topics. Choose a word to go to the topic that uses it most."
     more = {"keys": given[:, top].argmax(axis=0).tolist(), "select": "topic", "caption": caption}
     return charts.follow("topic", views, charts.bar("Words that tell topics apart", "tokens", t.words[top], t.n_w[top], **more))
@@ -100,9 +93,9 @@ def _words_of_topic(t: Learned, k: int, n_k: Array, p_w: Array) -> charts.Chart:
     live = np.flatnonzero(n_k > 0.5)  # under half a token a word is smoothing, not evidence
     live = live if len(live) else np.argsort(-n_k)[:SHOWN]
     log_phi, log_p = np.log(np.maximum(t.phi[k, live], 1e-300)), np.log(p_w[live])
-    kept = live[np.unique(np.concatenate([_largest(log_phi - (1 - w) * log_p, SHOWN) for w in np.linspace(0, 1, 6)]))]
+    kept = live[np.unique(np.concatenate([answers.largest(log_phi - (1 - w) * log_p, SHOWN) for w in np.linspace(0, 1, 6)]))]
     words, inside, every = [str(w) for w in t.words[kept]], n_k[kept], np.maximum(t.n_w[kept], n_k[kept])
-    rows = [[words[i], inside[i], t.n_w[kept[i]]] for i in _largest(inside, SHOWN)]
+    rows = [[words[i], inside[i], t.n_w[kept[i]]] for i in answers.largest(inside, SHOWN)]
     caption = (
         "Dark: tokens of the word in this topic; light: in all topics. λ = 1 ranks by how frequent a word is in the topic, λ = 0 "
         "by how much more frequent than elsewhere."
@@ -110,12 +103,6 @@ def _words_of_topic(t: Learned, k: int, n_k: Array, p_w: Array) -> charts.Chart:
     ranked = {"words": words, "inside": inside, "all": every, "behindName": "in all topics", "most": SHOWN, "slide": SLIDE}
     table = {"columns": ["word", "tokens in the topic", "tokens in all topics"], "rows": rows, "caption": caption}
     return charts.bars(f"Words of topic {t.names[k]}", charts.axis("tokens"), [], []) | ranked | table
-
-
-def _largest(values: Array, n: int) -> np.ndarray:
-    n = min(n, len(values))
-    some = np.argpartition(-values, n - 1)[:n] if n < len(values) else np.arange(n)
-    return some[np.argsort(-values[some], kind="stable")]
 
 
 def correlations(theta: Array, t: Learned) -> charts.Chart | None:
@@ -152,11 +139,7 @@ def over_groups(theta: Array, group: Sequence[Any], t: Learned) -> charts.Chart:
     if len(group) != len(theta):
         raise DataError(f"group has {len(group)} entries, but there are {len(theta)} documents; give one for each document")
     codes, names, what = _periods(group)
-    live = codes >= 0
-    n = np.bincount(codes[live], minlength=len(names))
-    sums = sp.csr_array((np.ones(live.sum()), (codes[live], np.flatnonzero(live))), shape=(len(names), len(theta)))
-    mean = sums @ theta / np.maximum(n, 1)[:, None]  # (groups, K)
-    spread = np.sqrt(np.maximum(sums @ theta**2 / np.maximum(n, 1)[:, None] - mean**2, 0) / np.maximum(n - 1, 1)[:, None])
+    n, mean, spread = group_means(theta, codes, len(names))
     views, heads = [], [what, "mean share", "standard error", "documents"]
     for k, name in enumerate(t.names):
         at = np.arange(len(names)) if what == "period" else np.argsort(-mean[:, k], kind="stable")
@@ -180,6 +163,16 @@ def over_groups(theta: Array, group: Sequence[Any], t: Learned) -> charts.Chart:
     caption = "Mean share of the words; topics that differ most come first. Choose one to see it alone, with errors." + few
     none = shares(mean[:, best].T, [t.names[k] for k in best], names, n, what)
     return charts.follow("topic", views, none | {"keys": best.tolist(), "select": "topic", "wide": True, "caption": caption})
+
+
+def group_means(theta: Array, codes: Array, n_groups: int) -> tuple[Array, Array, Array]:
+    """Of groups of documents, by their codes (-1: none): how many, their mean shares (groups, K), and standard errors of these."""
+    import pandas as pd
+
+    groups = pd.DataFrame(theta).groupby(codes)
+    found = (groups.size(), groups.mean(), groups.sem())
+    n, mean, spread = (table.reindex(range(n_groups)).fillna(0).to_numpy() for table in found)
+    return n.astype(int), mean, spread
 
 
 def shares(mean: Array, topics: Sequence[str], groups: Sequence[str], n: Any, what: str) -> charts.Chart:

@@ -77,12 +77,3 @@ def log_posterior(J, out):
     for i in range(J.shape[0]):
         for k in range(J.shape[1]):
             out[i, k] = J[i, k] - total[i] if total[i] > -np.inf else -np.log(J.shape[1])
-
-
-@njit(nogil=True, cache=True)
-def posterior(J, out):
-    """exp of `log_posterior`."""
-    log_posterior(J, out)
-    for i in range(J.shape[0]):
-        for k in range(J.shape[1]):
-            out[i, k] = np.exp(out[i, k])

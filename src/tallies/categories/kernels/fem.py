@@ -189,28 +189,14 @@ def kernel_rows(A, B, table, alpha, out):
         for r in range(B.shape[0]):
             equal = 0
             for j in range(A.shape[1]):
-                equal += (A[i, j] == B[r, j]) & (A[i, j] >= 0)
+                equal += A[i, j] == B[r, j]
             K = table[i, equal]
             for k in range(out.shape[1]):
                 out[i, k] += K * alpha[r, k]
 
 
 @njit(nogil=True, cache=True)
-def neighbours(codes, rows, least, out):
-    """For each of `rows`, how many rows of all agree with it in at least `least` variables (itself included)."""
-    n = codes.shape[1]
-    for q in range(len(rows)):
-        i, count = rows[q], 0
-        for r in range(codes.shape[0]):
-            equal = 0
-            for j in range(n):
-                equal += codes[i, j] == codes[r, j]
-            count += equal >= least
-        out[q] = count
-
-
-@njit(nogil=True, cache=True)
-def advance(codes, W, bias, variables, strides, offset, starts, uniform, synchronous, out):
+def advance(codes, W, variables, strides, offset, starts, uniform, synchronous, out):
     """Move one state through len(out) steps: every variable is drawn from its conditional given the state.
 
     synchronous: all from the state before (a time series); else one after the other, each seeing the last (a Gibbs sweep).
@@ -220,7 +206,7 @@ def advance(codes, W, bias, variables, strides, offset, starts, uniform, synchro
         for o in range(len(starts) - 1):
             a, b = starts[o], starts[o + 1]
             active_ids(now, variables, strides, offset, ids)
-            h[a:b] = bias[a:b]
+            h[a:b] = 0.0
             for f in ids[0]:
                 for k in range(a, b):
                     h[k] += W[f, k]
