@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import special, stats
 
 from tallies.counts.alignment import as_offsets, given_offsets
 from tallies.counts.door import Rows
@@ -118,6 +119,34 @@ def rates(fitted: Fitted) -> np.ndarray:
     if model.C is not None:
         M, S2 = fitted.design.X @ model.B + M @ model.C.T, S2 @ (model.C**2).T
     return np.exp(np.clip(fitted.data.O + M + 0.5 * S2, HIDDEN, 60.0))
+
+
+class Residuals(NamedTuple):
+    """Randomised quantile residuals (Dunn and Smyth 1996) of some cells: standard normal where the model is true."""
+
+    row: np.ndarray
+    column: np.ndarray
+    observed: np.ndarray
+    expected: np.ndarray  # from covariates and offsets alone
+    value: np.ndarray
+    cells: int  # of the table, of which these are some
+
+
+def residuals(fitted: Fitted, most: int = 5000) -> Residuals:
+    """Phi^-1 of F(Y - 1) + u P(Y), F and P those of the counts that the model expects without knowing them, u uniform; of at most
+    `most` cells drawn at random, but always the same."""
+    rng, seen = np.random.default_rng(0), fitted.data
+    O, variance = np.broadcast_to(seen.O, seen.Y.shape), fitted.model.covariance.diagonal()
+    known = np.argwhere((seen.v > 0)[:, None] & (O > HIDDEN))
+    i, j = (known if len(known) <= most else known[np.sort(rng.choice(len(known), most, replace=False))]).T
+    Y, mean = seen.Y[i, j].astype(float), O[i, j] + np.einsum("id,di->i", fitted.design.X[i], fitted.model.B[:, j])
+    nodes = np.linspace(-8.0, 8.0, 201)  # of Z; finer than what is drawn needs
+    weight = stats.norm.pdf(nodes)
+    rate = np.exp(np.clip(mean[:, None] + np.sqrt(variance[j])[:, None] * nodes, -700.0, 60.0))
+    low, high = ((special.gammaincc(y[:, None] + 1, rate) @ weight) / weight.sum() for y in (np.maximum(Y - 1, 0), Y))
+    low = np.where(Y == 0, 0.0, low)
+    u = np.clip(low + rng.random(len(Y)) * (high - low), 1e-12, 1 - 1e-12)
+    return Residuals(i, j, Y, np.exp(np.minimum(mean + 0.5 * variance[j], 60.0)), special.ndtri(u), len(known))
 
 
 # predictions

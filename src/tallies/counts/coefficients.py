@@ -115,13 +115,22 @@ def explained(fitted: Fitted) -> float:
     return variance / (variance + float(fitted.model.covariance.diagonal()[clear].sum()))
 
 
+def factor(value: float) -> str:
+    """A factor with two digits.
+
+    >>> factor(2.134), factor(261.3), factor(0.00561)
+    ('2.1', '260', '0.0056')
+    """
+    return np.format_float_positional(value, 2, fractional=False, trim="-")
+
+
 def times(effect: float) -> str:
     """An effect on logarithms as a factor.
 
-    >>> times(0.7419), times(-0.734), times(-9.3)
-    ('x2.1', 'x0.48', 'x9.1e-05')
+    >>> times(0.7419), times(-0.734)
+    ('x2.1', 'x0.48')
     """
-    return f"x{np.exp(effect):.2g}"
+    return f"x{factor(np.exp(effect))}"
 
 
 def strongest(fitted: Fitted) -> list[tuple[str, str]]:

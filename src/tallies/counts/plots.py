@@ -1,4 +1,5 @@
-"""Plots of a PLN: latent positions, biplot, correlation circle, expected against observed, bound, coefficients."""
+"""Plots of a PLN: latent positions, biplot, correlation circle, correlations, groups, expected against observed, residuals, bound,
+coefficients."""
 
 from __future__ import annotations
 
@@ -87,6 +88,59 @@ def plot_expected(model: Any, counts: Any = None, ax: Any = None) -> Any:
     """
     Y = model.fitted_.data.Y if counts is None else np.asarray(counts, dtype=float)
     return draw(views.expected(Y, answers.rates(model.fitted_), _names(model), most=Y.size), ax)
+
+
+def plot_residuals(model: Any, ax: Any = None) -> Any:
+    """Residuals of the counts of the fit against what is expected of them: standard normal where the model is true.
+
+    >>> from tallies import PLN
+    >>> from tallies.datasets import species
+    >>> data = species(60, 5)
+    >>> model = PLN().fit(data.X, covariates=data.truth["covariates"])
+    >>> ax = plot_residuals(model)
+    >>> ax.get_ylabel()
+    'residual (standard normal)'
+    """
+    called = [str(i) for i in range(len(model.design_))]
+    return draw(views.residuals(answers.residuals(model.fitted_), _names(model), called), ax)
+
+
+def plot_correlations(model: Any, ax: Any = None) -> Any:
+    """Latent correlations of the columns, like beside like; of more than 200, means of groups.
+
+    >>> from tallies import PLN
+    >>> from tallies.datasets import species
+    >>> data = species(60, 5)
+    >>> ax = plot_correlations(PLN().fit(data.X, covariates=data.truth["covariates"]))
+    >>> ax.get_title()
+    'Which species go together'
+    """
+    return draw(_charted(views.correlations(_correlation(model), _names(model)), "two columns"), ax)
+
+
+def plot_groups(model: Any, ax: Any = None) -> Any:
+    """Groups of columns that go together (mean correlations above 0.5), and how they go with each other.
+
+    >>> from tallies import PLN
+    >>> from tallies.datasets import species
+    >>> data = species(100, 12)
+    >>> ax = plot_groups(PLN().fit(data.X, covariates=data.truth["covariates"]))
+    >>> ax.get_title()
+    'How the groups go with each other'
+    """
+    R = _correlation(model)
+    found = views.groups(R, np.ones(len(R), dtype=bool))
+    return draw(_charted(views.clusters(R, _names(model), found), "two groups of columns that go together"), ax)
+
+
+def _correlation(model: Any) -> Array:
+    return np.nan_to_num(model.correlation_)
+
+
+def _charted(chart: charts.Chart | None, needed: str) -> charts.Chart:
+    if chart is None:
+        raise DataError(f"there is nothing to draw: this plot needs {needed}")
+    return chart
 
 
 def plot_history(model: Any, ax: Any = None) -> Any:
