@@ -75,6 +75,8 @@ def species_pictures() -> None:
     data = species()
     assert data.truth is not None
     model = PLN().fit(data.X, covariates=data.truth["covariates"])
+    save("species-groups", plots.plot_groups(model))
+    save("species-residuals", plots.plot_residuals(model))
     save("species-biplot", plots.plot_biplot(model, colours=data.y))
     save("species-forest", plots.plot_coefficients(model, "forest"))
 

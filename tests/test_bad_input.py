@@ -289,7 +289,6 @@ def test_bad_tables_beside_counts(options, message):
 
 @pytest.mark.parametrize("formula", ["~ 1 + zz", "~ 1 + a(", "~ 1 + 1 / 0"])
 def test_bad_formulas(formula):
-    pytest.importorskip("formulaic")
     with pytest.raises(DataError, match="does not fit the columns"):
         PLN().fit_formula(formula, COUNTS, pd.DataFrame({"a": X[:, 0]}))
 

@@ -77,7 +77,6 @@ def test_ranks_are_one_run_that_stops_and_goes_on(tmp_path, capsys):
 
 
 def test_formulas_remember_what_their_transforms_learned(tmp_path):
-    pytest.importorskip("formulaic")
     Y = counts()
     data = pd.DataFrame({"height": np.linspace(0, 9, len(Y))})
     model = PLN.from_formula("~ 1 + scale(height)", Y, data)

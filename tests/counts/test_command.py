@@ -1,9 +1,13 @@
 """The command module of PLN, without the command line around it."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from families import write_files
 from tallies.counts import command as commands
 from tallies.counts.estimator import PLN
 from tallies.errors import DataError
@@ -25,3 +29,38 @@ def test_fit_predict_score_sample(tmp_path):
     assert commands.sample(model, options, 4, 0).columns.tolist() == list("abc")
     with pytest.raises(DataError, match="needs --covariates"):
         commands.fit(PLN(), {"data": options["data"], "formula": "~ 1"})
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """counts.csv and sites.csv with the names of the samples; new.csv, other samples without; effort.csv, reversed."""
+    monkeypatch.chdir(tmp_path)
+    write_files(tmp_path)
+    rng = np.random.default_rng(1)
+    counts = pd.read_csv("counts.csv", index_col=0)
+    pd.DataFrame(rng.poisson(4.0, (30, 3)), columns=list("cab")).to_csv("new.csv", index=False)
+    pd.DataFrame({"sample": counts.index, "effort": np.log(counts.sum(axis=1))}).iloc[::-1].to_csv("effort.csv", index=False)
+    pd.DataFrame({"sample": counts.index, "effort": counts.sum(axis=1)}).to_csv("raw.csv", index=False)
+
+
+def test_offsets_of_a_file_are_matched_by_name(files, run):
+    for name, offsets in (("RULE", "logsum"), ("FILE", "effort.csv")):
+        assert run("fit", "pln", "counts.csv", "--offsets", offsets, "-o", name)[0] == 0
+    objectives = [json.loads(run("info", name, "--json")[1])["history"][-1] for name in ("RULE", "FILE")]
+    assert objectives[0] == pytest.approx(objectives[1])
+    code, _, err = run("fit", "pln", "counts.csv", "--offsets", "raw.csv", "-o", "RAW")
+    assert (code, Path("RAW").exists()) == (2, False)
+    assert "take the log of the sampling effort" in err
+
+
+def test_new_samples_do_not_get_the_covariates_of_the_fit(files, run):
+    assert run("fit", "pln", "counts.csv", "--covariates", "sites.csv", "--offsets", "effort.csv", "-o", "RUN")[0] == 0
+    for words in (["score", "RUN"], ["predict", "RUN"], ["report", "RUN"], ["compare", "RUN", "RUN", "--data"]):
+        assert run(*words, "counts.csv")[0] == 0  # its own
+        code, _, err = run(*words, "new.csv")
+        assert (code, "--covariates FILE" in err) == (2, True), err
+    pd.read_csv("sites.csv").drop(columns="sample").to_csv("more.csv", index=False)
+    code, _, err = run("score", "RUN", "new.csv", "--covariates", "more.csv")
+    assert (code, "--offsets FILE" in err) == (2, True), err
+    pd.DataFrame({"effort": np.zeros(30)}).to_csv("zero.csv", index=False)
+    assert run("score", "RUN", "new.csv", "--covariates", "more.csv", "--offsets", "zero.csv")[0] == 0

@@ -148,3 +148,33 @@ def test_a_good_start_is_not_left_for_a_worse_one():
     model = PLN(rank=3, method="importance", random_state=0).fit(Y)
     before = tallies.evaluate(start, Y, method="importance", n_draws=4000)
     assert model.loglik_ > 80 * before.value - 5 * np.hypot(80 * before.stderr, model.loglik_stderr_)
+
+
+def test_a_fit_that_fell_says_so():
+    """Steps so long that the likelihood falls: the start is returned, and nothing is called converged."""
+    Y, _ = simulate(60, 5, 1)
+    wild = Importance(learning_rate=1.0, optimizer="rmsprop", max_epochs=40, n_plateau=2, n_trigger=2, accuracy=0.05)
+    with pytest.warns(DataWarning, match="nats below the log likelihood of its start"):
+        model = PLN(rank=1, method=wild, random_state=0).fit(Y)
+    start = PLN(rank=1, random_state=0).fit(Y)
+    np.testing.assert_allclose(model.covariance_, start.covariance_, rtol=1e-6)
+    assert not model.converged_
+    assert "nats below" in model.summary()
+    assert "settled" not in model.summary()
+
+
+def test_rprop_takes_all_rows_and_gets_there_too():
+    Y, _ = simulate(80, 6, 1)
+    options = {"max_epochs": 80, "accuracy": 0.02}
+    good = PLN(rank=1, method=Importance(**options), random_state=0).fit(Y)
+    for more in ({}, {"good_init": False}):
+        model = PLN(rank=1, method=Importance(optimizer="rprop", **options, **more), random_state=0).fit(Y)
+        assert len(model.history_) == model.n_iter_  # an epoch is one batch
+        assert model.loglik_ == pytest.approx(good.loglik_, abs=3)
+        assert not model.fitted_.likelihood.fell
+
+
+@pytest.mark.parametrize("rate", [0, 0.0, -0.1, 5, float("nan"), "fast"])
+def test_learning_rates_that_cannot_work_are_refused(rate):
+    with pytest.raises(ValueError, match="learning_rate must be None or in"):
+        PLN(method=Importance(learning_rate=rate)).fit([[1, 2], [3, 4], [5, 1]])

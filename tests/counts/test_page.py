@@ -6,10 +6,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import kstest
 
 from tallies import PLN
 from tallies.counts import views as counts
-from tallies.counts.answers import positions
+from tallies.counts.answers import positions, residuals
 from tallies.html import build
 
 EVIL = '<script>alert("x")</script>'
@@ -42,13 +43,72 @@ def titles(page) -> list[str]:
 def test_page_says_what_was_found(fitted):
     model, Y, X, B, Sigma = fitted
     page = build(model, Y, X, truth={"coefficients": B, "covariance": Sigma})
-    assert page.lead.startswith("A Poisson log-normal model of 6 species in 80 samples")
+    assert page.lead.startswith("6 species in 80 samples: ")
     assert "The covariates explain" in page.lead
     found = titles(page)
     for title in ("Where the samples lie, by height", "Which species go together", "Strongest pairs", "Effect of height"):
         assert title in found
-    assert {"Coefficients", "Correlations", "Expected and observed counts"} <= set(found)
-    assert any(value.startswith("-") or value[0].isdigit() for what, value, _ in page.numbers if what == "BIC")
+    assert {"Coefficients", "Correlations", "Expected and observed counts", "Residuals"} <= set(found)
+
+
+def test_the_first_screen_is_for_readers_and_criteria_come_later(fitted):
+    """Groups of species and effects as factors stand first; likelihoods and criteria in a section of their own."""
+    model, Y, X, *_ = fitted
+    page = build(model, Y, X)
+    head = " ".join([page.lead, *page.findings])
+    assert "rise and fall together (mean correlation" in head
+    assert re.search(r"Effect of height, a standard deviation \([\d.]+\) more: species \d x[\d.]+ \([\d.]+ to [\d.]+\)", head)
+    assert not page.numbers
+    for word in ("BIC", "ICL", "likelihood", "bound"):
+        assert word not in head
+    keys = [section.key for section in page.sections]
+    assert keys.index("learned") < keys.index("effects") < keys.index("quality") < keys.index("statisticians")
+    later = "".join(next(section for section in page.sections if section.key == "statisticians").parts)
+    assert all(word in later for word in ("Log likelihood", "AIC", "BIC", "ICL"))
+
+
+def test_groups_are_those_of_the_correlations():
+    R = np.eye(7)
+    for a, b, r in ((0, 1, 0.9), (0, 2, 0.8), (1, 2, 0.7), (3, 4, 0.6), (0, 3, -0.5), (5, 6, 0.3)):
+        R[a, b] = R[b, a] = r
+    found = counts.groups(R, np.ones(7, dtype=bool))
+    assert [sorted(group.members.tolist()) for group in found] == [[0, 1, 2], [3, 4]]
+    assert found[0].members[0] == 0  # goes with the others most
+    assert [group.within for group in found] == pytest.approx([0.8, 0.6])
+    means = counts.between(R, [group.members for group in found])
+    assert means.tolist() == [pytest.approx([0.8, -0.5 / 6]), pytest.approx([-0.5 / 6, 0.6])]
+    assert counts.groups(R, np.arange(7) != 1)[0].within == pytest.approx(0.8)  # what is seldom counted makes no group
+    assert counts.clusters(R, list("abcdefg"), found)["down"] == ["1: a and 2 others", "2: d and 1 other"]
+    assert counts.clusters(R, list("abcdefg"), found[:1]) is None
+    chart = counts.correlations(R, list("abcdefg"))
+    assert np.isnan(np.diagonal(chart["values"])).all()  # 1 by definition: nothing to see
+
+
+def test_residuals_are_normal_where_the_model_is_true_and_not_elsewhere():
+    rng = np.random.default_rng(0)
+    Y = rng.poisson(np.exp(rng.normal(2, 0.7, (300, 4))))
+    found = residuals(PLN(covariance="diagonal").fit(Y).fitted_, most=2000)
+    assert len(found.value) == found.cells == 1200
+    assert abs(found.value.mean()) < 0.1
+    assert found.value.std() == pytest.approx(1, abs=0.06)
+    np.testing.assert_array_equal(found.observed, Y[found.row, found.column])
+    assert len(residuals(PLN(covariance="diagonal").fit(Y).fitted_, most=100).value) == 100
+    Y[:, 0] = np.where(rng.random(300) < 0.5, 2, 60)  # two kinds of samples: no log-normal has them
+    worse = residuals(PLN(covariance="diagonal").fit(Y).fitted_, most=2000)
+    chance = [kstest(worse.value[worse.column == j], "norm").pvalue for j in (0, 1)]
+    assert chance[0] < 1e-6 < chance[1]
+    chart = counts.residuals(found, list("abcd"), [f"s{i}" for i in range(300)])
+    assert "All 1,200 cells" in chart["caption"]
+    assert chart["rows"][0][:2] == ["a", "s0"]
+
+
+def test_names_are_not_capitalised_and_what_is_asked_for_is_coloured(fitted):
+    model, Y, X, *_ = fitted
+    page = build(model, colour={"wetness": np.arange(80.0)})
+    assert "Where the samples lie, by wetness" in titles(page)  # open at once
+    assert "Species 0" not in page.html()
+    named = PLN().fit(Y.set_axis([f"plot{i}" for i in range(80)]), covariates=X.set_axis([f"plot{i}" for i in range(80)]))
+    assert "plot7" in build(named).html()  # names of the samples are those of the counts
 
 
 def test_samples_times_arrows_are_the_latent_values(fitted):
@@ -67,8 +127,9 @@ def test_new_counts_are_scored_with_their_kind(fitted):
     model, *_ = fitted
     Y, X, *_ = made(seed=1)
     page = build(model, Y, X, held_out=True)
-    assert "it had not seen" in page.lead
-    assert "(bound)" in page.lead
+    later = "".join(next(section for section in page.sections if section.key == "statisticians").parts)
+    assert "Log likelihood of a sample it had not seen" in later
+    assert "bound" in later
 
 
 def test_ranks_are_compared(fitted):
@@ -86,8 +147,8 @@ def test_colours_have_gaps_words_and_odd_names(fitted):
     assert EVIL not in html
     chart = next(c for c in data_of(html)["charts"] if c.get("by") == "colour")
     assert len(chart["views"]) == 3
-    assert chart["views"][1]["values"][0] is None  # hollow
-    assert "hollow" in chart["views"][1]["caption"]
+    assert chart["views"][0]["values"][0] is None  # hollow
+    assert "hollow" in chart["views"][0]["caption"]
 
 
 def test_many_species_are_grouped_and_few_are_warned_of():

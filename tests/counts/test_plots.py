@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tallies import PLN
-from tallies.counts import views
+from tallies.counts import answers, views
 from tallies.errors import DataError
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -97,6 +97,25 @@ def test_expected(model, counts):
     rate = model.predict(counts, covariates=SLOPE)  # places the same counts anew
     np.testing.assert_allclose(expected, np.asarray(rate).ravel(), rtol=0.02)
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+
+
+def test_residuals(model):
+    found = answers.residuals(model.fitted_)
+    x, y = np.asarray(plots.plot_residuals(model).collections[0].get_offsets()).T
+    np.testing.assert_array_equal(y, found.value)
+    np.testing.assert_allclose(x, np.maximum(found.expected, 1e-3))
+
+
+def test_correlations_and_groups():
+    rng = np.random.default_rng(0)
+    Y = rng.poisson(np.exp(1.5 + rng.normal(size=(80, 2)) @ np.kron(np.eye(2), np.ones((1, 3)))))
+    made = PLN().fit(pd.DataFrame(Y, columns=list("abcdef")))
+    shown = plots.plot_correlations(made).images[0].get_array()
+    assert np.ma.getmaskarray(shown).diagonal().all()
+    ax = plots.plot_groups(made)
+    assert len(ax.get_yticklabels()) == 2
+    with pytest.raises(DataError, match="two groups"):
+        plots.plot_groups(PLN().fit(Y[:, :2]))
 
 
 def test_history(model):

@@ -66,6 +66,7 @@ def _own(what: str) -> list[Option]:
 def _read(run: Path, line: Line, what: str = "") -> tuple[Any, dict[str, Any], Any]:
     """Model, options and command module of a RUN; with those options of the line that are the model's own."""
     model, options = read_run(run)
+    options["told"] = [option.name for option in _own(what) if option.name in line.told]  # now, and not at the fit
     for option in (option for option in _own(what) if option.name in line.told):
         if options["model"] not in option.models:
             whose = f"{option.title} is for {' and '.join(option.models)}"

@@ -1,15 +1,4 @@
-"""What users ask of a fitted PLN: criteria, coefficients with their errors, predictions. Functions of the fitted record.
-
-Standard errors are sandwiches: the bound, maximised over the rows' latents, is an M-estimator of B. With a row's rates A, Q =
-[C, (C*C)/2] and K = diag(1, ..., 1, 1/(2 S2^2)) (for rank=None C = Sigma^(1/2) is not needed, see below), its score in B is
-x (Y - A)' and minus its Hessian is xx' (x) D with
-
-    D = A - A Q (Q'A Q + K)^-1 Q'A            rank=q                                                                     (eq. 1)
-    D = (Sigma + diag 1/a)^-1,  a = A (1 - u A/2),  u = S2^2/(1 + S2^2 A/2)          rank=None                            (eq. 2)
-
-(both the Schur complement of the latents in the row's Hessian); the variance of vec B is H^-1 J H^-1, H = sum xx' (x) D, J = sum
-of outer products of the scores. Sigma is held at its estimate.
-"""
+"""What users ask of a fitted PLN: criteria, maps, predictions. Functions of the fitted record."""
 
 from __future__ import annotations
 
@@ -17,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
-from scipy import linalg, stats
+from scipy import special, stats
 
+from tallies.counts.alignment import as_offsets, given_offsets
 from tallies.counts.door import Rows
 from tallies.counts.fitted import Fitted, Learned
 from tallies.counts.plan import project
-from tallies.counts.tables import HIDDEN, Counts, as_counts, as_numbers, as_offsets
+from tallies.counts.tables import HIDDEN, Counts
 from tallies.errors import DataError
 from tallies.maths import patterns, regression
 
@@ -82,14 +71,6 @@ def shares(fitted: Fitted) -> np.ndarray:
     return size / size.sum()
 
 
-def explained(fitted: Fitted) -> float:
-    """Share of the latent variance that the covariates explain: tr cov(XB) / (tr cov(XB) + tr Sigma)."""
-    v = fitted.data.v / fitted.data.v.sum()
-    mean = fitted.design.X @ fitted.model.B
-    variance = float((v @ (mean - v @ mean) ** 2).sum())
-    return variance / (variance + float(np.trace(fitted.model.covariance)))
-
-
 def flat_columns(model: Learned) -> np.ndarray:
     """Columns whose latent variance the fit drove to nothing."""
     return np.flatnonzero((model.covariance.diagonal() < FLAT) & (model.kind != "given"))
@@ -104,18 +85,6 @@ def poor(ess: np.ndarray) -> str:
         f"importance sampling is unreliable for {len(bad)} rows, such as {bad[:5].tolist()}: fewer than {POOR:.0%} of "
         f"their draws count (lowest {ess.min():.1%}); take more draws, or rely on the bound"
     )
-
-
-def strongest(fitted: Fitted) -> list[tuple[str, str]]:
-    """The strongest correlations and effects, in words."""
-    names, R, B = [str(c) for c in fitted.columns], np.nan_to_num(correlation(fitted.model.covariance)), fitted.model.B
-    a, b = np.triu_indices(len(names), 1)
-    pairs = np.argsort(-np.abs(R[a, b]), kind="stable")[:3]
-    found = [(f"{names[a[i]]} & {names[b[i]]}", f"latent correlation {R[a[i], b[i]]:+.2f}") for i in pairs if R[a[i], b[i]]]
-    for d in [d for d in range(len(B)) if np.ptp(fitted.design.X[:, d]) > 0][:3]:
-        j = int(np.argmax(np.abs(B[d])))
-        found.append((f"largest effect of {fitted.design.names[d]}", f"{B[d, j]:+.2f} on {names[j]}"))
-    return found
 
 
 class Map(NamedTuple):
@@ -144,43 +113,6 @@ def positions(fitted: Fitted) -> Map:
     return Map(Z, axes, C, np.append(share, [0.0, 0.0])[:2])
 
 
-# coefficients
-
-
-def coefficient_table(fitted: Fitted, confidence: float) -> pd.DataFrame:
-    """Coefficients with sandwich standard errors, intervals and p-values."""
-    estimate = fitted.model.B
-    error = np.sqrt(np.diagonal(coefficient_covariance(fitted))).reshape(estimate.shape)
-    reach, z = stats.norm.ppf(0.5 + confidence / 2), estimate / error
-    names = pd.MultiIndex.from_product([fitted.design.names, fitted.columns], names=["covariate", "column"])
-    found = {
-        "estimate": estimate,
-        "std_error": error,
-        "lower": estimate - reach * error,
-        "upper": estimate + reach * error,
-        "z": z,
-        "p_value": 2 * stats.norm.sf(np.abs(z)),
-    }
-    return pd.DataFrame({k: a.ravel() for k, a in found.items()}, index=names)
-
-
-def coefficient_covariance(fitted: Fitted) -> np.ndarray:
-    """Sandwich covariance of vec B."""
-    X, v, Y = fitted.design.X, fitted.data.v, fitted.data.Y.astype(np.float64)
-    (n, d), p = X.shape, Y.shape[1]
-    A = rates(fitted)
-    H, J = np.zeros((d, p, d, p)), np.zeros((d * p, d * p))
-    for i in np.flatnonzero(v):
-        D = _curvature(fitted.model, A[i], fitted.latent_variance[i])
-        score = np.outer(X[i], Y[i] - A[i]).ravel()
-        J += v[i] ** 2 * np.outer(score, score)
-        H += v[i] * np.multiply.outer(np.outer(X[i], X[i]), D).transpose(0, 2, 1, 3)
-    # n - d in place of n, as for a regression with d coefficients a column
-    J *= n / max(n - d, 1)
-    half = linalg.solve(H.reshape(d * p, -1), J, assume_a="pos")
-    return linalg.solve(H.reshape(d * p, -1), half.T, assume_a="pos")
-
-
 def rates(fitted: Fitted) -> np.ndarray:
     """A of the rows of the fit: expected counts, given the counts; 0 where missing."""
     M, S2, model = fitted.latent_mean, fitted.latent_variance, fitted.model
@@ -189,26 +121,40 @@ def rates(fitted: Fitted) -> np.ndarray:
     return np.exp(np.clip(fitted.data.O + M + 0.5 * S2, HIDDEN, 60.0))
 
 
-def _curvature(model: Learned, A: np.ndarray, S2: np.ndarray) -> np.ndarray:
-    if model.C is None:  # eq. 2, in a form that allows a = 0
-        u = S2 * S2 / (1 + 0.5 * S2 * S2 * A)
-        root = np.sqrt(A * (1 - 0.5 * u * A))
-        inner = root[:, None] * model.covariance * root
-        inner[np.diag_indices(len(inner))] += 1.0
-        return root[:, None] * linalg.inv(inner) * root
-    C = model.C
-    Q = np.hstack([C, 0.5 * C * C])
-    AQ = A[:, None] * Q
-    inner = Q.T @ AQ + np.diag(np.concatenate([np.ones(C.shape[1]), 0.5 / S2**2]))
-    return np.diag(A) - AQ @ linalg.solve(inner, AQ.T, assume_a="pos")  # eq. 1
+class Residuals(NamedTuple):
+    """Randomised quantile residuals (Dunn and Smyth 1996) of some cells: standard normal where the model is true."""
+
+    row: np.ndarray
+    column: np.ndarray
+    observed: np.ndarray
+    expected: np.ndarray  # from covariates and offsets alone
+    value: np.ndarray
+    cells: int  # of the table, of which these are some
+
+
+def residuals(fitted: Fitted, most: int = 5000) -> Residuals:
+    """Phi^-1 of F(Y - 1) + u P(Y), F and P those of the counts that the model expects without knowing them, u uniform; of at most
+    `most` cells drawn at random, but always the same."""
+    rng, seen = np.random.default_rng(0), fitted.data
+    O, variance = np.broadcast_to(seen.O, seen.Y.shape), fitted.model.covariance.diagonal()
+    known = np.argwhere((seen.v > 0)[:, None] & (O > HIDDEN))
+    i, j = (known if len(known) <= most else known[np.sort(rng.choice(len(known), most, replace=False))]).T
+    Y, mean = seen.Y[i, j].astype(float), O[i, j] + np.einsum("id,di->i", fitted.design.X[i], fitted.model.B[:, j])
+    nodes = np.linspace(-8.0, 8.0, 201)  # of Z; finer than what is drawn needs
+    weight = stats.norm.pdf(nodes)
+    rate = np.exp(np.clip(mean[:, None] + np.sqrt(variance[j])[:, None] * nodes, -700.0, 60.0))
+    low, high = ((special.gammaincc(y[:, None] + 1, rate) @ weight) / weight.sum() for y in (np.maximum(Y - 1, 0), Y))
+    low = np.where(Y == 0, 0.0, low)
+    u = np.clip(low + rng.random(len(Y)) * (high - low), 1e-12, 1 - 1e-12)
+    return Residuals(i, j, Y, np.exp(np.minimum(mean + 0.5 * variance[j], 60.0)), special.ndtri(u), len(known))
 
 
 # predictions
 
 
-def expected(fitted: Fitted, X: np.ndarray, offsets: Any) -> np.ndarray:
-    """Expected counts of new samples: exp(o + B'x + Sigma_jj/2)."""
-    O = 0.0 if offsets is None else _given_offsets(offsets, len(X), fitted.inputs.n)
+def expected(fitted: Fitted, X: np.ndarray, offsets: Any, rows: np.ndarray | None) -> np.ndarray:
+    """Expected counts of new samples, `rows` their names: exp(o + B'x + Sigma_jj/2)."""
+    O = 0.0 if offsets is None else _without_counts(fitted, offsets, len(X), rows)
     return np.exp(O + X @ fitted.model.B + 0.5 * fitted.model.covariance.diagonal())
 
 
@@ -217,11 +163,11 @@ def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shar
     model, O, missing = fitted.model, rows.O, rows.O <= HIDDEN
     M, S2, _ = project(model, rows, shard_rows)
     if missing.any():
-        rule = fitted.data.rule if offsets is None else offsets
-        if isinstance(rule, str):
-            O = np.where(missing, rows.O.max(axis=1, keepdims=True), rows.O)
+        if offsets is None or isinstance(offsets, str):  # all alike in a row
+            size = rows.O.max(axis=1, keepdims=True)
+            O = np.where(missing, np.where(size > HIDDEN, size, 0.0), rows.O)
         else:
-            O = as_offsets(rule, table._replace(missing=None))
+            O = as_offsets(offsets, table._replace(missing=None))
     if model.C is not None:
         return np.exp(O + rows.X @ model.B + M @ model.C.T + 0.5 * S2 @ (model.C**2).T)
     if missing.any():
@@ -229,17 +175,17 @@ def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shar
     return np.exp(O + M + 0.5 * S2)
 
 
-def hide(fitted: Fitted, counts: Any, given: Iterable[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Counts with all columns hidden but those given, by names or places; which are hidden; and the names of the rows."""
-    table, names = as_counts(counts), list(fitted.columns)
+def hide(fitted: Fitted, table: Counts, given: Iterable[Any]) -> tuple[Counts, np.ndarray]:
+    """Counts with all columns hidden but those given, by names or places; and which are hidden."""
+    names = list(fitted.columns)
     known = [names.index(g) if g in names else g for g in given]
     wrong = [g for g in known if not isinstance(g, int | np.integer) or not 0 <= g < len(names)]
     if wrong or not known:
         raise DataError(f"given must name columns of the fit or their places, got {wrong or known}; columns: {names[:5]} ...")
     hidden = np.setdiff1d(np.arange(len(names)), known)
-    Y = table.values.copy()
-    Y[:, hidden] = np.nan
-    return Y, hidden, table.rows
+    missing = np.zeros(table.Y.shape, dtype=bool) if table.missing is None else table.missing.copy()
+    missing[:, hidden] = True
+    return table._replace(Y=np.where(missing, 0.0, table.Y), missing=missing), hidden
 
 
 def _hidden_variance(Sigma: np.ndarray, missing: np.ndarray, S2: np.ndarray) -> np.ndarray:
@@ -253,24 +199,23 @@ def _hidden_variance(Sigma: np.ndarray, missing: np.ndarray, S2: np.ndarray) -> 
     return S2
 
 
-def draw(fitted: Fitted, n: int, X: np.ndarray | None, offsets: Any, rng: np.random.Generator) -> np.ndarray:
+def draw(
+    fitted: Fitted, n: int, X: np.ndarray | None, offsets: Any, rows: np.ndarray | None, rng: np.random.Generator
+) -> np.ndarray:
     """Counts (n, p); without a design and offsets, those of rows of the fit drawn at random."""
     p, C = fitted.inputs.n, fitted.model.components
     chosen = rng.integers(len(fitted.design.X), size=n)
     X = fitted.design.X[chosen] if X is None else X
-    O = _training_offsets(fitted, chosen) if offsets is None else _given_offsets(offsets, n, p)
+    O = _training_offsets(fitted, chosen) if offsets is None else _without_counts(fitted, offsets, n, rows)
     Z = X @ fitted.model.B + rng.normal(size=(n, C.shape[1])) @ C.T
     return rng.poisson(np.exp(np.minimum(np.broadcast_to(O, (n, p)) + Z, 40.0)))  # numpy's Poisson ends at 2^63
 
 
-def _given_offsets(offsets: Any, n: int, p: int) -> np.ndarray:
-    """Offsets of new samples whose counts are not known: (n, 1) or (n, p)."""
+def _without_counts(fitted: Fitted, offsets: Any, n: int, rows: np.ndarray | None) -> np.ndarray:
+    """Offsets (n, p) of new samples whose counts are not known."""
     if isinstance(offsets, str):
         raise DataError(f"offsets={offsets!r} is a rule that needs counts, and there are none here; pass logarithms as an array")
-    O = as_numbers(offsets, "offsets")
-    if O.shape not in ((n,), (n, 1), (n, p)) or not np.isfinite(O).all():
-        raise DataError(f"offsets must be finite logarithms of shape ({n},), ({n}, 1) or ({n}, {p}), got shape {O.shape}")
-    return O.reshape(n, -1)
+    return given_offsets(offsets, n, fitted.inputs.n, rows, fitted.inputs.names)
 
 
 def _training_offsets(fitted: Fitted, rows: np.ndarray) -> np.ndarray:

@@ -5,12 +5,21 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from scipy import linalg
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in
 
-from tallies.counts import answers
+from tallies.counts import answers, coefficients
+from tallies.errors import one_of
 from tallies.estimator import Estimator, part
+
+NAMED = {  # what names the rows and the columns of a fitted table
+    "coefficients": ("covariates", "species"),
+    **dict.fromkeys(("covariance", "correlation", "precision"), ("species", "species")),
+    "components": ("species", "axes"),
+    **dict.fromkeys(("latent_mean", "latent_variance"), ("samples", "latent")),
+}
 
 
 class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
@@ -64,7 +73,10 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     icl_: float = part(
         answers.icl, "BIC plus twice the entropy of the latents: it prefers models whose latents are well determined."
     )
-    r2_: float = part(answers.explained, "Share of the latent variance that the covariates explain.")
+    r2_: float = part(
+        coefficients.explained,
+        "Share of the latent variance that the covariates explain, over columns without separated effects.",
+    )
 
     # what it was learned from
 
@@ -81,6 +93,25 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def _columns(self) -> np.ndarray:
         return self.fitted_.columns
 
+    def named(self, what: str) -> pd.DataFrame:
+        """A fitted table with its names: "coefficients", "covariance", "correlation", "precision", "components", "latent_mean" or
+        "latent_variance". The attributes of these names, such as `correlation_`, are the arrays alone.
+
+        >>> from tallies import PLN
+        >>> counts = pd.DataFrame({"oak": [1, 2, 0, 9, 4], "elm": [20, 30, 5, 90, 44]}, index=list("abcde"))
+        >>> model = PLN().fit(counts)
+        >>> bool(model.named("correlation").loc["oak", "elm"] == model.correlation_[0, 1])
+        True
+        >>> model.named("latent_mean").index.tolist()
+        ['a', 'b', 'c', 'd', 'e']
+        """
+        one_of("what", what, *NAMED)
+        values, names = getattr(self, f"{what}_"), {"species": self._columns(), "covariates": self.covariate_names_}
+        names |= {"samples": self.fitted_.data.samples, "axes": [f"pln{k}" for k in range(values.shape[1])]}
+        names["latent"] = self._columns() if self.fitted_.model.rank is None else names["axes"]
+        down, across = NAMED[what]
+        return pd.DataFrame(values, index=names[down], columns=names[across])
+
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of what `transform` gives: the columns of counts, or pln0, pln1, ... where there is a rank."""
         if self.fitted_.model.rank is None:
@@ -90,6 +121,11 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def _caveats(self) -> list[str]:
         flat, ess = answers.flat_columns(self.fitted_.model), self.ess_
         found = [] if ess is None else [answers.poor(ess)]
+        if self.fitted_.likelihood.fell:
+            found.append(
+                f"importance sampling ended {self.fitted_.likelihood.lost:,.3g} nats below the log likelihood of its start, so the "
+                "start was kept and the fit has not converged; lower learning_rate or accuracy of Importance(...)"
+            )
         if len(flat) and self.fitted_.model.rank is None:  # of a rank it may just be on none of the axes
             found.append(
                 f"columns such as {self._columns()[flat[:3]].tolist()} ({len(flat)} of {self.n_features_in_}) vary less than "
@@ -99,15 +135,24 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def _facts(self) -> list[str]:
         kind = "bound" if self.elbo_ is not None else f"estimate, standard error {self.loglik_stderr_:.2g}"
+        kind += ", that of the start: sampling gained nothing" if self.fitted_.likelihood.lost is not None else ""
         names = ", ".join(map(str, self.covariate_names_))
         return [
             f"{self.algorithm_}; {len(self.design_)} samples, {self.n_features_in_} columns, covariates {names}",
             f"log likelihood {self.loglik_:,.2f} ({kind}), {self.n_parameters_} parameters, BIC {self.bic_:,.1f}, ICL "
             f"{self.icl_:,.1f}",
+            *self._apart(),
         ]
 
+    def _apart(self) -> list[str]:
+        """A line on columns that have effects without a finite estimate."""
+        names = self._columns()[coefficients.separated(self.fitted_).any(axis=0)]
+        few = ", ".join(map(str, names[:3])) + " ..." * (len(names) > 3)
+        text = f"{len(names)} of {self.n_features_in_} columns ({few}) are never seen in a group"
+        return [f"{text}: those effects have no finite estimate"] * bool(len(names))
+
     def _learned(self) -> list[tuple[str, str]]:
-        return answers.strongest(self.fitted_)
+        return coefficients.strongest(self.fitted_)
 
     def _measure(self) -> str:
         return "bound on the log likelihood" if self.elbo_ is not None else "log likelihood"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallies.cli.options import Option
 from tallies.cli.tables import column, data
+from tallies.counts.door import is_own
 from tallies.counts.tables import named_rows, read_counts
 from tallies.data.files import read_frame, reading
 from tallies.errors import DataError, nearest
@@ -21,7 +22,10 @@ OPTIONS = (
     Option("formula", 'Of the covariates, such as "~ 1 + site"; default: all of them.'),
     Option("offsets", "logsum, tss, css, rle, gmpr, tmm, wrench, or a table of logarithms."),
 )
-PREDICT = SCORE = (Option("covariates", "Covariates of these samples; default: those of the fit.", kind=Path),)
+PREDICT = SCORE = (
+    Option("covariates", "Covariates of these samples, where the fit had any; not needed for its own counts.", kind=Path),
+    Option("offsets", "Offsets of these samples, where the fit read its own from a file; not needed for its own counts."),
+)
 REPORT = (*SCORE, Option("group", "Column of the covariates that colours the map."))
 
 
@@ -39,7 +43,7 @@ def read_offsets(value: str | None) -> Any:
     if not Path(value).exists() and "." not in value:
         raise DataError(f"--offsets must be a rule or a file, got {value!r}; {nearest(value, sorted(OFFSETS))}")
     with reading(value, "a table of logarithms"):
-        return read_counts(value).to_numpy(dtype=float)
+        return read_counts(value)
 
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
@@ -64,11 +68,25 @@ def _tables(options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
     return read_counts(path), read_covariates(covariates) if covariates else None, read_offsets(options.get("offsets"))
 
 
+def _asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
+    """Counts that a fitted model is asked of, with their covariates and offsets: those of the line, and none for its own counts."""
+    told = {name: options.get(name) if name in options.get("told", ()) else None for name in ("covariates", "offsets")}
+    counts, covariates, offsets = _tables(told, path)
+    fitted = model.fitted_
+    if not is_own(fitted, model._table(counts)):
+        if covariates is None and list(fitted.design.names) not in (["intercept"], ["Intercept"]):
+            had = f"the model was fitted with covariates ({', '.join(map(str, fitted.design.names))})"
+            raise DataError(f"{had}; pass those of the samples in {path!r}: --covariates FILE")
+        if offsets is None and fitted.data.rule is None and options.get("offsets"):
+            raise DataError(f"the model was fitted with offsets; pass those of the samples in {path!r}: --offsets FILE")
+    return counts, covariates, offsets
+
+
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     """Latent positions of the samples."""
     import pandas as pd
 
-    counts, covariates, offsets = _tables(options, path)
+    counts, covariates, offsets = _asked(model, options, path)
     Z = model.transform(counts, covariates=covariates, offsets=offsets)
     names = list(model._columns()) if Z.shape[1] == model.n_features_in_ else [f"component{k + 1}" for k in range(Z.shape[1])]
     table = pd.DataFrame(Z, index=counts.index, columns=names)
@@ -80,7 +98,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
     """The bound and the importance sampling estimate of the log likelihood of a sample."""
     kinds = ("importance",) if model.elbo_ is None else ("variational", "importance")
-    return {kind: model._evaluate(*_tables(options, path), method=kind, random_state=seed)._asdict() for kind in kinds}
+    return {kind: model._evaluate(*_asked(model, options, path), method=kind, random_state=seed)._asdict() for kind in kinds}
 
 
 def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:
@@ -92,7 +110,7 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
     """What a report judges the model by."""
-    return _tables(options, path)
+    return _asked(model, options, path)
 
 
 def report_options(model: Any, options: Mapping[str, Any], path: str | None) -> tuple[str | None, dict[str, Any]]:

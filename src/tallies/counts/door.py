@@ -6,13 +6,15 @@ import re
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 
+from tallies.counts.alignment import as_design, as_offsets, columns_in_order, independent
 from tallies.counts.fitted import Design, Fitted, Formula
 from tallies.counts.records import Shard, log_factorial
-from tallies.counts.tables import Counts, as_design, as_offsets, independent
-from tallies.errors import DataError, need
+from tallies.counts.tables import HIDDEN, Counts
+from tallies.errors import DataError, nearest
 from tallies.estimator import Inputs
 from tallies.sources import Held
 
@@ -42,6 +44,7 @@ class Prepared(NamedTuple):
     rule: str | None  # by which the offsets were made
     W: np.ndarray | None  # with warm_start, [B', C] of the fit before: of a rank or for importance sampling   (p, d + q)
     w: np.ndarray | None  # and w of `full`                         (p,)
+    samples: np.ndarray | None  # names of the rows                 (n,)
 
 
 def check_labels(y: Any) -> None:
@@ -98,25 +101,42 @@ def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) 
 
 
 def new_rows(fitted: Fitted, table: Counts, covariates: Any, offsets: Any) -> Rows:
-    """Rows for the fitted model, from counts whose columns are those of the fit."""
-    rule = fitted.data.rule
-    if offsets is None and rule is not None:
-        if rule not in ("logsum", "tss"):
-            raise DataError(f'offsets="{rule}" compare the samples of one table with each other; pass offsets for the new ones')
-        offsets = rule
-    n = len(table.Y)
-    X = new_design(fitted.design, covariates, n, table.rows)
-    return Rows(table.Y, as_offsets(offsets, table), X, np.ones(n))
+    """Rows for the fitted model, from counts whose columns are those of the fit: covariates and offsets that it had are needed,
+    unless the counts are its own."""
+    n, own = len(table.Y), is_own(fitted, table)
+    X = fitted.design.X if own and covariates is None else new_design(fitted.design, covariates, n, table.rows)
+    if own and offsets is None:
+        return Rows(table.Y, np.array(np.broadcast_to(fitted.data.O, table.Y.shape)), X, np.ones(n))
+    rule, given = fitted.data.rule, fitted.data.O[fitted.data.O > HIDDEN]
+    if offsets is None and rule is not None and rule not in ("logsum", "tss"):
+        raise DataError(f'offsets="{rule}" compare the samples of one table with each other; pass offsets for the new ones')
+    if offsets is None and rule is None and given.any():
+        raise DataError("the model was fitted with offsets; pass those of the new rows, logarithms of their sampling effort")
+    return Rows(table.Y, as_offsets(rule if offsets is None else offsets, table), X, np.ones(n))
+
+
+def is_own(fitted: Fitted, table: Counts) -> bool:
+    """Whether these are the counts of the fit."""
+    seen = fitted.data
+    if table.Y.shape != seen.Y.shape or not np.array_equal(table.Y, seen.Y):
+        return False
+    missing = np.broadcast_to(seen.O <= HIDDEN, table.Y.shape)
+    return bool((missing == (False if table.missing is None else table.missing)).all())
 
 
 def new_design(design: Design, covariates: Any, n: int, names: np.ndarray | None = None) -> np.ndarray:
-    """The design of new rows."""
+    """The design of new rows; the columns of a frame are matched by name."""
     if design.formula is not None:
         if covariates is None:
             raise DataError(f"the model was fitted with {design.formula.text!r}; pass the table of its variables as covariates")
         covariates = again(design.formula, covariates)
     if covariates is None and list(design.names) != ["intercept"]:
         raise DataError(f"the model was fitted with covariates {list(design.names)}; pass them for the new rows")
+    wanted = [str(name) for name in design.names][int(design.intercept) :]
+    if hasattr(covariates, "columns") and wanted != [f"x{k}" for k in range(len(wanted))]:
+        frame = nw.from_native(covariates, eager_only=True)
+        remedy = "pass the covariates of the fit by their names"
+        covariates = nw.to_native(columns_in_order(frame, wanted, "covariates", remedy))
     X, _ = as_design(covariates, n, names, design.intercept)
     if X.shape[1] != len(design.names):
         raise DataError(f"covariates have {X.shape[1]} columns, but the model was fitted with {len(design.names)}")
@@ -182,15 +202,22 @@ def _frame(data: Any) -> pd.DataFrame:
 
 def _matrix(formula: Formula, frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The design, and what its transforms know: with a state they use it, without they learn it of these rows."""
-    formulaic = need("formulaic", "formula", "A formula")
+    import formulaic  # takes half a second
+
     named = {c: pd.Categorical(frame[c], categories=known) for c, known in formula.levels.items() if c in frame}
     try:
         text = formulaic.Formula(formula.text.split("~")[-1])
         spec = formulaic.ModelSpec(formula=text, transform_state=dict(formula.state), na_action="raise")
         found = spec.get_model_matrix(frame.assign(**named))
     except Exception as error:  # the formula is code, which may raise anything
-        columns, told = [str(c) for c in frame.columns][:20], " ".join(str(error).split())[:300]
-        raise DataError(f"the formula {formula.text!r} does not fit the columns {columns}: {told}; mend it or the table") from error
+        told, columns = re.sub(r"\x1b\[[\d;]*m|[⧛⧚]", "", " ".join(str(error).split()))[:300], [str(c) for c in frame.columns]
+        unknown = re.search(r"NameError: (?:name '|`)(.+?)(?:'|`)", told)
+        why = (
+            f"{told}; mend it or the table"
+            if unknown is None
+            else f"there is no {unknown[1]!r}; {nearest(unknown[1], [*columns, *sorted(CALLS)])}"
+        )
+        raise DataError(f"the formula {formula.text!r} does not fit the columns {columns[:20]}: {why}") from error
     learned = found.model_spec.transform_state.items()
     state = {k: {name: v[()] if isinstance(v, np.ndarray) else v for name, v in known.items()} for k, known in learned}  # no 0-d
     return pd.DataFrame(found, index=frame.index), state

@@ -26,12 +26,13 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import validate_data
 
-from tallies.counts import answers, fitted, plan
+from tallies.counts import answers, coefficients, fitted, plan
+from tallies.counts.alignment import as_design, as_offsets, in_order
 from tallies.counts.attributes import Attributes
 from tallies.counts.door import Prepared, Rows, check_labels, check_rows, cut, new_design, new_rows, read_formula, warm
 from tallies.counts.evidence import Evidence
 from tallies.counts.importance import Importance
-from tallies.counts.tables import Counts, as_counts, as_design, as_offsets, plain
+from tallies.counts.tables import Counts, as_counts, plain, row_names
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, DataWarning, at_least, one_of
@@ -87,7 +88,8 @@ class PLN(Attributes):
         """Fit to counts (n, p), with NaN where a count is missing; labels y, which pipelines pass, are not used.
 
         `covariates` (n, d) is the design as it is, None an intercept; `offsets` is None, "logsum", "tss", "css", "rle", "gmpr",
-        "tmm", "wrench", or logarithms of the sampling effort as an array. Data frames are matched by the names of their rows.
+        "tmm", "wrench", or logarithms of the sampling effort, (n,) or (n, p). Data frames and series are matched by the names of
+        their rows, offsets also by those of their columns.
         """
         return self._fit(self._prepare(counts, y, covariates, offsets, sample_weight), **run)
 
@@ -180,7 +182,9 @@ class PLN(Attributes):
             W, w, M = warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
         rule = offsets if isinstance(offsets, str) else None
         design = fitted.Design(X, names, added, read)
-        return Prepared(rows, cut(rows.take(rows.v > 0), self.shard_rows, M), Inputs.of(counts, p), design, rule, W, w)
+        return Prepared(
+            rows, cut(rows.take(rows.v > 0), self.shard_rows, M), Inputs(p, table.columns), design, rule, W, w, table.rows
+        )
 
     def _plan(self, data: Prepared, seed: int) -> Plan:
         return plan.fit(self._settings(), data, seed, self.shard_rows)
@@ -191,31 +195,39 @@ class PLN(Attributes):
         return "the likelihood had no plateau before max_epochs or max_iter; raise them, or the learning rate"
 
     def coefficient_table(self, *, confidence: float = 0.95) -> pd.DataFrame:
-        """Coefficients with sandwich standard errors, confidence intervals and p-values of Wald's test.
+        """Coefficients with sandwich standard errors, confidence intervals and p-values of Wald's test, and as factors.
+
+        `factor` = exp(estimate) is by how much a unit of the covariate multiplies the counts. `separated` marks coefficients
+        without a finite estimate, such as that of a group in which the species is never seen; they have no errors.
 
         >>> import numpy as np
         >>> Y = np.random.default_rng(0).poisson(5.0, size=(60, 2))
-        >>> PLN(covariance="diagonal").fit(Y).coefficient_table().columns.tolist()
+        >>> table = PLN(covariance="spherical").fit(Y).coefficient_table()
+        >>> table.columns.tolist()[:6]
         ['estimate', 'std_error', 'lower', 'upper', 'z', 'p_value']
+        >>> table.columns.tolist()[6:]
+        ['factor', 'factor_lower', 'factor_upper', 'separated']
         """
-        return answers.coefficient_table(self.fitted_, confidence)
+        return coefficients.coefficient_table(self.fitted_, confidence)
 
     def coefficient_covariance(self) -> np.ndarray:
         """Sandwich covariance of the coefficients, in the order of `coefficients_.ravel()`: (d p, d p)."""
-        return answers.coefficient_covariance(self.fitted_)
+        return coefficients.coefficient_covariance(self.fitted_)
 
     # new samples
 
     def _table(self, counts: Any) -> Counts:
-        """Counts whose columns are those of the fit."""
-        _ = self.fitted_  # refuses before a fit
+        """Counts whose columns are those of the fit: matched by name where both have names."""
+        names = self.fitted_.inputs.names
         counts = plain(counts)
         table = as_counts(counts)
+        if names is not None and table.columns is not None:
+            return in_order(table, list(names))
         try:
             validate_data(self, counts, reset=False, skip_check_array=True)
         except ValueError as error:
             k = table.Y.shape[1]
-            raise DataError(f"{error}\n(counts of {k} columns: pass those of the fit, the same in the same order)") from error
+            raise DataError(f"{error}\n(counts of {k} columns: pass those of the fit, in its order)") from error
         return table
 
     def _rows(self, counts: Any, covariates: Any, offsets: Any) -> Rows:
@@ -223,6 +235,9 @@ class PLN(Attributes):
 
     def transform(self, counts: Any, *, covariates: Any = None, offsets: Any = None) -> np.ndarray:
         """Latent positions of new samples: means of Z (n, p), or scores on the components (n, q) where rank=q.
+
+        Here and in all that follows, columns of data frames are matched to those of the fit by name, and covariates and offsets
+        are needed where the fit had any; only the counts of the fit itself bring theirs along.
 
         >>> model = PLN().fit([[1, 20], [2, 30], [0, 5], [9, 90], [4, 44]])
         >>> model.transform([[3, 33]]).shape
@@ -239,13 +254,17 @@ class PLN(Attributes):
         prediction of some species from the rest (`offsets` must then be given for all cells, as an array, if the fit used any).
         """
         if counts is not None:
-            table = self._table(counts)
-            rows = new_rows(self.fitted_, table, covariates, offsets)
-            return answers.expected_given(self.fitted_, table, rows, offsets, self.shard_rows)
+            return self._expected(self._table(counts), covariates, offsets)
         if covariates is None and offsets is None:
             raise DataError("predict needs counts, covariates or offsets to know for how many samples; pass one of them")
-        n = len(offsets) if covariates is None else len(covariates)
-        return answers.expected(self.fitted_, new_design(self.fitted_.design, covariates, n), offsets)
+        first = offsets if covariates is None else covariates
+        X, names = new_design(self.fitted_.design, covariates, len(first)), row_names(first)
+        return answers.expected(self.fitted_, X, offsets, names)
+
+    def _expected(self, table: Counts, covariates: Any, offsets: Any) -> np.ndarray:
+        """Of samples, given their counts."""
+        rows = new_rows(self.fitted_, table, covariates, offsets)
+        return answers.expected_given(self.fitted_, table, rows, offsets, self.shard_rows)
 
     def predict_conditional(
         self, counts: Any, given: Iterable[Any], *, covariates: Any = None, offsets: Any = None
@@ -257,11 +276,9 @@ class PLN(Attributes):
         >>> PLN().fit(Y).predict_conditional(Y[:3], given=[0]).shape
         (3, 1)
         """
-        Y, hidden, index = answers.hide(self.fitted_, plain(counts), given)
-        names = self._columns()
-        frame = Y if self.fitted_.inputs.names is None else pd.DataFrame(Y, columns=names)
-        out = self.predict(frame, covariates=covariates, offsets=offsets)[:, hidden]
-        return pd.DataFrame(out, columns=names[hidden].tolist(), index=index)
+        table, hidden = answers.hide(self.fitted_, self._table(counts), given)
+        out = self._expected(table, covariates, offsets)[:, hidden]
+        return pd.DataFrame(out, columns=self._columns()[hidden].tolist(), index=table.rows)
 
     def log_prob(self, counts: Any, *, covariates: Any = None, offsets: Any = None) -> np.ndarray:
         """The bound on the log likelihood of every row (n,); of a model by importance sampling, the estimate."""
@@ -314,7 +331,8 @@ class PLN(Attributes):
         """
         at_least(1, n=n)
         X = None if covariates is None else new_design(self.fitted_.design, covariates, n)
-        return answers.draw(self.fitted_, n, X, offsets, np.random.default_rng(seed_of(random_state)))
+        rng = np.random.default_rng(seed_of(random_state))
+        return answers.draw(self.fitted_, n, X, offsets, row_names(covariates), rng)
 
     def to_anndata(self, data: Any, key: str = "pln") -> Any:
         """Write the fit into an AnnData: obsm["X_<key>"], varm["<key>_components"], varm["<key>_coefficients"], uns["<key>"]."""

@@ -159,6 +159,7 @@ class Candidates(NamedTuple):
 
     W: Annotated[np.ndarray, Form("c p k")]  # [B', C] of each, the preferred one last   (c, p, d + q)
     chosen: Annotated[int, Form(kind="i", low=-1, below="c")] = -1  # the likeliest
+    loglik: Annotated[np.ndarray, Form("c")] | None = None  # of each
 
 
 class RowEvidence(NamedTuple):
@@ -191,7 +192,7 @@ class Estimate(Model):
 
     def update(self, params: Candidates, tally: EvidenceTally, rng: np.random.Generator) -> Candidates:
         last = len(tally.loglik) - 1
-        return params._replace(chosen=last - int(np.argmax(tally.loglik[::-1])))  # of equals the last
+        return params._replace(chosen=last - int(np.argmax(tally.loglik[::-1])), loglik=tally.loglik)  # of equals the last
 
     def objective(self, tally: EvidenceTally, before: Candidates, after: Candidates) -> float:
         return float(tally.loglik[after.chosen])

@@ -45,6 +45,7 @@ class Training(NamedTuple):
     O: Annotated[np.ndarray, Form("n p")] | Annotated[np.ndarray, Form("n 1")]  # offsets, -1e4 where missing; (n, 1): all alike
     v: Annotated[np.ndarray, Form("n", low=0)]  # row weights
     rule: str | None  # by which the offsets were made
+    samples: Annotated[np.ndarray, Form("n", "OU")] | None = None  # names of the rows, where they had any
 
 
 class Learned(NamedTuple):
@@ -105,6 +106,12 @@ class Likelihood(NamedTuple):
     bound: bool  # a lower bound; else an estimate with the two that follow
     stderr: Annotated[float, Form(low=0)] | None = None
     ess: Annotated[np.ndarray, Form("n", low=0)] | None = None  # effective shares of the draws
+    lost: Annotated[float, Form(low=0)] | None = None  # by how much importance sampling ended below its start, which was kept then
+
+    @property
+    def fell(self) -> bool:
+        """Whether it ended lower by more than a nat, which is little for the log likelihood of a whole table."""
+        return self.lost is not None and self.lost > 1.0
 
     @property
     def elbo(self) -> float | None:

@@ -5,8 +5,10 @@ For the rows of one batch, with V_1 ... V_k drawn from N(mode, (C'diag(exp eta) 
     d log p(Y_i) / dB = x_i (Y_i - E_w[exp eta])',      d log p(Y_i) / dC = E_w[(Y_i - exp eta) V']                      (eq. 1)
 
 The batches are fixed and taken in turn, one a sweep. SAGA replaces the gradient g of a batch by g - g_old + mean of all g_old,
-where g_old is what the batch said last time (its rows keep it); Adagrad or RMSprop scales the step. From a good start the first
-epoch only looks: the first steps of either are as long for a small gradient as for a large one, and would leave it.
+where g_old is what the batch said last time (its rows keep it); Adagrad or RMSprop scales the step. Rprop takes all rows at once
+and steps by the signs of the gradient alone: a step grows while its sign stays and halves where it turns (Riedmiller and Braun
+1993). From a good start the first epoch only looks: the first steps of all three are as long for a small gradient as for a large
+one, and would leave it.
 The answer is the mean of the last iterates, after C has been turned to the latest one, since C and C Q are the same model for any
 rotation Q; or the start, where that is more likely.
 """
@@ -25,6 +27,8 @@ from tallies.errors import at_least, one_of
 from tallies.forms import Form
 
 AVERAGED = 100  # iterates in the answer
+RATES = {"adagrad": (0.03, 0.1), "rmsprop": (0.01, 0.01), "rprop": (0.01, 0.1)}  # learning rates from a good and a crude start
+LONGEST, SHORTEST = 1.0, 1e-6  # steps of Rprop
 
 
 Whole = Annotated[int, Form(kind="i", low=0)]
@@ -39,9 +43,9 @@ class Importance(NamedTuple):
     """
 
     accuracy: float = 0.005  # 1 / draws a row
-    batch_size: int = 40  # rows of a gradient
-    optimizer: Literal["adagrad", "rmsprop"] = "adagrad"
-    learning_rate: float | None = None  # None: 0.03 for Adagrad (0.1 from a crude start), 0.01 for RMSprop
+    batch_size: int = 40  # rows of a gradient; Rprop takes all
+    optimizer: Literal["adagrad", "rmsprop", "rprop"] = "adagrad"
+    learning_rate: float | None = None  # None: 0.03 for Adagrad (0.1 from a crude start), 0.01 for RMSprop and Rprop (0.1)
     variance_reduction: bool = True  # SAGA
     n_plateau: int = 15  # stop after so many epochs without a gain ...
     n_trigger: int = 5  # ... counted once the best epoch is this many epochs old
@@ -51,9 +55,9 @@ class Importance(NamedTuple):
     def check(self) -> None:
         """Refuse values that no data can make sense of."""
         at_least(1, batch_size=self.batch_size, n_plateau=self.n_plateau, n_trigger=self.n_trigger, max_epochs=self.max_epochs)
-        one_of("optimizer", self.optimizer, "adagrad", "rmsprop")
+        one_of("optimizer", self.optimizer, *RATES)
         rate = self.learning_rate
-        if rate is not None and not 0 < rate <= 1:
+        if rate is not None and not (isinstance(rate, int | float | np.number) and 0 < rate <= 1):
             raise ValueError(f"learning_rate must be None or in (0, 1], got {rate!r}: it is a step on the scale of logarithms")
         if not 0 < self.accuracy <= 0.5:
             raise ValueError(f"accuracy must be in (0, 0.5], got {self.accuracy!r}: it is one over the number of draws")
@@ -75,7 +79,8 @@ class SamplingParams(NamedTuple):
     W: Loadings  # current point                                    (p, d + q)
     seed: Whole  # of the draws
     step: Whole  # sweeps done
-    scale: Annotated[np.ndarray, Form("p k", low=0)]  # Adagrad: sum, RMSprop: mean of squares
+    scale: Annotated[np.ndarray, Form("p k", low=0)]  # Adagrad: sum, RMSprop: mean of squares; Rprop: length of each step
+    before: Loadings  # gradient of the last step
     known: Loadings  # sum of the gradients that the rows keep
     recent: Annotated[np.ndarray, Form(f"{AVERAGED} p k")]  # last iterates, a ring
     sizes: Annotated[np.ndarray, Form("b", "i", 1)]  # rows of each batch
@@ -150,15 +155,14 @@ class Sampling(Model):
         g = tally.new / tally.rows
         if options.variance_reduction and not first:
             g = g - tally.old / tally.rows + params.known / rows
-        adagrad = options.optimizer == "adagrad"
-        scale = params.scale + g * g if adagrad else 0.99 * params.scale + 0.01 * g * g
-        rate = options.learning_rate or ((0.03 if self.good else 0.1) if adagrad else 0.01)
-        W = params.W if first and self.good else params.W + rate * g / (np.sqrt(scale) + 1e-8)
+        rate = options.learning_rate or RATES[options.optimizer][0 if self.good else 1]
+        scale, move = self._step(params, g, rate)
+        W = params.W if first and self.good else params.W + move
         recent = params.recent.copy()
         recent[params.step % AVERAGED] = W
         known, epochs = params.known + tally.new - tally.old, params.epochs
         epochs = epochs._replace(part=epochs.part + tally.loglik)
-        params = params._replace(W=W, scale=scale, known=known, recent=recent, step=params.step + 1, epochs=epochs)
+        params = params._replace(W=W, scale=scale, known=known, recent=recent, step=params.step + 1, epochs=epochs, before=g)
         if params.batch:
             return params
         # the end of an epoch: has the log likelihood, a noisy number, stopped rising?
@@ -166,6 +170,17 @@ class Sampling(Model):
         since = 0 if value > epochs.best else epochs.since + 1
         flat = epochs.flat + 1 if since >= options.n_trigger else 0
         return params._replace(epochs=Epochs(last=value, best=max(value, epochs.best), since=since, flat=flat))
+
+    def _step(self, params: SamplingParams, g: np.ndarray, rate: float) -> tuple[np.ndarray, np.ndarray]:
+        """The scale of the optimizer after the gradient g, and the step it takes."""
+        if self.options.optimizer == "rprop":
+            turn = g * params.before
+            grown = np.clip(params.scale * np.where(turn < 0, 0.5, 1.2), SHORTEST, LONGEST)
+            scale = np.where(turn == 0, np.maximum(params.scale, SHORTEST), grown) if params.step else np.full_like(g, rate)
+            return scale, np.sign(g) * scale
+        adagrad = self.options.optimizer == "adagrad"
+        scale = params.scale + g * g if adagrad else 0.99 * params.scale + 0.01 * g * g
+        return scale, rate * g / (np.sqrt(scale) + 1e-8)
 
     def objective(self, tally: SamplingTally, before: SamplingParams, after: SamplingParams) -> float:
         return after.epochs.last if after.batch == 0 else np.nan  # one value an epoch
@@ -194,7 +209,7 @@ def begin(W: np.ndarray, rows: int, batch_size: int, seed: int) -> SamplingParam
     """Params to begin with at W."""
     n_batches = max(1, round(rows / batch_size))
     zero, sizes = np.zeros_like(W), np.bincount(_batches(rows, n_batches), minlength=n_batches)
-    return SamplingParams(W, seed, 0, zero, zero, recent=np.repeat(W[None], AVERAGED, axis=0), sizes=sizes, epochs=Epochs())
+    return SamplingParams(W, seed, 0, zero, zero, zero, recent=np.repeat(W[None], AVERAGED, axis=0), sizes=sizes, epochs=Epochs())
 
 
 def _draws(params: SamplingParams, row: int) -> np.random.Generator:

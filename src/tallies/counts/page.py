@@ -7,18 +7,20 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tallies.counts import views as counts
-from tallies.counts.answers import correlation, flat_columns, rates
-from tallies.counts.tables import as_counts
+from tallies.counts.answers import correlation, flat_columns, rates, residuals
+from tallies.counts.coefficients import factor, separated, times
 from tallies.html import charts
-from tallies.html.common import About, begin, finish, listing, plural, told
-from tallies.html.page import Page
+from tallies.html.common import About, begin, finish, listing, plural, statisticians, told
+from tallies.html.page import Page, Section
 from tallies.maths import Array
 
 LISTED = 300  # most species among which one can be chosen
-INTERVALS = 400  # coefficients whose errors are worth the seconds they take
+INTERVALS = 5e8  # rows times squared coefficients up to which errors are worth the seconds they take
 THIN = 10  # a species counted fewer times than this says little
+FOUND = 4  # groups of species, and covariates, that the first screen speaks of
 
 
 def page(
@@ -37,46 +39,44 @@ def page(
     sample of the fit, colours the map; `ranks`, a table from `PLN.over_ranks`, compares fits; `truth`, of simulated data, has
     "coefficients" and "covariance"; `names` are those of the samples."""
     species = [str(c) for c in model._columns()]
-    R = np.nan_to_num(np.asarray(model.correlation_))
+    R, names = np.nan_to_num(np.asarray(model.correlation_)), model.fitted_.data.samples if names is None else names
     Y, rate, ours = _expected(model, counts_, covariates, offsets)
     score = None if counts_ is None or ours else model._evaluate(counts_, covariates, offsets)
-    out = begin(model, about, "Counts of", _lead(model, about, species, R, score))
-    _warn(out, model, Y if ours else None, species)
-    out.numbers = _numbers(model, score)
-    whole = len(species) <= LISTED
     effects = [d for d, column in enumerate(model.design_.T) if np.ptp(column) > 0]
+    table, apart = _effects(model), separated(model.fitted_)
+    found = counts.groups(R, _clear(model))
+    out = begin(model, about, "Counts of", _lead(model, species, R, found))
+    out.findings = [*_together(R, species, found), *_matters(model, effects, table, apart, species)]
+    _warn(out, model, Y if ours else None, species, apart[effects])
+    whole = len(species) <= LISTED
     shades = _shades(model, effects, colour)
     out.pick("species", "Species", species if whole else [])  # charts name species by their place in the model
-    out.pick("colour", "Colour by", list(shades), "nothing")
+    out.pick("colour", "Colour by", list(shades), "nothing" if colour is None else "the first")
     out.pick("covariate", "Effect of", [str(model.covariate_names_[d]) for d in effects], "the first")
     view = counts.latent_map(model, species, shades, names)
     if len(shades) == 1:  # no choice: coloured at once
         view = view["views"][0]
-    together = counts.partners(R, species, np.arange(len(species) if whole else 0))
-    out.hero(view)
-    out.face = {k: v for k, v in (view.get("none") or view).items() if k != "wide"}
-    effect = _forest(model, effects, species) if effects else None
-    out.section("learned", "What it learned").charts(counts.correlations(R, species), together, effect)
+    elif shades and colour is not None:  # what was asked for is there when the page opens
+        view |= {"none": view["views"][0], "title": view["views"][0]["title"]}
+    together = counts.correlations(R, species)
+    out.hero(together or view)
+    face = together or view
+    out.face = {k: v for k, v in (face.get("none") or face).items() if k != "wide"}
+    _groups(section := out.section("learned", "Which species go together"), model, found, species)
+    section.charts(counts.clusters(R, species, found), counts.partners(R, species, np.arange(len(species) if whole else 0)))
+    if effects:
+        out.section("effects", "What the covariates do").charts(_forest(model, effects, table, apart, species))
+    out.section("samples", "Where the samples lie").charts(view if together else None)
     if truth is not None:
         _truth(out, model, truth, species)
-    quality = out.section("quality", "How good is it?")
-    quality.charts(counts.expected(Y, rate, species), None if ranks is None else counts.criteria(ranks))
-    kind = "bound" if model.elbo_ is not None else "estimate"
-    rows = [
-        ["log likelihood of the fit", model.loglik_, model.loglik_stderr_, kind],
-        *([name.upper(), getattr(model, f"{name}_"), None, f"from a {kind}"] for name in ("aic", "bic", "icl")),
-    ]
-    if score is not None:
-        rows.append([f"log likelihood of the given counts ({score.unit})", score.value, score.stderr, score.kind])
-    caption = "Of the criteria, smaller is better; they compare fits to the same counts"
-    quality.table(["score", "value", "standard error", "kind"], rows, caption)
+    _quality(out, model, Y, rate, ours, species, names)
+    _criteria(out, model, about, score, ranks)
     facts = [
         ("Samples", len(model.design_)),
         ("Species", len(species)),
         ("Covariates", ", ".join(map(str, model.covariate_names_))),
         ("Offsets", model.offsets_rule_),
         ("Algorithm", model.algorithm_),
-        ("Parameters", int(model.n_parameters_)),
     ]
     return finish(out, model, about, facts, _CODE, "predict RUN counts.csv", "score RUN counts.csv", "report RUN counts.csv")
 
@@ -86,75 +86,153 @@ def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array,
     seen = model.fitted_.data.Y
     if Y is None:
         return seen.astype(float), rates(model.fitted_), True
-    table = as_counts(Y)
+    table = model._table(Y)
     return table.values, model.predict(Y, covariates=covariates, offsets=offsets), np.array_equal(table.Y, seen)
 
 
-def _lead(model: Any, about: About, species: list[str], R: Array, score: Any) -> str:
-    learned = model.fitted_.model
-    together = "may go together in any way" if learned.kind == "full" else "go together in a simple or given way"
-    if learned.rank is not None:
-        together = f"go together along {plural(learned.rank, 'hidden gradient')}"
-    text = f"A Poisson log-normal model of {plural(len(species), 'species', 'species')} in {plural(len(model.design_), 'sample')}, "
-    text += f"which {together}."
-    strong = np.abs(np.triu(R, 1))
-    if len(species) > 1 and strong.max() > 0.05:
-        a, b = np.unravel_index(int(strong.argmax()), R.shape)
-        how = "rise and fall together" if R[a, b] > 0 else "replace each other"
-        text += f" {species[a][:1].upper()}{species[a][1:]} and {species[b]} {how} most (correlation {R[a, b]:.2f})."
-    if len(model.covariate_names_) > 1:
-        text += f" The covariates explain {model.r2_:.0%} of what varies between samples on the log scale."
-    if score is not None:
-        text += f" A sample {about.rows} has a log likelihood of {score.value:,.1f} nats ({score.kind})."
+def _effects(model: Any) -> pd.DataFrame | None:
+    """The table of coefficients, where their errors are worth the seconds they take."""
+    with suppress(ValueError, np.linalg.LinAlgError):  # no curvature to take an error from
+        work = len(model.design_) * model.coefficients_.size**2
+        return model.coefficient_table() if work <= INTERVALS else None
+    return None
+
+
+def _clear(model: Any) -> np.ndarray:
+    """Species that are counted often and vary enough for their correlations to mean something."""
+    clear = model.fitted_.data.Y.sum(axis=0) >= THIN
+    clear[flat_columns(model.fitted_.model)] = False
+    return clear
+
+
+def _lead(model: Any, species: list[str], R: Array, found: list[counts.Group]) -> str:
+    n, p = plural(len(model.design_), "sample"), plural(len(species), "species", "species")
+    if found:
+        members = sum(len(group.members) for group in found)
+        text = f"{p} in {n}: {members} of them go together in {plural(len(found), 'group')}"
+        text += f", the largest of {max(len(group.members) for group in found)}." if len(found) > 1 else "."
+    else:
+        most = float(np.abs(np.triu(R, 1)).max(initial=0.0))
+        text = f"{p} in {n}."
+        text += f" No species go together strongly: the largest correlation is {most:.2f}." * (len(species) > 1)
+    if len(model.covariate_names_) > 1 and np.isfinite(model.r2_):
+        text += f" The covariates explain {model.r2_:.0%} of what varies between samples."
     return text
 
 
-def _warn(out: Page, model: Any, Y: Array | None, species: list[str]) -> None:
+def _together(R: Array, species: list[str], found: list[counts.Group]) -> list[str]:
+    """The strongest groups, and who replaces whom, as sentences."""
+    out = [
+        f"{counts.title_of(g.members, species, 6)} rise and fall together (mean correlation {g.within:.2f})." for g in found[:FOUND]
+    ]
+    if len(found) > 1:
+        means = counts.between(R, [group.members for group in found])
+        a, b = np.unravel_index(int(np.nanargmin(means)), means.shape)
+        if means[a, b] < -0.3:
+            one, other = (counts.title_of(found[g].members, species, 3) for g in (a, b))
+            return [*out, f"Where {one} are common, {other} are rare (mean correlation {means[a, b]:.2f})."]
+    a, b = np.unravel_index(int(R.argmin()), R.shape)
+    return [*out, f"{species[a]} and {species[b]} replace each other most (correlation {R[a, b]:.2f})."] if R[a, b] < -0.3 else out
+
+
+def _matters(model: Any, effects: list[int], table: pd.DataFrame | None, apart: Array, species: list[str]) -> list[str]:
+    """What the covariates do, in factors: one sentence each. Of amounts the factor is that of a standard deviation."""
+    out = []
+    for d in effects[:FOUND]:
+        x, name = model.design_[:, d], str(model.covariate_names_[d])
+        step = 1.0 if set(np.unique(x).tolist()) == {0.0, 1.0} else float(x.std())
+        of = f"Effect of {name}" + f", a standard deviation ({step:.3g}) more" * (step != 1.0)
+        B = step * np.where(apart[d], 0.0, model.coefficients_[d])
+        if table is None:
+            best = np.argsort(-np.abs(B), kind="stable")[:3]
+            out.append(f"{of}: {', '.join(f'{species[j]} {times(B[j])}' for j in best)}.")
+            continue
+        rows = table.loc[[model.covariate_names_[d]]]
+        z, ends = np.nan_to_num(np.abs(rows["z"].to_numpy())), np.exp(step * rows[["lower", "upper"]].to_numpy())
+        best, clear = np.argsort(-z, kind="stable")[:3], int((z > 1.96).sum())
+        told = [f"{species[j]} {times(B[j])} ({factor(ends[j, 0])} to {factor(ends[j, 1])})" for j in best if z[j] > 1.96]
+        count = f"{clear:,} of {len(species):,} species respond clearly"
+        out.append(f"{of}: {', '.join(told)}; {count}." if told else f"{of}: no species responds clearly.")
+    return out
+
+
+def _groups(section: Section, model: Any, found: list[counts.Group], species: list[str]) -> None:
+    """Who is in which group."""
+    rank = model.fitted_.model.rank
+    section.text(
+        "Species go together where their counts rise and fall together from sample to sample, once covariates and sampling effort "
+        "are taken out."
+    )
+    if rank is not None:
+        section.text(f"The model has {plural(rank, 'hidden gradient')} only, which makes correlations stronger than they are.")
+    if found:
+        members = [", ".join(species[j] for j in group.members) for group in found]
+        rows = [[g + 1, members[g], len(group.members), round(group.within, 2)] for g, group in enumerate(found)]
+        caption = f"Groups of species whose mean correlation is above {counts.TOGETHER}"
+        section.table(["group", "species", "how many", "mean correlation"], rows, caption)
+
+
+def _warn(out: Page, model: Any, Y: Array | None, species: list[str], apart: Array) -> None:
     learned, k, n = model.fitted_.model, int(model.n_parameters_), len(model.design_) * len(species)
     flat = [species[j] for j in flat_columns(learned) if learned.rank is not None]
     thin = [] if Y is None else [species[j] for j in np.flatnonzero(np.nansum(Y, axis=0) < THIN)]
+    never = [species[j] for j in np.flatnonzero(apart.any(axis=0))]
     seldom = f"counted fewer than {THIN} times in all ({listing(thin, 5)}): what is said of them is mostly guessed."
+    unseen = f"never seen in one of the groups that covariates make ({listing(never, 5)}): those effects have no finite estimate"
     out.warnings += told(
         (flat, f"Species on none of the gradients ({listing(flat, 5)}): their correlations mean nothing."),
         (thin, f"{plural(len(thin), 'species was', 'species were')} {seldom}"),
+        (never, f"{plural(len(never), 'species was', 'species were')} {unseen} and are left out."),
         (k > n, f"{k:,} parameters from {n:,} counts: fit a smaller rank."),
     )
 
 
-def _numbers(model: Any, score: Any) -> list[tuple[str, str, str]]:
-    kind = "a lower bound" if model.elbo_ is not None else "an estimate"
-    error = "" if model.loglik_stderr_ is None else f" ± {model.loglik_stderr_:.2g}"
-    out = [
-        ("Log likelihood", f"{model.loglik_:,.0f}{error}", f"{kind}, of the fitted counts"),
-        ("BIC", f"{model.bic_:,.0f}", f"{int(model.n_parameters_):,} parameters; smaller is better"),
+def _quality(out: Page, model: Any, Y: Array, rate: Array, ours: bool, species: list[str], names: Any) -> None:
+    """How well counts are expected, and the cells that are least."""
+    called = [f"sample {i + 1}" if names is None else str(names[i]) for i in range(len(model.design_))]
+    found = residuals(model.fitted_)
+    section = out.section("quality", "Can the model be believed?")
+    section.charts(counts.residuals(found, species, called), counts.expected(Y, rate, species))
+    worst = np.argsort(-np.abs(found.value), kind="stable")[:10]
+    rows = [
+        [species[found.column[k]], called[found.row[k]], int(found.observed[k]), found.expected[k], found.value[k]] for k in worst
     ]
-    if len(model.covariate_names_) > 1:
-        out.append(("Explained by covariates", f"{model.r2_:.0%}", "of the latent variance between samples"))
+    looked = "" if len(found.value) == found.cells else f", of {len(found.value):,} cells drawn at random"
+    section.table(["species", "sample", "observed", "expected", "residual"], rows, f"The counts that surprise most{looked}")
+
+
+def _criteria(out: Page, model: Any, about: About, score: Any, ranks: Any) -> None:
+    """Likelihoods and criteria, for those who know them."""
+    kind = "a lower bound" if model.elbo_ is not None else "an estimate"
+    error = "" if model.loglik_stderr_ is None else f", standard error {model.loglik_stderr_:.2g}"
+    smaller = f"from {kind}; smaller is better, among fits to the same counts"
+    rows: list[tuple[str, Any, str]] = [
+        ("Model", model.algorithm_, f"{int(model.n_parameters_):,} parameters"),
+        ("Log likelihood", model.loglik_, f"{kind}{error}, of the fitted counts"),
+        ("AIC", model.aic_, smaller),
+        ("BIC", model.bic_, smaller),
+        ("ICL", model.icl_, f"BIC, and a price for hidden values that are uncertain; {smaller}"),
+    ]
     if score is not None:
-        error = "" if score.stderr is None else f" ± {score.stderr:.2g}"
-        out.append(("Given counts", f"{score.value:,.1f}{error}", f"log likelihood, {score.unit}, {score.kind}"))
-    else:
-        out.append(("ICL", f"{model.icl_:,.0f}", "BIC, and a price for hidden values that are uncertain; smaller is better"))
-    return out
+        error = "" if score.stderr is None else f", standard error {score.stderr:.2g}"
+        rows.append((f"Log likelihood of a sample {about.rows}", score.value, f"{score.unit}, {score.kind}{error}"))
+    statisticians(out, rows).charts(None if ranks is None else counts.criteria(ranks))
 
 
 def _shades(model: Any, effects: list[int], colour: Any) -> dict[str, Any]:
-    """What the map can be coloured by: the covariates that vary, then the columns of `colour`."""
-    X = model.design_
-    found = {str(model.covariate_names_[d]): X[:, d] for d in effects}
+    """What the map can be coloured by: the columns of `colour`, then the covariates that vary."""
+    X, found = model.design_, {}
     if colour is not None:
         table = colour if isinstance(colour, Mapping) else {str(c): colour[c] for c in colour.columns}
-        found |= {str(name): np.asarray(values) for name, values in table.items() if len(values) == len(X)}
-    return found
+        found = {str(name): np.asarray(values) for name, values in table.items() if len(values) == len(X)}
+    return found | {str(model.covariate_names_[d]): X[:, d] for d in effects if str(model.covariate_names_[d]) not in found}
 
 
-def _forest(model: Any, effects: list[int], species: list[str]) -> charts.Chart:
+def _forest(model: Any, effects: list[int], table: pd.DataFrame | None, apart: Array, species: list[str]) -> charts.Chart:
     estimate, ends = model.coefficients_, None
-    if estimate.size <= INTERVALS:
-        with suppress(ValueError, np.linalg.LinAlgError):  # no curvature to take an error from: estimates alone
-            table = model.coefficient_table()
-            ends = np.stack([table[c].to_numpy().reshape(estimate.shape)[effects] for c in ("lower", "upper")])
-    return counts.forest(estimate[effects], ends, [str(model.covariate_names_[d]) for d in effects], species)
+    if table is not None:
+        ends = np.stack([table[c].to_numpy().reshape(estimate.shape)[effects] for c in ("lower", "upper")])
+    return counts.forest(estimate[effects], ends, apart[effects], [str(model.covariate_names_[d]) for d in effects], species)
 
 
 def _truth(out: Page, model: Any, truth: Mapping[str, Any], species: list[str]) -> None:

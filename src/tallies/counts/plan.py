@@ -63,6 +63,7 @@ class Weighed(NamedTuple):
     W: Annotated[np.ndarray, Form("p k")]  # [B', C] of it
     found: Evidence
     place: Place | None  # where asked for
+    lost: Annotated[float, Form(low=0)] | None = None  # nats of the last candidate below the chosen one
 
 
 SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, Candidates, Evidence, RowEvidence)
@@ -104,7 +105,8 @@ def _sampled(settings: Settings, data: Prepared, seed: int, shard_rows: int | No
         )
         W = start.value
     sampler = Sampling(options, W.shape[1] - data.rows.X.shape[1], good)
-    first = importance.begin(W, int(live.sum()), options.batch_size, seed)
+    rows = int(live.sum())
+    first = importance.begin(W, rows, rows if options.optimizer == "rprop" else options.batch_size, seed)
     most = min(settings.max_iter, options.max_epochs * len(first.sizes))
     kept = yield Stage("importance sampling", sampler, data.sources, lambda end: sampler.answer(end.params), most, start=first)
     # from a start that is nearly the best, the noise of the gradients may cost more than the steps gain
@@ -112,12 +114,13 @@ def _sampled(settings: Settings, data: Prepared, seed: int, shard_rows: int | No
     judge = Estimate(FINAL_DRAWS, place="scores" if settings.rank is not None else "whole")
     sources = data.sources if live.all() else cut(data.rows, shard_rows)
     last = yield Stage("log likelihood", judge, sources, _weighed, 1, start=both, rows=True)
-    W, found, place = last.value
+    W, found, place, lost = last.value
     v, d = data.rows.v, data.rows.X.shape[1]
     B, C = W[:, :d].T, W[:, d:]
     learned = _learned(settings, B, C, C @ C.T)
-    likelihood = Likelihood(float(v @ found.rows), False, float(np.sqrt(v**2 @ found.rows_stderr**2)), found.ess)
-    return _fitted(Run.of(kept, seed), data, learned, place[:2], likelihood, None)
+    likelihood = Likelihood(float(v @ found.rows), False, float(np.sqrt(v**2 @ found.rows_stderr**2)), found.ess, lost)
+    run = Run.of(kept, seed)
+    return _fitted(run._replace(converged=run.converged and not likelihood.fell), data, learned, place[:2], likelihood, None)
 
 
 def _search(settings: Settings, data: Prepared) -> tuple[Covariance | Rank, Any]:
@@ -192,7 +195,9 @@ def _fitted(
 ) -> Fitted:
     Y, O, _, v = data.rows
     even = bool((O[:, :1] == O).all())
-    training = Training(smallest(Y), O[:, :1].copy() if even else O, v, data.rule)
+    finite = all(np.isfinite(part).all() for part in (likelihood.value, learned.B, learned.covariance, *latent))
+    run = run._replace(converged=run.converged and finite)
+    training = Training(smallest(Y), O[:, :1].copy() if even else O, v, data.rule, data.samples)
     return Fitted(run, data.inputs, learned, *latent, likelihood, data.design, training, w)
 
 
@@ -228,7 +233,9 @@ def _placed(end: End) -> Place:
 def _weighed(end: End) -> Weighed:
     found, places = zip(*end.rows, strict=True)
     place = None if places[0] is None else Place(*_joined(places, "M", "S2"))
-    return Weighed(end.params.W[end.params.chosen], Evidence.of(*_joined(found, "rows", "rows_stderr", "ess")), place)
+    W, chosen, loglik = end.params
+    lost = None if chosen in (-1, len(W) - 1) else float(loglik[chosen] - loglik[-1])
+    return Weighed(W[chosen], Evidence.of(*_joined(found, "rows", "rows_stderr", "ess")), place, lost)
 
 
 def project(model: Learned, rows: Rows, shard_rows: int | None, close: bool = False) -> Place:

@@ -1,4 +1,5 @@
-"""Plots of a PLN: latent positions, biplot, correlation circle, expected against observed, bound, coefficients."""
+"""Plots of a PLN: latent positions, biplot, correlation circle, correlations, groups, expected against observed, residuals, bound,
+coefficients."""
 
 from __future__ import annotations
 
@@ -89,6 +90,59 @@ def plot_expected(model: Any, counts: Any = None, ax: Any = None) -> Any:
     return draw(views.expected(Y, answers.rates(model.fitted_), _names(model), most=Y.size), ax)
 
 
+def plot_residuals(model: Any, ax: Any = None) -> Any:
+    """Residuals of the counts of the fit against what is expected of them: standard normal where the model is true.
+
+    >>> from tallies import PLN
+    >>> from tallies.datasets import species
+    >>> data = species(60, 5)
+    >>> model = PLN().fit(data.X, covariates=data.truth["covariates"])
+    >>> ax = plot_residuals(model)
+    >>> ax.get_ylabel()
+    'residual (standard normal)'
+    """
+    called = [str(i) for i in range(len(model.design_))]
+    return draw(views.residuals(answers.residuals(model.fitted_), _names(model), called), ax)
+
+
+def plot_correlations(model: Any, ax: Any = None) -> Any:
+    """Latent correlations of the columns, like beside like; of more than 200, means of groups.
+
+    >>> from tallies import PLN
+    >>> from tallies.datasets import species
+    >>> data = species(60, 5)
+    >>> ax = plot_correlations(PLN().fit(data.X, covariates=data.truth["covariates"]))
+    >>> ax.get_title()
+    'Which species go together'
+    """
+    return draw(_charted(views.correlations(_correlation(model), _names(model)), "two columns"), ax)
+
+
+def plot_groups(model: Any, ax: Any = None) -> Any:
+    """Groups of columns that go together (mean correlations above 0.5), and how they go with each other.
+
+    >>> from tallies import PLN
+    >>> from tallies.datasets import species
+    >>> data = species(100, 12)
+    >>> ax = plot_groups(PLN().fit(data.X, covariates=data.truth["covariates"]))
+    >>> ax.get_title()
+    'How the groups go with each other'
+    """
+    R = _correlation(model)
+    found = views.groups(R, np.ones(len(R), dtype=bool))
+    return draw(_charted(views.clusters(R, _names(model), found), "two groups of columns that go together"), ax)
+
+
+def _correlation(model: Any) -> Array:
+    return np.nan_to_num(model.correlation_)
+
+
+def _charted(chart: charts.Chart | None, needed: str) -> charts.Chart:
+    if chart is None:
+        raise DataError(f"there is nothing to draw: this plot needs {needed}")
+    return chart
+
+
 def plot_history(model: Any, ax: Any = None) -> Any:
     """The objective after every step.
 
@@ -104,7 +158,8 @@ def plot_history(model: Any, ax: Any = None) -> Any:
 
 
 def plot_coefficients(model: Any, covariate: Any = None, confidence: float = 0.95, ax: Any = None) -> Any:
-    """A forest of the coefficients of one covariate (default: the last) with their confidence intervals.
+    """A forest of the coefficients of one covariate (default: the last) with their confidence intervals; separated ones, which have
+    none, are left out.
 
     >>> from tallies import PLN
     >>> from tallies.datasets import species
@@ -117,7 +172,8 @@ def plot_coefficients(model: Any, covariate: Any = None, confidence: float = 0.9
     covariate = model.covariate_names_[-1] if covariate is None else covariate
     table = model.coefficient_table(confidence=confidence).loc[[covariate]]
     estimate, *ends = (table[what].to_numpy()[None] for what in ("estimate", "lower", "upper"))
-    chart = views.forest(estimate, np.stack(ends), [str(covariate)], _names(model), most=len(table))
+    apart = table["separated"].to_numpy()[None]
+    chart = views.forest(estimate, np.stack(ends), apart, [str(covariate)], _names(model), most=len(table))
     return draw(chart | {"x": charts.axis(f"coefficient of {covariate}, {confidence:.0%} interval")}, ax)
 
 

@@ -6,7 +6,6 @@ import io
 import re
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +15,9 @@ import pandas as pd
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from tallies.counts.offsets import OFFSETS
 from tallies.data.files import CELLS, KINDS, open_bytes, read_frame, reading, refuse_nul
-from tallies.data.table import LARGEST, check_names, refuse_dates
-from tallies.errors import DataError, DataWarning, need, need_file
+from tallies.data.table import check_names, refuse_dates
+from tallies.errors import DataError, need, need_file
 
 HIDDEN = -1e4  # offset of a missing count: exp(-1e4) is zero, so the cell drops out of the likelihood
 
@@ -35,7 +33,6 @@ with h5py.File(sys.argv[1], "r") as file:
     dict(file.attrs)
     file.visititems(read)
 """
-MOST_OFFSET = 300.0  # exp(300) is the most effort that leaves room for rates
 
 
 class Counts(NamedTuple):
@@ -100,11 +97,10 @@ def as_counts(counts: Any) -> Counts:
     check_names(counts)
     refuse_dates(counts)
     if hasattr(counts, "columns") or type(counts).__module__.startswith("pyarrow"):
-        if isinstance(counts, pd.DataFrame) and not isinstance(counts.index, pd.RangeIndex):
-            rows = np.asarray(counts.index.astype(str), dtype=object)
-        frame = nw.from_native(counts, eager_only=True)
-        columns = np.asarray([str(c) for c in frame.columns], dtype=object)
-        counts = _numbers(frame, "counts must be numbers, but columns {} are not; drop them, or use the first as row names")
+        rows, frame = row_names(counts), nw.from_native(counts, eager_only=True)
+        if list(frame.columns) != list(range(len(frame.columns))):
+            columns = np.asarray([str(c) for c in frame.columns], dtype=object)
+        counts = frame_numbers(frame, "counts must be numbers, but columns {} are not; drop them, or use the first as row names")
     try:  # data frames come column by column; the loops go along rows
         with np.errstate(over="ignore", invalid="ignore"):  # a sum may overflow while it looks for infinities
             Y = check_array(
@@ -128,74 +124,7 @@ def as_counts(counts: Any) -> Counts:
     return Counts(np.where(missing, 0.0, Y), missing, rows, columns) if missing.any() else Counts(Y, None, rows, columns)
 
 
-def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
-    """Offsets (n, p) on the log scale from None, a name, or an array (n,), (n, 1) or (n, p); -1e4 where a count is missing."""
-    n, p = counts.Y.shape
-    if offsets is None:
-        O = np.zeros((n, p))
-    elif isinstance(offsets, str):
-        if offsets not in OFFSETS:
-            raise DataError(f"offsets must be None, an array, or one of {', '.join(sorted(OFFSETS))}; got {offsets!r}")
-        O = np.repeat(OFFSETS[offsets](counts.values)[:, None], p, axis=1)
-    else:
-        check_names(offsets)
-        frame = nw.from_native(offsets, eager_only=True, allow_series=True, pass_through=True)
-        O = as_numbers(frame.to_numpy() if isinstance(frame, nw.DataFrame | nw.Series) else offsets, "offsets")
-        if O.shape not in ((n,), (n, 1), (n, p)):
-            raise DataError(f"offsets must have shape ({n},), ({n}, 1) or ({n}, {p}) like the counts, got {O.shape}")
-        O = np.array(np.broadcast_to(O.reshape(n, -1), (n, p)), order="C")
-    known = slice(None) if counts.missing is None else ~counts.missing
-    if not np.isfinite(O[known]).all():
-        raise DataError(
-            "offsets must be finite logarithms; an offset of -inf is an effort of 0: make that count missing (NaN), or drop the row"
-        )
-    if (O[known] > MOST_OFFSET).any() or (O[known] < HIDDEN).any():
-        raise DataError(f"offsets are logarithms, from {HIDDEN:g} to {MOST_OFFSET:g}, got {np.abs(O[known]).max():g}; take the log")
-    if counts.missing is not None:
-        O[counts.missing] = HIDDEN
-    return O
-
-
-def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The design matrix (n, d) and its column names; None is a column of ones."""
-    if covariates is None:
-        return np.ones((n, 1)), np.array(["intercept"], dtype=object)
-    names = None
-    check_names(covariates)
-    if hasattr(covariates, "columns") or hasattr(covariates, "name"):
-        covariates = covariates.to_frame() if isinstance(covariates, pd.Series) else covariates
-        if isinstance(covariates, pd.DataFrame):
-            check_names(covariates)
-            covariates = _matched(covariates, rows)
-        frame = nw.from_native(covariates, eager_only=True, allow_series=True)
-        if isinstance(frame, nw.Series):
-            frame = frame.to_frame()
-        names = [str(c) for c in frame.columns]
-        covariates = _numbers(frame, "covariates {} are not numbers; use PLN.from_formula, which encodes categories")
-    X = as_numbers(covariates, "covariates")
-    X = X[:, None] if X.ndim == 1 else X
-    if X.ndim != 2 or len(X) != n:
-        raise DataError(f"covariates must have one row a sample: expected {n} rows, got shape {X.shape}")
-    if not (np.abs(X) <= LARGEST).all():
-        raise DataError(
-            f"covariates must be finite, at most {LARGEST:g}, and complete; fill in or drop rows with missing covariates"
-        )
-    names = names if names is not None else [f"x{k}" for k in range(X.shape[1])]
-    if intercept:
-        X, names = np.hstack([np.ones((n, 1)), X]), ["intercept", *names]
-    return X, np.array(names, dtype=object)
-
-
-def as_numbers(values: Any, what: str) -> np.ndarray:
-    """An array of numbers, from whatever is one."""
-    refuse_dates(values)
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{what} must be numbers, one row a sample, but {error}; encode or drop what is none") from error
-
-
-def _numbers(frame: Any, error: str) -> np.ndarray:
+def frame_numbers(frame: Any, error: str) -> np.ndarray:
     """The values of a frame of numbers; the error names columns that are none."""
     text = [c for c, t in frame.schema.items() if not (t.is_numeric() or t == nw.Boolean)]
     if text:
@@ -203,31 +132,12 @@ def _numbers(frame: Any, error: str) -> np.ndarray:
     return frame.to_numpy()
 
 
-def independent(X: np.ndarray, names: np.ndarray) -> None:
-    """Refuse a design whose columns depend on each other: its coefficients have no values."""
-    scale = np.linalg.norm(X, axis=0)
-    if not scale.all() or np.linalg.matrix_rank(X / np.maximum(scale, 1e-300)) < X.shape[1]:
-        raise DataError(
-            f"covariates {list(names)} are collinear: {X.shape[1]} columns of rank {np.linalg.matrix_rank(X)} in "
-            f"{len(X)} rows; drop some"
-        )
-
-
-def _matched(covariates: pd.DataFrame, rows: np.ndarray | None) -> pd.DataFrame:
-    """Covariates in the order of the counts' rows, where both have names."""
-    if rows is None or isinstance(covariates.index, pd.RangeIndex):
-        return covariates
-    index = covariates.index.astype(str)
-    absent = [name for name in rows if name not in set(index)]
-    if absent:
-        raise DataError(f"covariates have no row for samples {absent[:5]}; their index must name the rows of the counts")
-    if not index.is_unique:
-        raise DataError(f"covariates have several rows for samples {index[index.duplicated()][:5].tolist()}; keep one each")
-    if list(index) != list(rows):
-        if set(index) != set(rows):
-            warnings.warn(f"{len(index) - len(rows)} rows of covariates have no counts and are left out", DataWarning, stacklevel=4)
-        covariates = covariates.set_axis(index).loc[list(rows)]
-    return covariates
+def row_names(table: Any) -> np.ndarray | None:
+    """Names of the rows of a pandas table (n,); None where they are only numbered from 0 on."""
+    index = getattr(table, "index", None)
+    if not isinstance(index, pd.Index) or index.equals(pd.RangeIndex(len(index))):
+        return None
+    return np.asarray(index.astype(str), dtype=object)
 
 
 def named_rows(table: pd.DataFrame, keep: bool = False) -> pd.DataFrame:

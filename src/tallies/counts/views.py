@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallies.counts.answers import positions
+from tallies.counts.answers import Residuals, positions
 from tallies.html import charts
-from tallies.html.common import sampled
+from tallies.html.common import listing, plural, sampled
 from tallies.html.order import alike
 from tallies.maths import Array
 
 MOST = 1500  # points drawn: more hide each other
 MATRIX = 200  # species in the matrix of correlations; of more, groups are shown
 CLUSTERS = 60  # groups of species then
+READABLE = 60  # species whose names stand beside the matrix
+TOGETHER = 0.5  # mean correlation from which species are said to go together
+GROUPS = 30  # groups of species that are drawn
 ARROWS = 12  # species drawn as arrows: the strongest
 FOREST = 30  # coefficients of a covariate that are drawn
 PARTNERS = 15  # correlations of a species that are drawn
@@ -82,6 +85,48 @@ def _column(column: Any) -> np.ndarray:
     return np.array(["missing" if v is None or v != v else str(v) for v in values.tolist()], dtype=object)
 
 
+class Group(NamedTuple):
+    """Species that rise and fall together."""
+
+    members: np.ndarray  # those that go with the others most first
+    within: float  # mean correlation of its pairs
+
+
+def groups(R: Array, clear: Array) -> list[Group]:
+    """Groups of two or more of the `clear` species (a mask) whose mean correlations are above TOGETHER, the strongest first."""
+    some = np.flatnonzero(clear)
+    if len(some) < 2:
+        return []
+    from scipy.cluster.hierarchy import fcluster
+
+    label, found = fcluster(alike(R[np.ix_(some, some)])[1], 1 - TOGETHER, "distance"), []
+    for g in np.unique(label):
+        members = some[label == g]
+        if len(members) > 1:
+            inside = (R[np.ix_(members, members)].sum(axis=1) - 1) / (len(members) - 1)
+            found.append(Group(members[np.argsort(-inside, kind="stable")], float(inside.mean())))
+    return sorted(found, key=lambda group: -group.within * (len(group.members) - 1))
+
+
+def title_of(members: Sequence[int], species: Sequence[str], most: int) -> str:
+    """The first members of a group, and how many others there are."""
+    names, rest = [species[j] for j in members[:most]], len(members) - most
+    last = plural(rest, "other") if rest > 0 else names.pop()
+    return f"{', '.join(names)} and {last}" if names else last
+
+
+def between(R: Array, members: Sequence[np.ndarray]) -> Array:
+    """Mean correlations of groups with each other, and of the pairs within each on the diagonal."""
+    member = np.zeros((len(members), len(R)))
+    for g, some in enumerate(members):
+        member[g, some] = 1.0
+    size = member.sum(axis=1)
+    means = member @ R @ member.T / np.outer(size, size)
+    pairs = size * (size - 1)
+    means[np.diag_indices(len(size))] = (means.diagonal() * size**2 - size) / np.maximum(pairs, 1)
+    return np.where(np.diag(pairs == 0), np.nan, means)
+
+
 def correlations(R: Array, species: Sequence[str]) -> charts.Chart | None:
     """Latent correlations, like beside like; above `MATRIX` species the means of groups."""
     p = len(R)
@@ -91,21 +136,31 @@ def correlations(R: Array, species: Sequence[str]) -> charts.Chart | None:
     if p <= MATRIX:
         named = [species[j] for j in order]
         more = {"keys": order.tolist(), "select": "species"}
-        values, caption = R[np.ix_(order, order)], "Species that go together are neighbours."
+        values = np.where(np.eye(p, dtype=bool), np.nan, R[np.ix_(order, order)])
+        caption = "Species that go together are neighbours."
+        if p > READABLE:
+            caption += " Point at a cell for its names; choose a species, or see the groups, for lists of them."
     else:
         from scipy.cluster.hierarchy import fcluster
 
         group = fcluster(tree, CLUSTERS, "maxclust")
-        ids = list(dict.fromkeys(group[order].tolist()))
-        member = np.array([group == g for g in ids], dtype=float)
-        size = member.sum(axis=1)
-        values = member @ R @ member.T / np.outer(size, size)
-        first = [[species[j] for j in order if group[j] == g][:3] for g in ids]
-        named = [f"{', '.join(names)}{' ...' if n > 3 else ''} ({int(n)})" for names, n in zip(first, size, strict=True)]
-        more, caption = {}, f"{p:,} species in {len(ids)} groups of species that go together: means of their correlations."
-    caption = f"Correlation after covariates and sampling effort are taken out: red together, blue apart. {caption}"
+        members = [np.array([j for j in order if group[j] == g]) for g in dict.fromkeys(group[order].tolist())]
+        named, values = [f"{title_of(some, species, 3)} ({len(some)})" for some in members], between(R, members)
+        more, caption = {}, f"{p:,} species in {len(members)} groups of species that go together: means of their correlations."
+    caption = f"Correlation after covariates and sampling effort are taken out: red together, blue apart, white none. {caption}"
     look = {"scale": "sign", "domain": [-1, 1], "unit": "latent correlation", "wide": True, "caption": caption, **more}
     return charts.heat("Which species go together", "species", "species", named, named, np.round(values, 3), **look)
+
+
+def clusters(R: Array, species: Sequence[str], found: Sequence[Group]) -> charts.Chart | None:
+    """How the groups of species go with each other."""
+    shown = [group.members for group in found[:GROUPS]]
+    if len(shown) < 2:
+        return None
+    named = [f"{g + 1}: {title_of(members, species, 1)}" for g, members in enumerate(shown)]
+    caption = "Mean correlations of their species, on the diagonal within a group. Blue: one is common where the other is rare."
+    look = {"scale": "sign", "domain": [-1, 1], "unit": "mean latent correlation", "wide": True, "caption": caption}
+    return charts.heat("How the groups go with each other", "group", "group", named, named, np.round(between(R, shown), 3), **look)
 
 
 def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Chart | None:
@@ -125,22 +180,28 @@ def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Cha
 
 
 def forest(
-    estimate: Array, ends: Array | None, covariates: Sequence[str], species: Sequence[str], most: int = FOREST
+    estimate: Array, ends: Array | None, apart: Array, covariates: Sequence[str], species: Sequence[str], most: int = FOREST
 ) -> charts.Chart:
-    """Coefficients (d, p) of each covariate, sorted, with the `ends` (2, d, p) of 95% intervals where they are known."""
-    views, unit = [], "coefficient (log of the rate)"
+    """Coefficients (d, p) of each covariate, sorted, with the `ends` (2, d, p) of 95% intervals where they are known; those `apart`
+    (d, p), which have no finite estimate, are named and not drawn."""
+    views, unit = [], "effect on the logarithm of the count"
     for d, name in enumerate(covariates):
         clear = np.abs(estimate[d]) if ends is None else np.abs(estimate[d]) / np.maximum(ends[1, d] - ends[0, d], 1e-12)
-        top = np.argsort(-clear, kind="stable")[:most]
+        top = np.argsort(-np.where(apart[d], -1.0, clear), kind="stable")[: min(most, int((~apart[d]).sum()))]
         top = top[np.argsort(-estimate[d, top], kind="stable")]
+        heads, rows = ["species", "effect", "factor"], [[species[j], estimate[d, j], np.exp(estimate[d, j])] for j in top]
         note, more = "", {}
         if ends is not None:
             low, high = ends[:, d]
             note = f" With 95% intervals; {int(((low > 0) | (high < 0)).sum())} of {len(species):,} leave out 0."
-            rows = [[species[j], estimate[d, j], low[j], high[j]] for j in top]
-            more = {"look": {"low": low[top], "high": high[top]}, "columns": ["species", "estimate", "low", "high"], "rows": rows}
-        some = f" The {most} clearest of {len(species):,} species." if len(species) > most else ""
-        more["caption"] = f"0.69 doubles a rate.{note}{some}"
+            rows = [[*row, low[j], high[j], np.exp(low[j]), np.exp(high[j])] for row, j in zip(rows, top, strict=True)]
+            heads += ["effect, low", "effect, high", "factor, low", "factor, high"]
+            more = {"look": {"low": low[top], "high": high[top]}}
+        some = f" The {len(top)} clearest of {len(species):,} species." if len(top) < len(species) else ""
+        never = listing([species[j] for j in np.flatnonzero(apart[d])], 10)
+        if never:
+            some += f" Without a finite effect, since never seen in one of the groups, and not drawn: {never}."
+        more |= {"caption": f"0.69 is a factor of 2, -0.69 of one half.{note}{some}", "columns": heads, "rows": rows}
         views.append(charts.bar(f"Effect of {name}", unit, [species[j] for j in top], estimate[d, top], **more))
     return charts.follow("covariate", views) if len(views) > 1 else views[0]
 
@@ -158,6 +219,23 @@ def expected(Y: Array, rate: Array, species: Sequence[str], most: int = MOST) ->
     caption += "their sample, and expectations under 0.001 are drawn there."
     title, y = "Expected and observed counts", np.maximum(y, 0.5)
     return charts.points(title, right, up, x, y, None, tips, heads, rows, diagonal=True, caption=caption)
+
+
+def residuals(found: Residuals, species: Sequence[str], called: Sequence[str], most: int = MOST) -> charts.Chart:
+    """Residuals of cells against what is expected of them."""
+    some = sampled(np.arange(len(found.value)), most)
+    i, j, x, y = found.row[some], found.column[some], np.maximum(found.expected[some], 1e-3), found.value[some]
+    rows = [[species[c], called[r], found.observed[k], e, z] for k, r, c, e, z in zip(some, i, j, x, y, strict=True)]
+    tips = [f"{what}, {where}\nobserved {n:.0f}, expected {e:.3g}\nresidual {z:+.2f}" for what, where, n, e, z in rows]
+    within = float((np.abs(found.value) < 1.96).mean())
+    drawn = f"{len(x):,} cells of the table, drawn at random" if len(x) < found.cells else f"All {len(x):,} cells of the table"
+    caption = (
+        f"{drawn}. Were the model true, residuals would be standard normal at every expected count: 95% between -1.96 and 1.96. "
+        f"Of these cells {within:.1%} are. Points far above are counts higher than covariates and effort let expect."
+    )
+    right, up = charts.axis("expected count, from covariates and effort alone", log=True), charts.axis("residual (standard normal)")
+    heads = ["species", "sample", "observed", "expected", "residual"]
+    return charts.points("Residuals", right, up, x, y, None, tips, heads, rows, caption=caption)
 
 
 def criteria(table: Any) -> charts.Chart:

@@ -1,0 +1,146 @@
+"""Coefficients of a fitted PLN: errors, factors, and those that have no finite estimate. Functions of the fitted record.
+
+Standard errors are sandwiches: the bound, maximised over the rows' latents, is an M-estimator of B. With a row's rates A, Q =
+[C, (C*C)/2] and K = diag(1, ..., 1, 1/(2 S2^2)) (for rank=None C = Sigma^(1/2) is not needed, see below), its score in B is
+x (Y - A)' and minus its Hessian is xx' (x) D with
+
+    D = A - A Q (Q'A Q + K)^-1 Q'A            rank=q                                                                     (eq. 1)
+    D = (Sigma + diag 1/a)^-1,  a = A (1 - u A/2),  u = S2^2/(1 + S2^2 A/2)          rank=None                            (eq. 2)
+
+(both the Schur complement of the latents in the row's Hessian); the variance of vec B is H^-1 J H^-1, H = sum xx' (x) D, J = sum
+of outer products of the scores. Sigma is held at its estimate.
+
+A species that is never seen in a group has its highest likelihood where the effect of that group is minus infinity: the fit stops
+somewhere on the way there. In general the effects of column j are separated where some direction t has x_i't = 0 for all rows with
+Y_ij > 0, and x_i't <= 0 for all others, and not 0 for some: along t the likelihood rises for ever. With as many such rows as can be
+put below 0 left out, those coefficients are identified that the rows which are left determine (Clarkson and Jennrich 1991).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy import linalg, optimize, stats
+
+from tallies.counts.answers import correlation, rates
+from tallies.counts.fitted import Fitted, Learned
+from tallies.counts.tables import HIDDEN
+
+
+def coefficient_table(fitted: Fitted, confidence: float) -> pd.DataFrame:
+    """Coefficients with sandwich standard errors, intervals and p-values, and as factors; of separated ones no more is known."""
+    estimate, apart = fitted.model.B, separated(fitted)
+    error = np.sqrt(np.diagonal(coefficient_covariance(fitted, apart))).reshape(estimate.shape)
+    reach, z = stats.norm.ppf(0.5 + confidence / 2), estimate / error
+    lower, upper = estimate - reach * error, estimate + reach * error
+    names = pd.MultiIndex.from_product([fitted.design.names, fitted.columns], names=["covariate", "column"])
+    found = {"estimate": estimate, "std_error": error, "lower": lower, "upper": upper, "z": z}
+    found["p_value"] = 2 * stats.norm.sf(np.abs(z))
+    with np.errstate(over="ignore"):
+        found |= {"factor": np.exp(np.where(apart, np.nan, estimate)), "factor_lower": np.exp(lower), "factor_upper": np.exp(upper)}
+    return pd.DataFrame({k: a.ravel() for k, a in (found | {"separated": apart}).items()}, index=names)
+
+
+def coefficient_covariance(fitted: Fitted, apart: np.ndarray | None = None) -> np.ndarray:
+    """Sandwich covariance of vec B; NaN for those that are separated."""
+    X, v, Y = fitted.design.X, fitted.data.v, fitted.data.Y.astype(np.float64)
+    (n, d), p = X.shape, Y.shape[1]
+    A = rates(fitted)
+    H, J = np.zeros((d, p, d, p)), np.zeros((d * p, d * p))
+    for i in np.flatnonzero(v):
+        D = _curvature(fitted.model, A[i], fitted.latent_variance[i])
+        score = np.outer(X[i], Y[i] - A[i]).ravel()
+        J += v[i] ** 2 * np.outer(score, score)
+        H += v[i] * np.multiply.outer(np.outer(X[i], X[i]), D).transpose(0, 2, 1, 3)
+    # n - d in place of n, as for a regression with d coefficients a column
+    J *= n / max(n - d, 1)
+    known = np.flatnonzero(~(separated(fitted) if apart is None else apart).ravel())
+    some = np.ix_(known, known)
+    H, out = H.reshape(d * p, -1)[some], np.full_like(J, np.nan)
+    half = linalg.solve(H, J[some], assume_a="pos")
+    out[some] = linalg.solve(H, half.T, assume_a="pos")
+    return out
+
+
+def _curvature(model: Learned, A: np.ndarray, S2: np.ndarray) -> np.ndarray:
+    if model.C is None:  # eq. 2, in a form that allows a = 0
+        u = S2 * S2 / (1 + 0.5 * S2 * S2 * A)
+        root = np.sqrt(A * (1 - 0.5 * u * A))
+        inner = root[:, None] * model.covariance * root
+        inner[np.diag_indices(len(inner))] += 1.0
+        return root[:, None] * linalg.inv(inner) * root
+    C = model.C
+    Q = np.hstack([C, 0.5 * C * C])
+    AQ = A[:, None] * Q
+    inner = Q.T @ AQ + np.diag(np.concatenate([np.ones(C.shape[1]), 0.5 / S2**2]))
+    return np.diag(A) - AQ @ linalg.solve(inner, AQ.T, assume_a="pos")  # eq. 1
+
+
+def separated(fitted: Fitted) -> np.ndarray:
+    """Coefficients (d, p) that have no finite estimate, such as that of a group in which a species is never seen."""
+    live = fitted.data.v > 0
+    X, known = fitted.design.X[live], np.broadcast_to(fitted.data.O > HIDDEN, fitted.data.Y.shape)[live]
+    X, seen = X / np.abs(X).max(axis=0), (fitted.data.Y[live] > 0) & known
+    G = (seen.T.astype(float) @ (X[:, :, None] * X[:, None, :]).reshape(len(X), -1)).reshape(-1, X.shape[1], X.shape[1])
+    loose = np.linalg.eigvalsh(G)[:, 0] < 1e-9 * np.maximum(np.einsum("jdd->j", G), 1.0)  # else seen rows determine all of them
+    out = np.zeros((X.shape[1], len(G)), dtype=bool)
+    for j in np.flatnonzero(loose):
+        out[:, j] = _unbounded(np.unique(X[seen[:, j]], axis=0), np.unique(X[known[:, j] & ~seen[:, j]], axis=0))
+    return out
+
+
+def _unbounded(seen: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Which coefficients (d,) grow without end, from the designs of rows with counts and of rows without."""
+    d, m = seen.shape[1], len(others)
+    free = linalg.null_space(seen)  # directions that leave the rows with counts as they are
+    if not free.shape[1] or not m:
+        return np.zeros(d, dtype=bool)
+    # as many of the other rows as can be: maximise sum u, others free t <= -u, 0 <= u <= 1
+    k = free.shape[1]
+    limits = [(None, None)] * k + [(0, 1)] * m
+    cost, below = np.concatenate([np.zeros(k), -np.ones(m)]), np.hstack([others @ free, np.eye(m)])
+    found = optimize.linprog(cost, below, np.zeros(m), bounds=limits)
+    left = np.vstack([seen, others[found.x[k:] < 0.5] if found.success else others])
+    return np.abs(linalg.null_space(left)).max(axis=1, initial=0.0) > 1e-8
+
+
+def explained(fitted: Fitted) -> float:
+    """Share of the latent variance that the covariates explain: tr cov(XB) / (tr cov(XB) + tr Sigma), over the columns without
+    separated effects, whose variance has no bound."""
+    v, clear = fitted.data.v / fitted.data.v.sum(), ~separated(fitted).any(axis=0)
+    if not clear.any():
+        return np.nan
+    mean = fitted.design.X @ fitted.model.B[:, clear]
+    variance = float((v @ (mean - v @ mean) ** 2).sum())
+    return variance / (variance + float(fitted.model.covariance.diagonal()[clear].sum()))
+
+
+def factor(value: float) -> str:
+    """A factor with two digits.
+
+    >>> factor(2.134), factor(261.3), factor(0.00561)
+    ('2.1', '260', '0.0056')
+    """
+    return np.format_float_positional(value, 2, fractional=False, trim="-")
+
+
+def times(effect: float) -> str:
+    """An effect on logarithms as a factor.
+
+    >>> times(0.7419), times(-0.734)
+    ('x2.1', 'x0.48')
+    """
+    return f"x{factor(np.exp(effect))}"
+
+
+def strongest(fitted: Fitted) -> list[tuple[str, str]]:
+    """The strongest correlations and effects, in words."""
+    names, R = [str(c) for c in fitted.columns], np.nan_to_num(correlation(fitted.model.covariance))
+    B = np.where(separated(fitted), 0.0, fitted.model.B)
+    a, b = np.triu_indices(len(names), 1)
+    pairs = np.argsort(-np.abs(R[a, b]), kind="stable")[:3]
+    found = [(f"{names[a[i]]} & {names[b[i]]}", f"latent correlation {R[a[i], b[i]]:+.2f}") for i in pairs if R[a[i], b[i]]]
+    for d in [d for d in range(len(B)) if np.ptp(fitted.design.X[:, d]) > 0 and B[d].any()][:3]:
+        j = int(np.argmax(np.abs(B[d])))
+        found.append((f"largest effect of {fitted.design.names[d]}", f"{B[d, j]:+.2f} on {names[j]} ({times(B[d, j])})"))
+    return found
