@@ -18,7 +18,7 @@ from tallies.bayes.odd_views import odd_values
 from tallies.datasets import birds, load, names
 from tallies.errors import DataError
 from tallies.html import build, charts, write
-from tallies.html.common import About, plain_page
+from tallies.html.common import About, plain_page, statisticians
 from tallies.html.judged import Judged
 from tallies.html.page import Page
 
@@ -320,3 +320,15 @@ def test_demo_writes_a_gallery(tmp_path: Path, capsys):
     said = capsys.readouterr()
     assert said.out == ""
     assert str(index.resolve()) in said.err
+
+
+def test_findings_come_first_and_criteria_under_a_heading_of_their_own():
+    page = Page("Birds", "Four kinds of birds.")
+    page.findings = ["Owls & herons differ by their wings."]
+    page.warnings = ["Few rows."]
+    statisticians(page, [("BIC", 12.5, "smaller is better"), ("ICL", None, "not asked for")])
+    html = page.html()
+    order = ("Four kinds", "Owls &amp; herons", "Few rows", "For statisticians</h2>", "smaller is better")
+    places = [html.index(text) for text in order]
+    assert places == sorted(places)
+    assert "ICL" not in html

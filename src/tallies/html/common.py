@@ -43,6 +43,12 @@ def cautions(model: Any) -> list[str]:
     return found
 
 
+def statisticians(page: Page, criteria: Sequence[tuple[str, Any, str]]) -> Section:
+    """Criteria of the fit (likelihoods, BIC, perplexity ...), each with its value and what it means: after what was found."""
+    told = [row for row in criteria if row[1] not in (None, "")]
+    return page.section("statisticians", "For statisticians").table(["criterion", "value", "what it means"], told)
+
+
 def converged(page: Page, model: Any) -> Section:
     """How the fit went: in words, and as a curve where there was more than one sweep."""
     if model.n_iter_ <= 1:

@@ -125,6 +125,7 @@ class Page:
 
     def __init__(self, title: str, lead: str, kind: str = "report"):
         self.title, self.lead, self.kind, self.note = title, lead, kind, ""
+        self.findings: list[str] = []  # what was found, in the reader's words, a sentence each: first on the page
         self.warnings: list[str] = []
         self.numbers: list[tuple[str, str, str]] = []  # what, value, note
         self.picks: list[dict[str, Any]] = []
@@ -184,6 +185,7 @@ class Page:
             tag("p", tag("b", "Tallies"), f" {self.kind}", class_="mark"),
             tag("h1", self.title),
             tag("p", self.lead, class_="lead"),
+            tag("ul", *(tag("li", text) for text in self.findings), class_="findings") if self.findings else None,
             tag("p", self.note) if self.note else None,
             tag("ul", *warnings, class_="warnings", aria_label="Warnings") if warnings else None,
             tag("dl", *numbers, class_="numbers") if numbers else None,
