@@ -34,14 +34,9 @@ class Learned(NamedTuple):
     names: list[str]  # (K,)  number and first words
 
 
-def topic_names(model: Any, words: int = 3) -> list[str]:
-    """ "4: matrix eigenvalue norm" for every topic."""
-    return [f"{k}: {' '.join(top)}" for k, top in enumerate(model.top_words(words))]
-
-
 def learned(model: Any) -> Learned:
     """The topics of a fitted model in the order of their share."""
-    share, names = answers.shares(model.fitted_), topic_names(model)
+    share, names = answers.shares(model.fitted_), model.topic_names_
     order = np.argsort(-share, kind="stable")
     n_w = np.asarray(model.chains_[0].n_wk.sum(axis=1), dtype=float).ravel()
     return Learned(order, model.topics_[order], share[order], model.vocabulary_, n_w, [names[k] for k in order])
