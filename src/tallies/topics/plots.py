@@ -55,7 +55,9 @@ def plot_map(model: Any, ax: Any = None) -> Any:
     if model.n_topics < 2:
         raise DataError("a map needs two topics, but the model has one; fit with n_topics=2 or more")
     t = views.learned(model)
-    return draw(views.map_of(t, views.distances(t.phi)), ax)
+    chart = views.map_of(t, views.distances(t.phi))
+    few = 4 if len(t.names) <= 12 else 2  # words of a name for which there is room, the number among them
+    return draw(chart | {"words": [" ".join(name.split()[:few]) for name in t.names]}, ax)
 
 
 def plot_correlations(model: Any, ax: Any = None) -> Any:
