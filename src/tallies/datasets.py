@@ -167,6 +167,37 @@ _SUBPACKAGES = {
 }
 
 
+def letters(n: int = 1200, random_state: int = 0) -> Texts:
+    """Letters to a newspaper, made up from the words of eight themes; each theme has its season. The month is the author.
+
+    >>> texts = letters(3)
+    >>> texts.texts[1].split("!")[0], texts.authors
+    ('Please give us back the warm recipe and the butter', ['11', '8', '7'])
+    """
+    from importlib.resources import files
+
+    rng = np.random.default_rng(random_state)
+    lines = (files("tallies.data") / "letters.txt").read_text(encoding="utf-8").splitlines()
+    (_, *frames), *themes = ([part.strip() for part in line.split("|")] for line in lines)
+    words = [dict(zip(("noun", "verb", "adjective"), map(str.split, theme[1:]), strict=True)) for theme in themes]
+    months, peaks = rng.integers(1, 13, n), 12 * np.arange(len(themes)) / len(themes)
+
+    def write(frame: str, theme: dict[str, list[str]]) -> str:
+        drawn = {}  # words in random order, the first of a list mostly first
+        for kind, some in theme.items():
+            late = np.log(3 + np.arange(len(some))) - rng.gumbel(size=len(some))
+            drawn[kind] = iter([some[v] for v in np.argsort(late)])
+        return re.sub(r"{(\w+)}", lambda slot: next(drawn[slot[1]]), frame)
+
+    texts = []
+    for month in months:
+        mixture = rng.dirichlet(0.3 * (1.2 + np.cos(2 * np.pi * (month - peaks) / 12)))  # most of a theme at its peak
+        k = rng.choice(len(themes), rng.integers(4, 10), p=mixture)
+        texts.append(" ".join(write(frame, words[i]) for frame, i in zip(rng.choice(frames, len(k)), k, strict=True)))
+    about = f"{n:,} letters to a newspaper, made up from the words of {len(themes)} themes"
+    return Texts(texts, [str(month) for month in months], [f"letter {i + 1}" for i in range(n)], about)
+
+
 def ontology() -> Any:
     """A small `Ontology` of numerical computing, to read `docstrings` with.
 
@@ -246,4 +277,4 @@ _BUNDLED = {  # with scikit-learn, and what they are
     "digits": "1,797 handwritten digits on a grid of 8 x 8 pixels",
 }
 
-__all__ = ["Dataset", "Texts", "birds", "docstrings", "halves", "load", "names", "ontology", "species", "tic_tac_toe"]
+__all__ = ["Dataset", "Texts", "birds", "docstrings", "halves", "letters", "load", "names", "ontology", "species", "tic_tac_toe"]

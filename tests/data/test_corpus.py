@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from tallies.data.corpus import Corpus
-from tallies.data.text import split_sentences, tokenize
+from tallies.data.text import LANGUAGES, split_sentences, stop_words, tokenize
 from tallies.errors import DataError, DataWarning
 from tallies.topics.door import align, bag_of_words, names_of
 
@@ -35,6 +35,83 @@ def test_stop_words_frequency_bounds_and_bigrams():
     assert Corpus.from_texts(TEXTS, stop_words={"cat", "dog"}, min_df=2).vocabulary.tolist() == ["ran", "the"]
     assert Corpus.from_texts(TEXTS, stop_words=None, max_df=0.34).vocabulary.tolist() == ["barked", "cat", "dog", "sat"]
     assert "dog_barked" in Corpus.from_texts(TEXTS, bigrams=True).vocabulary
+
+
+GERMAN = ["Der Hund und die Katze sind nicht im Haus", "Die Katzen liegen auf dem Dach", "Ein Hund ist kein Wolf"]
+SENTENCES = {
+    "german": "Die Regierung hat am Montag erklärt, dass sie die Steuern nicht erhöhen wird, weil die Wirtschaft sich erholt.",
+    "french": "Le gouvernement a déclaré lundi qu'il ne va pas augmenter les impôts parce que tout se remet encore de la crise.",
+    "spanish": "El gobierno declaró el lunes que no subirá los impuestos porque la economía todavía se está recuperando.",
+    "italian": "Il governo ha dichiarato lunedì che non aumenterà le tasse perché il paese si sta ancora riprendendo dalla crisi.",
+    "dutch": "De regering heeft maandag verklaard dat zij de belastingen niet zal verhogen omdat het nog aan het herstellen is.",
+    "danish": "Regeringen erklærede mandag, at den ikke vil hæve skatterne, fordi økonomien stadig er ved at komme sig.",
+    "russian": "Правительство заявило в понедельник, что не будет повышать налоги, потому что она все еще не такая, как была.",
+    "turkish": "Hükümet pazartesi günü vergileri artırmayacağını açıkladı çünkü ekonomi hâlâ kötü ve bu çok zaman alacak.",
+    "hindi": "सरकार ने सोमवार को कहा कि वह कर नहीं बढ़ाएगी क्योंकि अर्थव्यवस्था अभी भी संकट से उबर रही है",
+    "english": "The government declared on Monday that it will not raise taxes because the economy is still recovering.",
+}
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_the_language_is_seen_and_said(language):
+    corpus = Corpus.from_texts([SENTENCES[language]])
+    assert corpus.language == language == corpus[:1].language
+    assert not set(corpus.vocabulary) & stop_words(language)
+
+
+def test_stop_words_of_a_language_by_its_name():
+    """Every language of the stemmer for which there is a list; English stays scikit-learn's, which a topic model has always had."""
+    snowballstemmer = pytest.importorskip("snowballstemmer")
+    without = {"porter", "dutch_porter", "nepali", "serbian", "tamil", "yiddish"}  # other stemmers of a language, or no list
+    assert set(snowballstemmer.algorithms()) - without <= set(LANGUAGES)
+    assert all(len(stop_words(language)) > 25 for language in LANGUAGES)
+    assert Corpus.from_texts(GERMAN, stop_words="german").vocabulary.tolist() == Corpus.from_texts(GERMAN).vocabulary.tolist()
+    assert "die" in Corpus.from_texts(GERMAN, stop_words="english").vocabulary
+    assert Corpus.from_texts(GERMAN, stop_words=None).language is None
+    assert Corpus.from_texts(GERMAN, stop_words={"hund"}).language is None
+    with pytest.raises(ValueError, match="did you mean 'german'"):
+        Corpus.from_texts(GERMAN, stop_words="germann")
+
+
+def test_words_without_a_language_lose_none():
+    corpus = Corpus.from_texts(["iron zinc man tin", "zinc lead copper tin"])
+    assert corpus.language is None
+    assert "man" in corpus.vocabulary  # a stop word of German and Swedish: one word is no language
+
+
+def test_stems_are_of_the_language():
+    assert Corpus.from_texts(GERMAN, stem=True).vocabulary.tolist() == ["dach", "haus", "hund", "katz", "lieg", "wolf"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("我喜欢吃苹果和梨。今天天气很好。", "Chinese or Japanese"),
+        ("私はりんごと梨を食べるのが好きです。", "Chinese or Japanese"),
+        ("ฉันชอบกินแอปเปิ้ลและลูกแพร์ วันนี้อากาศดีมากเลยนะครับ", "Thai"),
+    ],
+)
+def test_texts_without_spaces_are_refused_with_the_remedy(text, name):
+    with pytest.raises(DataError, match=rf"{name}.*put spaces between the words"):
+        Corpus.from_texts([text, text])
+
+
+def test_texts_with_spaces_put_in_are_taken():
+    words = {"我", "喜欢", "苹果", "和", "梨", "コミュニケーション", "好き"}
+    assert set(Corpus.from_texts(["我 喜欢 苹果 和 梨", "コミュニケーション が 好き"]).vocabulary) == words
+    assert set(Corpus.from_texts(["ฉัน ชอบ กิน แอปเปิ้ล"]).vocabulary) == {"ฉัน", "ชอบ", "กิน", "แอปเปิ้ล"}
+
+
+def test_words_of_scripts_with_marks_stay_whole():
+    assert tokenize("यह हिन्दी में है।") == ["यह", "हिन्दी", "में", "है"]
+    assert tokenize("cafe\u0301 naïve") == ["cafe\u0301", "naïve"]
+
+
+def test_emoji_are_words_on_request():
+    text = "I ❤️ it 👍🏽 👍 👩\u200d👩\u200d👧 🇩🇪🇫🇷 ok"
+    assert tokenize(text) == ["it", "ok"]
+    assert tokenize(text, emoji=True) == ["❤", "it", "👍🏽", "👍", "👩\u200d👩\u200d👧", "🇩🇪", "🇫🇷", "ok"]
+    assert "👍" in Corpus.from_texts([text], emoji=True).vocabulary
 
 
 def test_stemming_is_snowball():

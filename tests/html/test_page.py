@@ -60,7 +60,7 @@ def evil_page() -> str:
 
 def test_text_from_data_is_shown_and_never_run(evil_page):
     tags = Tags(evil_page).found
-    assert [a.get("type") for t, a in tags if t == "script"] == ["application/json", None, None]
+    assert [a.get("type") for t, a in tags if t == "script"] == ["application/json", None, None, None]
     assert sum(t == "style" for t, _ in tags) == 1
     assert not any(key.startswith("on") for _, a in tags for key in a)
     assert EVIL not in evil_page
@@ -76,7 +76,7 @@ def test_policy_names_the_scripts_and_forbids_the_rest(evil_page):
     assert "unsafe" not in policy
     assert "http" not in policy
     scripts = re.findall(r"<script>(.*?)</script>", evil_page, re.S)
-    assert len(scripts) == 2
+    assert len(scripts) == 3
     for script in scripts:
         assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
 

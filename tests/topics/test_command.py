@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from importlib.resources import files
 
 import numpy as np
 import pandas as pd
@@ -33,6 +35,37 @@ def test_texts_are_fitted_scored_and_predicted(tmp_path):
     assert len(drawn) == 5
     assert set(" ".join(drawn["text"]).split()) <= set(" ".join(TEXTS).split())
     assert len(topics.report_data(model, options, str(path))) == 1
+
+
+def test_the_language_of_the_fit_is_that_of_new_texts(tmp_path):
+    """It is seen in the texts of the fit and said in the summary; a new text may be too short to show it."""
+    path, new = tmp_path / "docs.jsonl", tmp_path / "new.jsonl"
+    texts = ["Der Hund und die Katze sind im Haus", "Die Aktie ist nicht mit der Börse gefallen", "Ein Hund ist keine Katze"] * 5
+    path.write_text("\n".join(json.dumps({"text": t}) for t in texts))
+    new.write_text(json.dumps({"text": "Hund und Katze"}))
+    options = {"data": str(path), "text": "text", "stop_words": "auto", "min_df": 1, "max_df": 1.0}
+    model = topics.fit(LDA(n_topics=2, max_iter=60, burn_in=30, random_state=1), options)
+    assert "texts in german, without its stop words" in model.summary()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(topics.predict(model, options, str(new))) == 1
+    kept = topics.fit(LDA(n_topics=2, max_iter=6, burn_in=3, random_state=1), options | {"stop_words": "none"})
+    assert "und" in kept.vocabulary_
+
+
+def test_the_demo_settles():
+    """The first page that a new user sees has nothing to warn of."""
+    from tallies.html import build
+    from tallies.topics import demo
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model, data, options = demo.EXHIBITS[0].make()
+    assert model.converged_
+    assert build(model, *data, **options).warnings == []
+    themes = [line.split("|")[1].split() for line in (files("tallies.data") / "letters.txt").read_text().splitlines()[1:]]
+    found = {next(i for i, nouns in enumerate(themes) if name.split()[1] in nouns) for name in model.topic_names_}
+    assert len(found) == len(themes) == 8
 
 
 def test_a_table_of_counts_is_taken_too(tmp_path):

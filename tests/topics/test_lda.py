@@ -417,9 +417,83 @@ def test_words_are_matched_by_name():
     np.testing.assert_allclose(theta[1], model.alpha_ / model.alpha_.sum())  # no known word: the prior
     frame = pd.DataFrame({"dog": [1], "cat": [2]})
     np.testing.assert_allclose(model.transform(frame), model.transform(corpus)[:1])
-    assert model.get_feature_names_out().tolist() == ["lda0", "lda1"]
+    assert model.get_feature_names_out().tolist() == model.topic_names_
     with pytest.raises(ValueError, match="3 features, but LDA is expecting 4"):
         model.transform(np.ones((1, 3), dtype=int))
+
+
+def test_texts_are_fitted_and_asked_of_as_they_are():
+    texts = ["the cat and the dog", "a car or a bus and the car", "dog with cat", "bus and car and bus"] * 5
+    corpus = Corpus.from_texts(texts)
+    model, same = LDA(n_topics=2, alpha=0.1, **QUICK).fit(texts), LDA(n_topics=2, alpha=0.1, **QUICK).fit(corpus)
+    np.testing.assert_array_equal(model.topics_, same.topics_)
+    assert model.vocabulary_.tolist() == ["bus", "car", "cat", "dog"]
+    assert model.language_ == "english"
+    assert "texts in english" in model.summary()
+    for new in (texts[:4], tuple(texts[:4]), np.array(texts[:4]), pd.Series(texts[:4], index=[7, 8, 9, 9]), pl.Series(texts[:4])):
+        np.testing.assert_array_equal(model.transform(new), model.transform(corpus[:4]))
+    assert model.score(texts) == model.score(corpus)
+    assert model.perplexity(texts) == model.perplexity(corpus)
+    np.testing.assert_array_equal(model.coherence(texts, n=2), model.coherence(corpus, n=2))
+    assert len(model.assignments(texts[:2])) == 2
+    assert model.similar(texts[:2], n=1)[0].shape == (2, 1)
+    assert LDA(n_topics=2, **QUICK).fit(texts[:10]).partial_fit(texts[10:]).document_topics_.shape == (20, 2)
+    with pytest.warns(DataWarning, match="zebra"):
+        assert model.transform(["the dog and the zebra"]).argmax() == model.transform(texts[:1]).argmax()
+    with pytest.warns(DataWarning, match="zebras"):
+        np.testing.assert_allclose(model.transform(["zebras"])[0], model.alpha_ / model.alpha_.sum())
+    np.testing.assert_allclose(model.transform(["", "the"])[1], model.alpha_ / model.alpha_.sum())
+    with pytest.raises(DataError, match="without the names of words"):
+        LDA(n_topics=2, **QUICK).fit([[1, 2], [0, 3]]).transform(texts)
+    with pytest.raises(DataError, match="text 1 is a NoneType"):
+        model.fit(["a text", None])
+
+
+def test_a_fit_to_texts_is_stored_with_its_language(tmp_path):
+    texts = ["Der Hund und die Katze sind im Haus", "Die Katze ist nicht auf dem Dach", "Ein Hund ist kein Wolf"] * 4
+    LDA(n_topics=2, **QUICK).fit(texts).save(tmp_path / "model.tallies")
+    model = tallies.load(tmp_path / "model.tallies")
+    assert model.language_ == "german"
+    assert not {"der", "und", "die"} & set(model.vocabulary_)
+
+
+def test_frames_come_out_with_the_names_of_the_topics():
+    texts = ["cat dog cat", "car bus car", "dog cat", "bus car bus"] * 5
+    model = LDA(n_topics=2, alpha=0.1, **QUICK).set_output(transform="pandas").fit(texts)
+    frame = model.transform(texts)
+    assert isinstance(frame, pd.DataFrame)
+    assert frame.columns.tolist() == model.topic_names_ == model.get_feature_names_out().tolist()
+    assert sorted(sorted(name.split(": ")[1].split()[:2]) for name in frame) == [["bus", "car"], ["cat", "dog"]]
+    np.testing.assert_array_equal(frame, LDA(n_topics=2, alpha=0.1, **QUICK).fit_transform(texts))
+    assert isinstance(model.set_output(transform="polars").transform(texts), pl.DataFrame)
+
+
+def test_reordered_columns_are_matched_by_their_names():
+    frame = pd.DataFrame(X[:60].toarray(), columns=[f"w{v}" for v in range(X.shape[1])])
+    model = LDA(n_topics=3, **QUICK).fit(frame)
+    for other in (frame[frame.columns[::-1]], pl.from_pandas(frame[frame.columns[::-1]])):
+        np.testing.assert_allclose(model.transform(other), model.transform(frame), rtol=1e-9)
+        assert model.score(other) == pytest.approx(model.score(frame), abs=0.05)  # other tokens are held out
+
+
+def test_topics_are_named_by_what_is_special_to_them():
+    """A word that is frequent in every topic names none, though it is the most probable of each."""
+    texts = ["data cat dog data", "car data bus", "dog data cat", "bus car bus data data"] * 10
+    model = LDA(n_topics=2, alpha=0.1, **QUICK).fit(texts)
+    assert all(words[0] == "data" for words in model.top_words(3))
+    assert all("data" not in name.split()[1:3] for name in model.topic_names_)
+    assert all("data" not in words for words in model.top_words(2, relevance=0.0))
+    assert model.topic_table()["name"].tolist() == model.topic_names_
+    said = model.summary()
+    assert all(" ".join(name.split()[1:3]) in said for name in model.topic_names_)
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        model.top_words(relevance=2.0)
+
+
+@pytest.mark.parametrize("prior", ["alpha", "beta"])
+def test_a_prior_that_is_text_is_no_number(prior):
+    with pytest.raises(ValueError, match=f"{prior} must be"):
+        LDA(n_topics=2, **{prior: "0.1"}).fit([[1, 2]])
 
 
 def test_seed_words_name_the_topics():

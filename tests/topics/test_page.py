@@ -53,17 +53,58 @@ def test_hellinger_distance():
 def test_page_says_what_was_found():
     corpus, model = fit()
     page = build(model, corpus, texts=TEXTS, held_out=True, group=(["fruit"] * 3 + ["metal"] * 3) * 8)
-    assert page.lead.startswith("2 topics in 48 documents. On unseen documents it predicts words as well as choosing among ")
+    assert page.lead.startswith("2 topics in 48 documents. The largest are ")
+    assert all(name in page.lead for name in page.picks[0]["items"])
+    assert "In 100% of the documents one topic has more than half of the words." in page.findings
+    assert any(" is written of most in group fruit (" in text for text in page.findings)
+    assert page.findings[-1].startswith("On unseen documents it predicts words as well as choosing among ")
     html = page.html()
     assert "estimate by document completion" in html
     assert "Topics by group" in html
     assert 'class="m0"' in html  # words marked by their topic
+    assert html.index("What the documents are about") < html.index("For statisticians</h2>") < html.index("Perplexity")
     views = next(c for c in data_of(html)["charts"] if c.get("none", {}).get("title") == "Words that tell topics apart")["views"]
     first = {view["words"][int(np.argmax(view["inside"]))] for view in views}
     assert len(first & {"apple", "pear", "plum"}) == 1
     assert len(first & {"iron", "zinc", "copper"}) == 1
     assert all(set(view["words"]) <= set(corpus.vocabulary) for view in views)
     assert "text 0, 5 words" in html
+
+
+def test_texts_are_documents_of_a_report():
+    texts = TEXTS[:12]
+    model = LDA(n_topics=2, max_iter=60, burn_in=30, random_state=0).fit(texts)
+    assert '<mark class="m0"' in build(model, texts).html()
+
+
+def test_topics_have_one_colour_all_over_the_page():
+    subjects = ("apple pear plum", "iron zinc tin", "rain snow wind", "oboe flute drum")
+    texts = [" ".join(words.split() * 3) for words in subjects] * 10
+    corpus, model = fit(texts, n_topics=4)
+    charts = data_of(build(model, corpus, texts=texts, group=np.arange(40) % 5).html())["charts"]
+    bars, words, time, plane = charts[:4]
+    assert bars["keyed"]
+    assert bars["keys"] == plane["group"] == plane["keys"] == [0, 1, 2, 3]
+    assert [view["colour"] for view in words["views"]] == [0, 1, 2, 3]
+    assert words["none"]["keyed"]
+    assert sorted(s["key"] for s in time["none"]["series"]) == [0, 1, 2, 3]
+    assert all(s["name"] == bars["labels"][s["key"]] for s in time["none"]["series"])
+    assert [view["series"][0]["colour"] for view in time["views"]] == [0, 1, 2, 3]
+    assert words["none"]["series"][0]["values"] == sorted(words["none"]["series"][0]["values"], reverse=True)
+    assert time["none"]["series"][0]["x"] == [0, 1, 2, 3, 4]
+
+
+def test_equal_names_are_told_apart():
+    corpus, model = fit(n_topics=40)
+    names = build(model, corpus).picks[0]["items"]
+    assert len(set(names)) == 40
+
+
+def test_what_is_told_of_topics_bears_their_names():
+    corpus, model = fit(n_topics=40)
+    page = build(model, corpus)
+    (few,) = [text for text in page.warnings if "hardly used" in text]
+    assert any(f"({name}" in few for name in page.picks[0]["items"])
 
 
 def test_relevance_has_the_candidates_of_both_ends():

@@ -12,7 +12,7 @@ from tallies.topics.views import distances
 matplotlib = pytest.importorskip("matplotlib", reason="needs tallies[plots]")
 matplotlib.use("Agg")
 
-from tallies.topics import plots  # noqa: E402
+from tallies.topics import answers, plots  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_sizes(model):
     sizes = widths(ax)
     assert sizes == sorted(sizes, reverse=True)
     assert sum(sizes) == pytest.approx(1)
-    names = plots.topic_names(model)
+    names = model.topic_names_
     assert sorted(labels(ax.yaxis)) == sorted(names)
     for name, size in zip(labels(ax.yaxis), sizes, strict=True):  # near to the mean share over documents, all of one length
         assert size == pytest.approx(model.document_topics_[:, names.index(name)].mean(), abs=0.05)
@@ -72,7 +72,7 @@ def test_map(model):
 def test_correlations(model):
     ax = plots.plot_correlations(model)
     np.testing.assert_allclose(ax.images[0].get_array(), model.topic_correlations())
-    assert labels(ax.xaxis) == labels(ax.yaxis) == plots.topic_names(model, 2)
+    assert labels(ax.xaxis) == labels(ax.yaxis) == answers.topic_names(model.fitted_, 2)
 
 
 def test_trace(model):
@@ -94,7 +94,7 @@ def test_groups(model):
     for j, name in enumerate("abc"):
         np.testing.assert_allclose(image[:, j], model.document_topics_[groups == name].mean(axis=0))
     assert labels(ax.xaxis) == ["a", "b", "c"]
-    assert labels(ax.yaxis) == plots.topic_names(model)
+    assert labels(ax.yaxis) == model.topic_names_
     years = np.repeat([1999, 2000, 2001], [20, 25, 15])
     (line,) = plots.plot_groups(model, years, topics=[1]).lines
     np.testing.assert_array_equal(line.get_xdata(), [1999, 2000, 2001])

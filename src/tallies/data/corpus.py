@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise, repeat
+from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -13,21 +13,33 @@ import scipy.sparse as sp
 
 from tallies.data.files import naming
 from tallies.data.pairs import grouped
-from tallies.data.text import Document, read_documents, split_sentences, stemmer, stop_words, tokenize
+from tallies.data.text import (
+    Document,
+    language_of,
+    read_documents,
+    refuse_unspaced,
+    split_sentences,
+    stemmer,
+    stop_words,
+    tokenize,
+)
 from tallies.errors import DataError
 from tallies.phases import phase
 
+LOOKED_AT = 200  # documents by which the language is told
 Pieces = tuple[str, tuple[str, ...], list[str]]  # id, authors and texts (its sentences, or the whole) of a document
 
 
 class Counting(TypedDict, total=False):
     """Which words are counted: options of every way to make a `Corpus` of texts."""
 
-    stop_words: str | Iterable[str] | None  # words left out: "english", "function", a collection, or None; "english" by default
+    stop_words: str | Iterable[str] | None  # words left out: those of the language that is seen ("auto", the default), of one by
+    # its name, such as "german", the list "function", a collection, or None
     min_df: int | float  # drop words in fewer documents, 1 by default: a whole number counts them, a fraction is a share of them
     max_df: int | float  # drop words in more documents, likewise; by default all of them, 1.0
-    stem: bool | str  # stem with Snowball: True (English) or a language; by default not
+    stem: bool | str  # stem with Snowball: True (in the language of the stop words) or a language; by default not
     bigrams: bool  # whether pairs of neighbours count too, as "new_york"; by default not
+    emoji: bool  # whether emoji count as words; by default not
     vocabulary: Sequence[str] | None  # fixes the words and their order
 
 
@@ -46,6 +58,7 @@ class Corpus:
     sentence_counts: sp.csr_array | None  # (S, V)  the same for sentences
     sentence_document: np.ndarray | None  # (S,)  document of each sentence
     sentences: list[str] | None  # (S,)  their text
+    language: str | None  # that of the stop words which were left out: seen or told; None: not known
 
     def __init__(
         self,
@@ -56,6 +69,7 @@ class Corpus:
         sentence_counts: Any = None,
         sentence_document: Any = None,
         sentences: list[str] | None = None,
+        language: str | None = None,
     ):
         self.counts = sp.csr_array(counts)
         D, V = self.counts.shape
@@ -68,7 +82,7 @@ class Corpus:
             if len(values) != D:
                 raise DataError(f"there are {D} documents, but {len(values)} {name}; give one for each document")
         self.sentence_counts = None if sentence_counts is None else sp.csr_array(sentence_counts)
-        self.sentence_document, self.sentences = sentence_document, sentences
+        self.sentence_document, self.sentences, self.language = sentence_document, sentences, language
 
     @classmethod
     def from_texts(
@@ -81,9 +95,14 @@ class Corpus:
     ) -> Corpus:
         """Tokenise texts and count.
 
-        min_df and max_df bound the documents that a word occurs in: a whole number counts documents, a fraction is a share of
-        them. stem=True (or a language) stems with Snowball; bigrams=True also counts pairs of neighbours as "new_york";
-        stop_words="english" are left out; vocabulary fixes the words and their order.
+        stop_words="auto" leaves out those of the language whose stop words make up most of the first texts, which `language` then
+        names; "german" and the like name one, None keeps all. min_df and max_df bound the documents that a word occurs in: a
+        whole number counts documents, a fraction is a share of them. stem=True (or a language) stems with Snowball; bigrams=True
+        also counts pairs of neighbours as "new_york"; emoji=True counts emoji too; vocabulary fixes the words and their order.
+
+        >>> corpus = Corpus.from_texts(["Der Hund und die Katze", "Die Katze ist nicht im Haus", "Der Hund ist in dem Haus"])
+        >>> corpus.language, corpus.vocabulary.tolist()
+        ('german', ['haus', 'hund', 'katze'])
         """
         if isinstance(texts, str) or not isinstance(texts, Iterable):
             got = "one string" if isinstance(texts, str) else repr(texts)
@@ -129,14 +148,17 @@ class Corpus:
         stream: Iterator[Pieces],
         keep_sentences: bool,
         *,
-        stop_words: str | Iterable[str] | None = "english",
+        stop_words: str | Iterable[str] | None = "auto",
         min_df: int | float = 1,
         max_df: int | float = 1.0,
         stem: bool | str = False,
         bigrams: bool = False,
+        emoji: bool = False,
         vocabulary: Sequence[str] | None = None,
     ) -> Corpus:
-        words_of, grow = _reader(stop_words, stem, bigrams), vocabulary is None
+        first = list(islice(stream, LOOKED_AT))
+        words_of, language = _reader([part for _, _, parts in first for part in parts], stop_words, stem, bigrams, emoji)
+        grow = vocabulary is None
         place = {word: v for v, word in enumerate(() if vocabulary is None else vocabulary)}
         if vocabulary is not None and len(place) < len(vocabulary):
             raise DataError(f"vocabulary has {len(vocabulary)} words, but only {len(place)} different ones; give each word once")
@@ -145,7 +167,7 @@ class Corpus:
         kept: list[str] = []
         # ends of sentences (or documents) in `flat`, their documents, words
         rows, home, flat = array("q", [0]), array("q"), array("i")
-        for d, (name, who, parts) in enumerate(stream):
+        for d, (name, who, parts) in enumerate(chain(first, stream)):
             ids.append(name)
             authors.append(who)
             for part in parts:
@@ -168,7 +190,7 @@ class Corpus:
             counts, pieces, names = sp.csr_array(counts[:, order]), sp.csr_array(pieces[:, order]), names[order]
         counts.sort_indices()
         pieces.sort_indices()
-        return cls(counts, names, ids, authors, *((pieces, doc, kept) if keep_sentences else ()))
+        return cls(counts, names, ids, authors, *((pieces, doc, kept) if keep_sentences else (None, None, None)), language)
 
     def __len__(self) -> int:
         return self.counts.shape[0]
@@ -189,14 +211,14 @@ class Corpus:
         d = np.atleast_1d(np.arange(len(self))[rows])
         some = (self.counts[d], self.vocabulary, self.documents[d], [self.authors[i] for i in d])
         if self.sentence_document is None:
-            return Corpus(*some)
+            return Corpus(*some, language=self.language)
         of = np.asarray(self.sentence_document)
         order = np.argsort(of, kind="stable")
         ends = [np.searchsorted(of[order], d, side) for side in ("left", "right")]
         s = np.concatenate([order[a:b] for a, b in zip(*ends, strict=True)])
         counts = None if self.sentence_counts is None else self.sentence_counts[s]
         texts = None if self.sentences is None else [self.sentences[i] for i in s]
-        return Corpus(*some, counts, np.repeat(np.arange(len(d)), ends[1] - ends[0]), texts)
+        return Corpus(*some, counts, np.repeat(np.arange(len(d)), ends[1] - ends[0]), texts, self.language)
 
     def __repr__(self) -> str:
         D, V = self.counts.shape
@@ -207,15 +229,22 @@ def _cut(documents: Iterable[Document], sentences: bool) -> Iterator[Pieces]:
     return ((d.id, d.authors, split_sentences(d.text) if sentences else [d.text]) for d in documents)
 
 
-def _reader(stops: str | Iterable[str] | None, stem: bool | str, bigrams: bool) -> Callable[[str], list[str]]:
-    """A function from a text to the words of it that count."""
-    skip, root = stop_words(stops), stemmer(stem)
+def _reader(
+    seen: Sequence[str], stops: str | Iterable[str] | None, stem: bool | str, bigrams: bool, emoji: bool
+) -> tuple[Callable[[str], list[str]], str | None]:
+    """A function from a text to the words of it that count, and their language: as told, or as some texts show."""
+    refuse_unspaced(seen)
+    language = None
+    if isinstance(stops, str) and stops != "function":
+        language = language_of(seen) if stops == "auto" else stops
+        stops = language or "english"
+    skip, root = stop_words(stops), stemmer(language or "english" if stem is True else stem)
 
     def words_of(text: str) -> list[str]:
-        words = [root(w) if root else w for w in tokenize(text) if w not in skip]
+        words = [root(w) if root else w for w in tokenize(text, emoji=emoji) if w not in skip]
         return words + [f"{a}_{b}" for a, b in pairwise(words)] if bigrams else words
 
-    return words_of
+    return words_of, language
 
 
 def _documents(texts: Iterable[Any], authors: Iterable[Any] | None, ids: Iterable[Any] | None) -> Iterator[Document]:

@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,20 @@ from typing import Any, NamedTuple
 from tallies.data.files import open_bytes, reading
 from tallies.errors import DataError, nearest, need
 
-WORD = re.compile(r"[^\W\d_](?:[\w'’-]*\w)")  # two characters or more, the first a letter; inner apostrophes and hyphens stay
+# signs that belong to a letter, and the scripts that are full of them
+MARKS = (
+    "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0971-\u0dff\u0e31-\u0e4e\u0eb1-\u0ecd\u102b-\u103e\u17b4-\u17d3"
+)
+# two characters or more, the first a letter; inner apostrophes and hyphens stay. One Chinese character may be a word
+WORD = re.compile(rf"[^\W\d_](?:[\w{MARKS}'’-]*[\w{MARKS}])|[\u3400-\u4dbf\u4e00-\u9fff]")
+_PICTURE = "[\u2600-\u27bf\u2b50\U0001f300-\U0001faff][\U0001f3fb-\U0001f3ff]?"  # in a tone of skin
+# a word, a flag (two letters of a region), or pictures that are joined to one
+WORD_OR_EMOJI = re.compile(f"{WORD.pattern}|[\U0001f1e6-\U0001f1ff]{{2}}|{_PICTURE}(?:\u200d{_PICTURE})*")
+# letters of languages that put no spaces between words, by a length that few of their words have
+UNSPACED = {
+    6: ("Chinese or Japanese", re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0002ffff]+")),
+    16: ("Thai, Lao, Burmese or Khmer", re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")),
+}
 PART = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")  # every run of letters and digits
 SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[^\W\d_a-z])|\n\s*\n")  # an end, a space, and no small letter after it
 
@@ -27,15 +41,40 @@ class Document(NamedTuple):
     authors: tuple[str, ...]
 
 
-def tokenize(text: str, parts: bool = False) -> list[str]:
-    """Words of a text in small letters; with `parts` compounds in their parts, and numbers and single letters too.
+def tokenize(text: str, parts: bool = False, emoji: bool = False) -> list[str]:
+    """Words of a text in small letters; with `parts` compounds in their parts, and numbers and single letters too; with `emoji`
+    these count as words.
 
     >>> tokenize("The state-of-the-art isn't 42, it's x2!")
     ['the', 'state-of-the-art', "isn't", "it's", 'x2']
     >>> tokenize("P-bodies aren't 42", parts=True)
     ['p', 'bodies', "aren't", '42']
+    >>> tokenize("Well done 👍👍", emoji=True)
+    ['well', 'done', '👍', '👍']
     """
-    return PART.findall(text.lower()) if parts else WORD.findall(text.lower().replace("’", "'"))
+    if parts:
+        return PART.findall(text.lower())
+    text = text.lower().replace("’", "'")
+    return WORD_OR_EMOJI.findall(text.replace("\ufe0f", "")) if emoji else WORD.findall(text)
+
+
+def refuse_unspaced(texts: Sequence[str]) -> None:
+    """Refuse texts of languages without spaces between words, unless someone has put them in.
+
+    >>> refuse_unspaced(["我 喜欢 吃 苹果", "plain words"])
+    >>> refuse_unspaced(["我喜欢吃苹果和梨"])
+    Traceback (most recent call last):
+    ...
+    tallies.errors.DataError: the texts are Chinese or Japanese without spaces, so their words are not known; put spaces between \
+the words first, as a segmenter such as jieba, MeCab or PyThaiNLP does
+    """
+    for longest, (languages, letters) in UNSPACED.items():
+        runs = [len(run) for text in texts for run in letters.findall(text)]
+        if 2 * sum(n for n in runs if n >= longest) > sum(runs) > 0.2 * sum(map(len, texts)):
+            raise DataError(
+                f"the texts are {languages} without spaces, so their words are not known; put spaces between the words first, "
+                "as a segmenter such as jieba, MeCab or PyThaiNLP does"
+            )
 
 
 def split_sentences(text: str) -> list[str]:
@@ -57,20 +96,52 @@ whom whose why will with within without would you your
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
 
 
+_CODES = """
+english en arabic ar armenian hy basque eu bulgarian bg catalan ca croatian hr czech cs danish da dutch nl esperanto eo estonian et
+finnish fi french fr german de greek el hebrew he hindi hi hungarian hu indonesian id irish ga italian it latvian lv lithuanian lt
+norwegian no persian fa polish pl portuguese pt romanian ro russian ru sesotho st slovak sk slovenian sl spanish es swedish sv
+turkish tr ukrainian uk
+"""
+LANGUAGES = dict(zip(_CODES.split()[::2], _CODES.split()[1::2], strict=True))  # that have a list of stop words
+
+
 def stop_words(which: str | Iterable[str] | None) -> frozenset[str]:
-    """ "english" is scikit-learn's list; "function" a shorter one, of words that are part of no name, while the former has
-    "system", "against" and "bottom"; any other collection is taken as it is."""
-    if which is None:
-        return frozenset()
+    """The words of a list: "function" is a short one, of English words that are part of no name, while that of "english" has
+    "system", "against" and "bottom"; any other language by its name; any other collection is taken as it is.
+
+    >>> "und" in stop_words("german"), stop_words(["x", "y"]) == {"x", "y"}
+    (True, True)
+    """
+    return _stop_list(which) if isinstance(which, str) else frozenset(which or ())
+
+
+@cache
+def _stop_list(which: str) -> frozenset[str]:
     if which == "function":
         return FUNCTION_WORDS
-    if which == "english":
+    if which == "english":  # that of stopwordsiso has four times as many, with "computer" and "group"
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
         return frozenset(ENGLISH_STOP_WORDS)
-    if isinstance(which, str):
-        raise ValueError(f'stop_words must be "english", "function", a collection of words, or None, got {which!r}')
-    return frozenset(which)
+    if which not in LANGUAGES:
+        told = 'stop_words must be "auto", "function", a language that has a list, a collection of words, or None'
+        raise ValueError(f"{told}; got {which!r}; {nearest(which, LANGUAGES)}")
+    import stopwordsiso
+
+    return frozenset(stopwordsiso.stopwords(LANGUAGES[which]))
+
+
+def language_of(texts: Iterable[str]) -> str | None:
+    """The language whose stop words make up most of some texts; English unless another one is seen clearly; None without any.
+
+    >>> language_of(["Der Hund und die Katze sind nicht im Haus"]), language_of(["The dog and the cat"]), language_of(["iron zinc"])
+    ('german', 'english', None)
+    """
+    n = Counter(word for text in texts for word in tokenize(text))
+    seen = {language: [n[word] for word in n.keys() & stop_words(language)] for language in LANGUAGES}
+    best = max(seen, key=lambda language: sum(seen[language]))
+    clear = len(seen[best]) >= 3 and sum(seen[best]) >= 0.1 * n.total()
+    return best if clear else "english" if seen["english"] else None
 
 
 @cache

@@ -38,7 +38,7 @@ def lines(title: str, x: Axis, y: Axis, series: Series, columns: Texts, rows: Ro
 
 def bars(title: str, x: Axis, labels: Texts, series: Series, **more: Any) -> Chart:
     """Horizontal bars, one group a label: each series has name and values, optionally low and high; `keys` says which item of
-    `select` a label is, `behind` (name, values) are wider bars behind them."""
+    `select` a label is, keyed=True gives each the colour of its item, `behind` (name, values) are wider bars behind them."""
     columns = ["", *(s.get("name") or x["title"] for s in series)]
     rows = [[label, *(s["values"][i] for s in series)] for i, label in enumerate(labels)]
     return {"kind": "bars", "title": title, "x": x, "labels": labels, "series": series, "columns": columns, "rows": rows, **more}

@@ -74,7 +74,7 @@ def _ranked(chart: Chart) -> Chart:
     inside, every = np.asarray(chart["inside"]), np.asarray(chart["all"])
     best = np.argsort((1 - chart["slide"]["value"]) * np.log(every) - np.log(inside), kind="stable")[: chart["most"]]
     behind = {"name": chart["behindName"], "values": every[best]}
-    series = [{"name": "", "values": inside[best]}]
+    series = [{"name": "", "values": inside[best], "colour": chart.get("colour", 0)}]
     return chart | {"labels": [chart["words"][i] for i in best], "series": series, "behind": behind}
 
 
@@ -122,7 +122,9 @@ def _bars(chart: Chart, ax: Any) -> None:
     for g, s in enumerate(chart["series"]):
         values, thick = np.asarray(s["values"], dtype=float), 0.8 / many
         signed = many == 1 and "key" not in s and (values < 0).any()  # red for, blue against
-        colour = [COLOURS[int(v > 0)] for v in values] if signed else _colour(s.get("key", s.get("colour", g)))
+        colour: Any = [COLOURS[int(v > 0)] for v in values] if signed else _colour(s.get("key", s.get("colour", g)))
+        if chart.get("keyed"):
+            colour = [_colour(k) for k in chart["keys"]]
         place, height = at + (g - (many - 1) / 2) * thick, thick * (0.6 if behind else 1)
         style = {"ecolor": "0.1", "capsize": 3, "label": s.get("name") or None}
         drawn = ax.barh(place, values, height, color=colour, xerr=_errors(s, values), **style)
@@ -169,7 +171,8 @@ def _points(chart: Chart, ax: Any) -> None:
         dots = ax.scatter(x, y, c=np.asarray(chart["values"], dtype=float), cmap="cividis", s=18, linewidth=0)
         ax.figure.colorbar(dots, ax=ax, label=chart.get("amount", ""))
     elif "sizes" in chart:
-        ax.scatter(x, y, s=1500 * np.asarray(chart["sizes"]), color=COLOURS[0], alpha=0.3, edgecolor=COLOURS[0])
+        colours = [_colour(k) for k in group]
+        ax.scatter(x, y, s=1500 * np.asarray(chart["sizes"]), c=colours, alpha=0.3, edgecolor=colours)
         ax.margins(0.15)
     else:
         size = 18 if len(x) <= 800 else 6

@@ -148,6 +148,7 @@ class Page:
         self.made_of: list[str] = []  # what the report was given beside the model, such as "data"
         self.face: dict[str, Any] | None = None  # the chart that stands for the page in a gallery
         self._hero: Html | None = None
+        self._find: dict[str, Any] | None = None
         self._cards: list[Html] = []
         self._charts: list[dict[str, Any]] = []
 
@@ -155,10 +156,17 @@ class Page:
         self.sections.append(Section(self, key, heading))
         return self.sections[-1]
 
-    def pick(self, key: str, label: str, items: Sequence[str], none: str = "all") -> None:
-        """A selector: charts that name `key` in `by` or `select` follow it, and so does the address. `none`: nothing selected."""
+    def pick(self, key: str, label: str, items: Sequence[str], none: str = "all", edit: bool = False) -> None:
+        """A selector: charts that name `key` in `by` or `select` follow it, and so does the address. `none`: nothing selected.
+
+        With `edit` readers may rename its items all over the page; the new names are in the address, too.
+        """
         if len(items) > 1:
-            self.picks.append({"key": key, "label": label, "items": list(items), "none": none})
+            self.picks.append({"key": key, "label": label, "items": list(items), "none": none, **({"edit": True} if edit else {})})
+
+    def search(self, label: str, pick: str, words: Sequence[str], keys: Any) -> None:
+        """One search over the items of a selector, over words (`keys`: the item that a word leads to), and over all passages."""
+        self._find = {"label": label, "pick": pick, "words": list(words), "keys": keys}
 
     def hero(self, *charts: dict[str, Any] | None) -> None:
         """The picture, or two, that carry the result: they stand on the first screen."""
@@ -186,7 +194,7 @@ class Page:
 
     def html(self) -> str:
         assets = files("tallies.html") / "assets"
-        style, *scripts = ((assets / name).read_text(encoding="utf-8") for name in ("page.css", "charts.js", "page.js"))
+        style, *scripts = ((assets / name).read_text(encoding="utf-8") for name in ("page.css", "charts.js", "names.js", "page.js"))
         policy = (
             f"default-src 'none'; style-src {_digest(style)}; script-src {' '.join(map(_digest, scripts))}; "
             "img-src data:; base-uri 'none'; form-action 'none'"
@@ -208,8 +216,9 @@ class Page:
             tag("nav", tag("ul", *contents, class_="contents"), aria_label="Contents") if contents else None,
         ]
         cards = tag("ul", *self._cards, class_="cards") if self._cards else None
-        picks = tag("div", tag("form", id="picks", aria_label="Select"), class_="picks") if self.picks else None
+        picks = tag("div", tag("form", id="picks", aria_label="Select"), class_="picks") if self.picks or self._find else None
         written = f"Written by Tallies {__version__} on {now()}. One file, which loads nothing from elsewhere."
+        data = {"picks": self.picks, "charts": self._charts, "find": self._find}
         parts = [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
@@ -223,7 +232,7 @@ class Page:
             tag("main", self._hero, cards, *(section.html() for section in self.sections), id="main"),
             tag("footer", written),
             '<div id="tip" role="tooltip"></div><div id="live" class="hidden" aria-live="polite"></div>',
-            f'<script type="application/json" id="data">{embed({"picks": self.picks, "charts": self._charts})}</script>',
+            f'<script type="application/json" id="data">{embed(data)}</script>',
             *(f"<script>{script}</script>" for script in scripts),
             "</body></html>\n",
         ]

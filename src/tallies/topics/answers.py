@@ -18,6 +18,7 @@ from tallies.topics.model import Params, Rows
 from tallies.topics.scores import Topics, by_documents
 
 Array = np.ndarray
+NAMING = 0.4  # weight by which topics are named: three words should tell a topic from the others before they are frequent in it
 Method = Literal["completion", "left_to_right"]  # of scoring held-out documents
 
 
@@ -77,6 +78,7 @@ class Fitted(NamedTuple):
     chains: tuple[Params, ...]
     histories: tuple[Annotated[Array, Form("...", "f")], ...]  # log p(w, z) of each chain, once all documents have entered
     documents: Documents
+    language: str | None = None  # of the texts, where it is known
 
     def check(self) -> None:
         """What is kept is whole, one history a chain, and of the columns of the data."""
@@ -144,10 +146,25 @@ def document_topics(fitted: Fitted) -> Array:
     return theta / theta.sum(axis=1, keepdims=True)
 
 
-def top(fitted: Fitted, n: int) -> Array:
-    """(K, n) columns of the most probable words of each topic."""
+def top(fitted: Fitted, n: int, weight: float = 1.0) -> Array:
+    """(K, n) columns of the most relevant words of each topic, by weight log phi + (1 - weight) log (phi / p) with p of all topics
+    (Sievert & Shirley 2014): with 1 the most probable, with 0 the most special. Smoothing is no evidence: words of which a topic
+    has less than half a token come last."""
     at_least(1, n=n)
-    return np.array([largest(row, n) for row in topics(fitted.first).phi.T])
+    if not 0 <= weight <= 1:
+        raise ValueError(f"relevance must be a number from 0 to 1, got {weight!r}")
+    n_k, log_n = fitted.first.n_k, np.log(np.maximum(fitted.first.n_wk.sum(axis=1), 1))
+    found = []
+    for row, tokens in zip(topics(fitted.first).phi.T.astype(float), n_k, strict=True):
+        score = np.log(np.maximum(row, 1e-300)) - (1 - weight) * log_n
+        found.append(largest(score - 1e3 * (row * tokens <= 0.5), n))
+    return np.array(found)
+
+
+def topic_names(fitted: Fitted, n: int = 3) -> list[str]:
+    """A name for each topic: its number and its most relevant words, such as "4: matrix eigenvalue norm"."""
+    words = fitted.inputs.named()
+    return [f"{k}: {' '.join(map(str, words[columns]))}" for k, columns in enumerate(top(fitted, n, NAMING))]
 
 
 def largest(values: Array, n: int) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,14 +26,15 @@ OPTIONS = (
     Option("id", "Column with the name of a document.", "id"),
     Option("min_df", "Drop words in fewer documents (below 1: a share).", 1, int | float),
     Option("max_df", "Drop words in more documents (up to 1: a share).", 1.0, int | float),
-    Option("stop_words", "Words to leave out.", "english", Literal["english", "none"]),
+    Option("stop_words", "Words to leave out: auto (of the language that is seen), a language such as german, or none.", "auto"),
     Option("stem", "Cut words to their stems.", False, bool),
     Option("bigrams", "Pairs of neighbouring words count as words, too.", False, bool),
+    Option("emoji", "Emoji count as words, too.", False, bool),
     Option("counts", "The table has one column a word, with counts.", False, bool),
 )
 REPORT = (Option("group", "Column of DATA, or of the fit's data: topics by date or group."),)
 # options of `Corpus.read` that a run remembers, so that new texts are cut into words as the fitted ones were
-READING = ("text", "authors", "id", "stop_words", "stem", "bigrams")
+READING = ("text", "authors", "id", "stop_words", "stem", "bigrams", "emoji")
 
 
 def settle(options: Mapping[str, Any], told: Collection[str]) -> dict[str, Any]:
@@ -51,18 +52,20 @@ def _documents(key: str, value: Any) -> Any:
     return int(value) if value > 1 or (value == 1 and key == "min_df") else float(value)
 
 
-def read(options: Mapping[str, Any], path: str, fitting: bool = False, texts: bool = False) -> Any:
+def read(options: Mapping[str, Any], path: str, model: Any = None, texts: bool = False) -> Any:
     """A corpus of the texts in a file, or with the option `counts` a table with one column a word.
 
-    The bounds on document frequency choose the vocabulary of a fit; what is read later is matched to it by name. With `texts` the
-    corpus keeps its sentences.
+    The bounds on document frequency choose the vocabulary of a fit; what is read later, for a fitted `model`, is of its language,
+    and matched to its vocabulary by name. With `texts` the corpus keeps its sentences.
     """
     if options.get("counts"):
         return read_frame(path)
     reading = {key: options[key] for key in READING if key in options}
     if reading.get("stop_words") == "none":  # TOML has no word for None
         reading["stop_words"] = None
-    if fitting:
+    elif model is not None and model.language_ is not None:
+        reading["stop_words"] = model.language_
+    if model is None:
         check_fields(path, options)
         reading |= {key: options[key] for key in ("min_df", "max_df") if options.get(key) is not None}
     return Corpus.read(path, sentences=texts, **reading)
@@ -72,14 +75,14 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a model to the texts that the options name."""
     if isinstance(model.word_prior, Mapping):  # keys of TOML are text
         model.word_prior = {int(k) if str(k).isdecimal() else k: words for k, words in model.word_prior.items()}
-    return model.fit(read(options, options["data"], fitting=True), **run)
+    return model.fit(read(options, options["data"]), **run)
 
 
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     """One row a document: its id, its largest topic, and the probability of each."""
     import pandas as pd
 
-    X = read(options, path)
+    X = read(options, path, model)
     theta = model.transform(X)
     ids = X.documents if isinstance(X, Corpus) else np.arange(len(X))
     columns = {"id": ids, "topic": theta.argmax(axis=1), **{f"topic_{k}": theta[:, k] for k in range(theta.shape[1])}}
@@ -88,7 +91,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
 
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
     """Held-out log likelihood of a token and perplexity by document completion, and mean coherence."""
-    X = read(options, path)
+    X = read(options, path, model)
     found = model._evaluate(X, random_state=seed)
     return log_likelihood(found) | {
         "perplexity": float(np.exp(-found.value)),
@@ -106,7 +109,7 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
     """What the report judges the model by, and shows: texts too, but for pairs of words, which sentences would part."""
-    return (read(options, path, texts=not options.get("bigrams")),)
+    return (read(options, path, model, texts=not options.get("bigrams")),)
 
 
 def report_options(model: Any, options: Mapping[str, Any], path: str | None) -> tuple[str | None, dict[str, Any]]:

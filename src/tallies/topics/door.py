@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
+from tallies.data.corpus import Corpus
 from tallies.data.table import check_names, column_names, of_dates, refuse_dates
 from tallies.errors import DataError, DataWarning
 from tallies.estimator import Inputs
@@ -19,8 +20,9 @@ TOKENS = 1 << 34  # no more than these can be sampled one by one
 SEED_COUNT = 10  # pseudo-count of a seed word that is given without one
 
 
-def read(X: Any) -> tuple[sp.csr_array, Inputs]:
-    """The counts of a new fit and their columns."""
+def read(X: Any) -> tuple[sp.csr_array, Inputs, str | None]:
+    """The counts of a new fit, their columns, and the language of texts where it is known."""
+    X = Corpus.from_texts(X) if are_texts(X) else X
     counts, names = bag_of_words(X), names_of(X)
     if counts.shape[0] == 0:
         raise DataError("Found array with 0 sample(s): expected at least one document; pass counts (documents x words)")
@@ -31,12 +33,31 @@ def read(X: Any) -> tuple[sp.csr_array, Inputs]:
         )
     if counts.nnz == 0:
         raise DataError("expected documents with words, but all counts are zero; check the vocabulary and the stop words")
-    return counts, Inputs(counts.shape[1], names)
+    return counts, Inputs(counts.shape[1], names), X.language if isinstance(X, Corpus) else None
 
 
-def read_like(X: Any, inputs: Inputs) -> sp.csr_array:
-    """The counts of new documents on the columns of a fit."""
+def read_like(X: Any, inputs: Inputs, language: str | None) -> sp.csr_array:
+    """The counts of new documents on the columns of a fit; of texts without the stop words of its language."""
+    if are_texts(X):
+        if inputs.names is None:
+            raise DataError(
+                "got texts, but the model was fitted on counts without the names of words; pass counts (documents x words)"
+            )
+        try:
+            X = Corpus.from_texts(X, stop_words=language)
+        except DataError:  # there may be no word that counts, which is no fault of a new text
+            X = Corpus.from_texts(X, vocabulary=inputs.names.tolist())
     return align(bag_of_words(X), names_of(X), inputs.names, inputs.n)
+
+
+def are_texts(X: Any) -> bool:
+    """Whether these are texts: a list, an array or a column that begins with a string.
+
+    >>> are_texts(["a text"]), are_texts([[1, 2]]), are_texts("a text")
+    (True, False, False)
+    """
+    flat = isinstance(X, list | tuple) or len(getattr(X, "shape", ())) == 1
+    return flat and isinstance(next(iter(X), None), str)
 
 
 def word_counts(prior: Any, K: int, words: np.ndarray) -> sp.csr_array:

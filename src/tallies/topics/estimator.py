@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import TransformerMixin
 
 from tallies.engine import Plan, Stage, stream
 from tallies.errors import ConvergenceWarning, DataError, at_least, one_of
@@ -38,10 +38,11 @@ class Data(NamedTuple):
     inputs: Inputs
     lengths: Array  # (L+1,)  documents of each length
     base: sp.csr_array  # (V, K)  tokens that stay in their topic
+    language: str | None  # of the texts, where it is known
     earlier: Fitted | None = None  # the fit to which documents are added
 
 
-class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+class Attributes(TransformerMixin, Estimator):
     """What can be read of an LDA once it is fitted."""
 
     chains_: tuple[Params, ...] = part("chains", "What each chain ended with: counts of its last sweep, sums of the kept, priors.")
@@ -54,7 +55,8 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     beta_: float = part("first.beta", "Prior of the words of a topic.")
     vocabulary_: Array = part(lambda fitted: fitted.inputs.named(), "(V,) names of the words, or their column numbers.")
     matches_: Array = part(answers.matches)
-    _n_features_out: int = part(lambda fitted: len(fitted.first.alpha), "Number of topics: what scikit-learn names the columns by.")
+    topic_names_: list[str] = part(answers.topic_names)
+    language_: str | None = part("language", "Language of the texts, whose stop words were left out; None: not known.")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -105,7 +107,8 @@ class LDA(Attributes):
     # fitting
 
     def fit(self, X: Any, y: Any = None, **run: Unpack[RunOptions]) -> Self:
-        """Fit to a Corpus, a count matrix (documents x words; sparse, array, data frame) or AnnData."""
+        """Fit to a Corpus, texts (a list of strings, counted by `Corpus.from_texts` with its defaults), a count matrix (documents x
+        words; sparse, array, data frame) or AnnData."""
         return self._fit(self._prepare(X), **run)
 
     def partial_fit(self, X: Any, y: Any = None, **run: Unpack[RunOptions]) -> Self:
@@ -118,22 +121,22 @@ class LDA(Attributes):
         earlier: Fitted = self.fitted_
         if len(self.alpha_) != self.n_topics:
             raise ValueError(f"n_topics is {self.n_topics}, but the fit has {len(self.alpha_)} topics; refit with all documents")
-        data = self._cut(door.read_like(X, earlier.inputs), earlier.inputs, self.chains_[0].n_wk)
+        data = self._cut(self._counts(X), earlier.inputs, self.chains_[0].n_wk, earlier.language)
         return self._fit(data._replace(earlier=earlier), **run)
 
     def _prepare(self, X: Any, y: Any = None) -> Data:
         self._check()
-        counts, inputs = door.read(X)
-        return self._cut(counts, inputs, door.word_counts(self.word_prior, self.n_topics, inputs.named()))
+        counts, inputs, language = door.read(X)
+        return self._cut(counts, inputs, door.word_counts(self.word_prior, self.n_topics, inputs.named()), language)
 
-    def _cut(self, counts: sp.csr_array, inputs: Inputs, base: sp.csr_array) -> Data:
+    def _cut(self, counts: sp.csr_array, inputs: Inputs, base: sp.csr_array, language: str | None) -> Data:
         rows = counts.shape[0]
         if not rows:
             raise DataError("expected at least one document to add, got none; pass counts (documents x words)")
         parts = cuts(rows, 0, self.shard_rows or -(-rows // min(self.shards, rows)))
         # one shuffle for all seeds: a resumed fit must find its tokens where they were
         shards = lay_out(counts, self.n_topics, base, stream(0, 0, 0, 0), list(parts))
-        return Data([Held(shard) for shard in shards], inputs, np.bincount(counts.sum(axis=1)), base)
+        return Data([Held(shard) for shard in shards], inputs, np.bincount(counts.sum(axis=1)), base, language)
 
     def _check(self) -> None:
         at_least(1, n_topics=self.n_topics, max_iter=self.max_iter, thin=self.thin, n_chains=self.n_chains, shards=self.shards)
@@ -145,7 +148,7 @@ class LDA(Attributes):
             raise ValueError(f'beta must be a positive number, {BETWEEN}, or "auto", got {self.beta!r}')
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             try:
-                alpha = np.asarray(self.alpha, dtype=float)
+                alpha = np.zeros(()) if isinstance(self.alpha, str) else np.asarray(self.alpha, dtype=float)
             except (TypeError, ValueError):
                 alpha = np.zeros(())  # no number, which is refused
             if alpha.shape not in ((), (self.n_topics,)) or not ((alpha >= 1 / MOST_PRIOR) & (alpha <= MOST_PRIOR)).all():
@@ -165,7 +168,7 @@ class LDA(Attributes):
             documents = earlier.documents.and_then(documents)
             chains = [chains[0]._replace(lengths=np.bincount(np.diff(documents.assignments.offsets)))]
         run = runs[0]._replace(converged=all(has_settled(run.history, 5) for run in runs))
-        return Fitted(run, data.inputs, self.burn_in, tuple(chains), tuple(run.history for run in runs), documents)
+        return Fitted(run, data.inputs, self.burn_in, tuple(chains), tuple(run.history for run in runs), documents, data.language)
 
     def _warn(self, checkpoint: Any) -> None:
         super()._warn(checkpoint)
@@ -179,17 +182,21 @@ class LDA(Attributes):
         """R-hat and effective sample size of the log likelihood after burn-in; R-hat above 1.05 asks for more sweeps."""
         return answers.diagnose(self.fitted_)
 
-    def top_words(self, n: int = 10, names: Any = "fitted") -> list[list[str]]:
-        """The n most probable words of each topic; with names=None their column numbers."""
+    def top_words(self, n: int = 10, names: Any = "fitted", *, relevance: float = 1.0) -> list[list[str]]:
+        """The n most probable words of each topic; with names=None their column numbers.
+
+        With a relevance below 1 words that are special to a topic come first, at 0 by that alone; `topic_names_` have 0.4.
+        """
         words = self.vocabulary_ if names is not None else np.arange(self.n_features_in_)
-        return [[str(words[v]) for v in row] for row in answers.top(self.fitted_, n)]
+        return [[str(words[v]) for v in row] for row in answers.top(self.fitted_, n, relevance)]
 
     def topic_table(self, n: int = 10) -> pd.DataFrame:
-        """One row a topic: its share of the tokens, its alpha and its top words."""
+        """One row a topic: its name, its share of the tokens, its alpha and its most probable words."""
         import pandas as pd
 
         words = [" ".join(words) for words in self.top_words(n)]
-        return pd.DataFrame({"share": answers.shares(self.fitted_), "alpha": self.alpha_, "words": words})
+        share = answers.shares(self.fitted_)
+        return pd.DataFrame({"name": self.topic_names_, "share": share, "alpha": self.alpha_, "words": words})
 
     def topic_correlations(self) -> Array:
         """(K, K) correlation of the topic shares over the fitted documents."""
@@ -198,13 +205,15 @@ class LDA(Attributes):
     # new documents
 
     def _counts(self, X: Any) -> sp.csr_array:
-        return door.read_like(X, self.fitted_.inputs)
+        return door.read_like(X, self.fitted_.inputs, self.language_)
 
     def _new(self, X: Any) -> answers.New:
         return answers.new_documents(self.fitted_, self._counts(X))
 
     def transform(self, X: Any, *, method: Literal["cvb0", "gibbs"] = "cvb0", random_state: Any = 0) -> Array:
         """Topic probabilities (documents x topics) with the topics frozen; an empty document has those of the prior.
+
+        As everywhere, X may be texts: their words are matched to those of the fit, and unknown ones are left out with a warning.
 
         Several chains are averaged after their topics are matched to those of the first.
         """
@@ -249,6 +258,7 @@ class LDA(Attributes):
     def _facts(self) -> list[str]:
         first, n = self.fitted_.first, self.document_counts_.shape[0]
         lines = [f"{n:,} documents, {self.n_features_in_:,} words, {int(first.n_k.sum()):,} tokens"]
+        lines += [f"texts in {self.language_}, without its stop words"] if self.language_ else []
         lines.append(f"mean of {first.kept} kept sweeps; alpha sums to {first.alpha.sum():.3g}, beta {first.beta:g}")
         if len(self.chains_) > 1:
             told = "chains: R-hat {r_hat:.3f}, effective size {effective_size:.0f}".format(**self.diagnostics())
@@ -256,8 +266,12 @@ class LDA(Attributes):
         return lines
 
     def _learned(self) -> list[tuple[str, str]]:
-        share, tops = answers.shares(self.fitted_), self.top_words(8)
+        share, tops = answers.shares(self.fitted_), self.top_words(8, relevance=answers.NAMING)
         return [(f"topic {k} ({share[k]:.1%})", " ".join(tops[k])) for k in np.argsort(-share, kind="stable")[:10]]
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns of `transform`: those of the topics."""
+        return np.array(self.topic_names_, dtype=object)
 
     def _measure(self) -> str:
         return "log p(words, topics)"

@@ -9,18 +9,24 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.errors import DataError
-from tallies.html.common import About, begin, finish, listing, plural, sampled, told
+from tallies.html.common import About, begin, finish, listing, plural, sampled, statisticians, told
 from tallies.html.page import Page, Run, Tag
 from tallies.maths import Array
+from tallies.topics import answers
 from tallies.topics import views as topics
+from tallies.topics.answers import NAMING
+from tallies.topics.door import are_texts
 from tallies.topics.scores import tokens_of
-from tallies.topics.views import Learned
+from tallies.topics.views import Groups, Learned
 
 JUDGED = 2000  # documents that are scored: their error is far below any difference that matters, and a report takes seconds
 TYPICAL = 5  # documents shown for a topic
 PASSAGES = 700  # documents in the page
 LETTERS = 600  # of a document
 FEW = 0.1  # a topic with less than this part of an even share is hardly used
+FINDABLE = 20_000  # words that the search knows, the most frequent
+FEWEST = 5  # documents of a group that say something of it
+TOGETHER = 0.1  # correlation of two topics that is worth a sentence
 TWINS = 0.3  # Hellinger distance under which two topics say the same
 
 
@@ -29,45 +35,45 @@ def page(
 ) -> Page:
     """The report of an LDA. `X`, documents, adds scores and typical documents; `texts`, their texts; `names`, their names;
     `group`, a group, number or date for each, or "authors"."""
-    t = topics.learned(model)
+    t = _named(topics.learned(model))
     total = float(model.chains_[0].n_k.sum())
     counts = None if X is None else model._counts(X)
     ours = counts is None or _same(counts, model)
-    theta = (model.document_topics_ if ours else model.transform(X))[:, t.order]
+    theta = (model.document_topics_ if ours else np.asarray(model.transform(counts)))[:, t.order]
     names = getattr(X, "documents", None) if names is None else names
+    if isinstance(group, str) and group == "authors":
+        group = [who[0] if who else None for who in X.authors]
+    groups = None if group is None else topics.by_group(theta, group)
     score = _score(model, counts) if counts is not None else None
-    coherence = model.coherence(counts)[t.order] if counts is not None else None
     D, settled = topics.distances(t.phi), settled_after(model.history_, model.n_iter_) if model.converged_ else None
-    out = begin(model, about, "Topics of", _lead(model, about, score, t, settled))
+    out = begin(model, about, "Topics of", _lead(model, t))
+    out.findings = _findings(about, t, theta, groups, score)
     out.warnings = _warnings(model, about, t, D, counts)
-    out.pick("topic", "Topic", t.names)
-    if score is not None:
-        out.numbers = _numbers(score, coherence)
-    view, words = topics.map_of(t, D), topics.words_of(t, total)
-    out.hero(view, words)
-    out.face = view if len(t.names) > 1 else words
+    out.pick("topic", "Topic", t.names, edit=True)
+    common = np.argsort(-t.n_w, kind="stable")[:FINDABLE]
+    out.search("topics, words, documents", "topic", t.words[common], (t.phi[:, common] * t.share[:, None]).argmax(axis=0))
+    sizes, words = topics.shares_of(t), topics.words_of(t, total)
+    out.hero(sizes, words, None if groups is None else topics.over_groups(groups, t))
+    out.face = sizes if len(t.names) > 1 else words
     learned = out.section("learned", "What it learned")
-    tops, wide = model.top_words(10), (theta > 0.1).sum(axis=0)
+    tops, wide = model.top_words(10, relevance=NAMING), (theta > 0.1).sum(axis=0)
     columns: dict[str, list[Any]] = {
-        "topic": t.order.tolist(),
+        "topic": t.names,
+        "words that tell it": [" ".join(tops[k]) for k in t.order],
         "share of words": [f"{share:.1%}" for share in t.share],
         "documents with a tenth of it": wide.tolist(),
-        "alpha": model.alpha_[t.order].tolist(),
-        **({} if coherence is None else {"coherence (NPMI)": coherence.round(3).tolist()}),
-        "most probable words": [" ".join(tops[k]) for k in t.order],
+        "number in the model": t.order.tolist(),
     }
     rows = zip(*columns.values(), strict=True)
     learned.table(list(columns), rows, "Topics, the largest first", "topic", range(len(t.names)))
-    if group is not None:
-        if isinstance(group, str) and group == "authors":
-            group = [who[0] if who else None for who in X.authors]
-        learned.charts(topics.over_groups(theta, group, t))
-    learned.charts(topics.correlations(theta, t))
-    _documents(out, t, theta, counts, texts if texts is not None else _texts(X), names)
+    learned.charts(topics.map_of(t, D), topics.correlations(theta, t))
+    _documents(out, t, theta, counts, _texts(X) if texts is None else texts, names)
+    _statistics(out, model, t, score, counts)
     _settled(out, model, settled)
     facts = [
         ("Documents", theta.shape[0] if ours else model.document_counts_.shape[0]),
         ("Words", f"{model.n_features_in_:,} different, {int(total):,} tokens"),
+        ("Language", model.language_ and f"{model.language_}, without its stop words"),
         ("Kept sweeps", int(model.chains_[0].kept)),
         ("Documents in this report", None if counts is None else counts.shape[0]),
         ("Were these in the fit?", None if counts is None else "yes" if ours else about.whose("no, held out", "yes", "not said")),
@@ -93,17 +99,43 @@ def _score(model: Any, counts: sp.csr_array) -> tuple[Any, float, int] | None:
     return model._evaluate(some), alone, len(long)
 
 
-def _lead(model: Any, about: About, score: Any, t: Learned, settled: int | None) -> str:
-    what = f"{plural(len(t.names), 'topic')} in {plural(model.document_counts_.shape[0], 'document')}."
-    good = f"The largest is {t.names[0]}, with {t.share[0]:.0%} of all words."
+def _named(t: Learned) -> Learned:
+    """With names of words alone, joined by dots; a number only where two would be the same."""
+    names = [" · ".join(name.split()[1:]) for name in t.names]
+    return t._replace(names=[f"{name} ({k})" if names.count(name) > 1 else name for name, k in zip(names, t.order, strict=True)])
+
+
+def _lead(model: Any, t: Learned) -> str:
+    what = f"{plural(len(t.names), 'topic')} in {plural(model.document_counts_.shape[0], 'document')}"
+    if len(t.names) == 1:
+        return f"{what}: {t.names[0]}."
+    first = [f"{name} ({share:.0%})" for name, share in zip(t.names[:3], t.share, strict=False)]
+    first[0] = first[0].replace("%)", "% of all words)")
+    return f"{what}. The largest are {', '.join(first[:-1])} and {first[-1]}."
+
+
+def _findings(about: About, t: Learned, theta: Array, groups: Groups | None, score: Any) -> list[str]:
+    """What was found, a sentence each."""
+    found = []
+    if len(t.names) > 1 and len(theta) > 1:
+        one = float((theta.max(axis=1) > 0.5).mean())
+        found.append(f"In {one:.0%} of the documents one topic has more than half of the words.")
+    if groups is not None and len(groups.names) > 1 and len(t.names) > 1:
+        enough = groups.n >= FEWEST
+        for k in np.argsort(-groups.mean[enough].std(axis=0), kind="stable")[:2] if enough.sum() > 1 else ():
+            share = np.where(enough, groups.mean[:, k], np.nan)
+            high, low = int(np.nanargmax(share)), int(np.nanargmin(share))
+            most, least = (f"{groups.what} {groups.names[g]} ({share[g]:.0%}" for g in (high, low))
+            found.append(f"{t.names[k]} is written of most in {most} of the words) and least in {least}).")
+    R = np.triu(answers.correlations(theta), 1)
+    a, b = np.unravel_index(R.argmax(), R.shape)
+    if len(theta) >= FEWEST and R[a, b] > TOGETHER:
+        found.append(f"{t.names[a]} and {t.names[b]} are written of in the same documents more than any other two.")
     if score is not None:
-        whose, (found, alone, _) = about.whose("unseen", "the fitted", "the given"), score
-        good = f"On {whose} documents it predicts words as well as choosing among {np.exp(-found.value):,.0f}; "
-        good += f"word frequencies alone need {alone:,.0f}."
-    end = f"was still moving after {plural(model.n_iter_, 'sweep')}"
-    if settled is not None:
-        end = f"had settled after {settled:,} of {model.n_iter_:,} sweeps"
-    return f"{what} {good} The chain {end}."
+        whose, (value, alone, _) = about.whose("unseen", "the fitted", "the given"), score
+        good = f"On {whose} documents it predicts words as well as choosing among {np.exp(-value.value):,.0f}"
+        found.append(f"{good}; word frequencies alone need {alone:,.0f}.")
+    return found
 
 
 def settled_after(history: Array, n_iter: int) -> int | None:
@@ -134,9 +166,9 @@ def _rise(model: Any) -> str:
 
 def _warnings(model: Any, about: About, t: Learned, D: Array, counts: Any) -> list[str]:
     K, r_hat = len(t.names), model.diagnostics()["r_hat"] if len(model.chains_) > 1 else 1.0
-    few = [str(k) for k, share in zip(t.order, t.share, strict=True) if share < FEW / K]
+    few = [name for name, share in zip(t.names, t.share, strict=True) if share < FEW / K]
     twins = np.argwhere(np.triu(D < TWINS, 1)).tolist()
-    near = [f"{t.order[a]} and {t.order[b]}" for a, b in twins if t.share[b] >= FEW / K]
+    near = [f"{t.names[a]} and {t.names[b]}" for a, b in twins if t.share[b] >= FEW / K]
     empty = 0 if counts is None else int((counts.sum(axis=1) == 0).sum())
     ours = counts is not None and about.held_out is False
     hardly = f"{'is' if len(few) == 1 else 'are'} hardly used ({listing(few, 8)}): fewer topics may do."
@@ -152,20 +184,41 @@ def _warnings(model: Any, about: About, t: Learned, D: Array, counts: Any) -> li
     )
 
 
-def _numbers(score: Any, coherence: Any) -> list[tuple[str, str, str]]:
-    found, alone, n = score
-    perplexity = float(np.exp(-found.value))
-    more, less = ("", "") if found.stderr is None else (f" ± {perplexity * found.stderr:,.0f}", f" ± {found.stderr:.3f}")
-    return [
-        ("Perplexity", f"{perplexity:,.0f}{more}", f"{found.kind} by document completion on {plural(n, 'document')}"),
-        ("Word frequencies alone", f"{alone:,.0f}", "perplexity without topics; smaller is better"),
-        ("Log likelihood", f"{found.value:.3f}", found.unit + less),
-        ("Coherence", f"{float(np.mean(coherence)):.3f}", "mean NPMI of ten words a topic; 1 is the most, 0 is chance"),
-    ]
+def _statistics(out: Page, model: Any, t: Learned, score: Any, counts: Any) -> None:
+    """Criteria of the fit, and what only those ask for who know the model."""
+    rows: list[tuple[str, Any, str]] = []
+    columns: dict[str, list[Any]] = {"topic": t.names, "alpha": model.alpha_[t.order].tolist()}
+    if score is not None:
+        value, alone, n = score
+        perplexity = float(np.exp(-value.value))
+        more, less = ("", "") if value.stderr is None else (f" ± {perplexity * value.stderr:,.0f}", f" ± {value.stderr:.3f}")
+        rows += [
+            ("Perplexity", f"{perplexity:,.0f}{more}", f"{value.kind} by document completion on {plural(n, 'document')}"),
+            ("Perplexity without topics", f"{alone:,.0f}", "of word frequencies alone; smaller is better"),
+            ("Log likelihood of a word", f"{value.value:.3f}{less}", value.unit),
+        ]
+    if counts is not None and model.n_features_in_ > 1:
+        columns["coherence (NPMI)"] = model.coherence(counts)[t.order].round(3).tolist()
+        mean = f"{float(np.mean(columns['coherence (NPMI)'])):.3f}"
+        rows.append(("Coherence", mean, "mean NPMI of the ten most probable words of a topic; 1 is the most, 0 is chance"))
+    rows.append(
+        (model._measure(), f"{model.history_[-1]:,.0f}", "after the last sweep, in nats") if len(model.history_) else ("", "", "")
+    )
+    rows.append(
+        (
+            "Sum of alpha",
+            f"{model.alpha_.sum():.3g}",
+            f"prior of the topics of a document; beta, of the words of a topic, is {model.beta_:g}",
+        )
+    )
+    section = statisticians(out, rows)
+    section.table(list(columns), zip(*columns.values(), strict=True), "By topic", "topic", range(len(t.names)))
 
 
 def _texts(X: Any) -> list[str] | None:
-    """The texts of a corpus that kept its sentences."""
+    """Documents that are texts, or the texts of a corpus that kept its sentences."""
+    if are_texts(X):
+        return list(X)
     if getattr(X, "sentences", None) is None:
         return None
     import pandas as pd
@@ -199,7 +252,7 @@ def _documents(out: Page, t: Learned, theta: Array, counts: Any, texts: Any, nam
     for d, keys in home.items():
         first = np.argsort(-theta[d], kind="stable")[:4].tolist()
         lead = [k for k in first if theta[d, k] >= 0.05 or k == first[0]]
-        tags: list[Tag] = [(f"{t.names[k]} {theta[d, k]:.0%}", "topic", k, f"m{i}") for i, k in enumerate(lead)]
+        tags: list[Tag] = [(f"{t.names[k]} {theta[d, k]:.0%}", "topic", k, _mark(k)) for k in lead]
         text = texts[d] if texts is not None else None
         runs = _marked(text, theta[d], t, lead, lookup) if text is not None else _bag(counts, d, theta[d], t, lead)
         items.append((keys, f"{name(d)}, {int(n[d]):,} words", tags, runs))
@@ -208,7 +261,12 @@ def _documents(out: Page, t: Learned, theta: Array, counts: Any, texts: Any, nam
 
 def _run(text: str, v: int, theta: Array, t: Learned, lead: list[int]) -> Run:
     k = int((theta * t.phi[:, v]).argmax())
-    return (text, f"m{lead.index(k)}", f"topic {t.names[k]}") if k in lead else (text, "", "")
+    return (text, _mark(k), f"topic {t.names[k]}") if k in lead else (text, "", "")
+
+
+def _mark(k: int) -> str:
+    """The mark of a topic: its colour, and a line of its own."""
+    return f"m{k % 12}"
 
 
 def _marked(text: str, theta: Array, t: Learned, lead: list[int], lookup: dict[str, int]) -> list[Run]:
@@ -249,8 +307,7 @@ def _settled(out: Page, model: Any, when: int | None) -> None:
 
 
 _CODE = """\
-new = tallies.Corpus.from_texts(["a new text"])  # words are matched to the model's by name
-model.transform(new)                             # shares of the topics
-model.top_words(10)                              # the words of every topic
-model.similar(new, n=5)                          # the fitted documents nearest in topics"""
+model.transform(["a new text"])          # shares of the topics; words are matched to the model's by name
+model.topic_names_                       # number and words of every topic
+model.similar(["a new text"], n=5)       # the fitted documents nearest in topics"""
 _SHELL = "predict RUN texts.jsonl   # topics of new texts", "score RUN texts.jsonl", "report RUN texts.jsonl"

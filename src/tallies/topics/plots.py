@@ -9,8 +9,7 @@ import numpy as np
 from tallies.errors import DataError
 from tallies.html import charts
 from tallies.html.draw import draw
-from tallies.topics import views
-from tallies.topics.views import topic_names
+from tallies.topics import answers, views
 
 
 def plot_words(model: Any, topic: int, n: int = 15, ax: Any = None) -> Any:
@@ -27,7 +26,7 @@ def plot_words(model: Any, topic: int, n: int = 15, ax: Any = None) -> Any:
     t = views.learned(model)
     k = int(np.flatnonzero(t.order == topic)[0])
     top = np.argsort(-t.phi[k], kind="stable")[:n]
-    title, unit = f"topic {topic}, {t.share[k]:.1%} of all words", "probability of the word in the topic"
+    title, unit = f"topic {t.names[k]}, {t.share[k]:.1%} of all words", "probability of the word in the topic"
     return draw(charts.bar(title, unit, t.words[top], t.phi[k, top]), ax)
 
 
@@ -56,7 +55,9 @@ def plot_map(model: Any, ax: Any = None) -> Any:
     if model.n_topics < 2:
         raise DataError("a map needs two topics, but the model has one; fit with n_topics=2 or more")
     t = views.learned(model)
-    return draw(views.map_of(t, views.distances(t.phi)), ax)
+    chart = views.map_of(t, views.distances(t.phi))
+    few = 4 if len(t.names) <= 12 else 2  # words of a name for which there is room, the number among them
+    return draw(chart | {"words": [" ".join(name.split()[:few]) for name in t.names]}, ax)
 
 
 def plot_correlations(model: Any, ax: Any = None) -> Any:
@@ -68,7 +69,7 @@ def plot_correlations(model: Any, ax: Any = None) -> Any:
     >>> ax.images[0].get_array().shape
     (2, 2)
     """
-    return draw(views.matrix(model.topic_correlations(), topic_names(model, 2)), ax)
+    return draw(views.matrix(model.topic_correlations(), answers.topic_names(model.fitted_, 2)), ax)
 
 
 def plot_trace(model: Any, ax: Any = None) -> Any:
@@ -103,7 +104,7 @@ def plot_groups(model: Any, groups: Any, X: Any = None, topics: Any = None, ax: 
     values, of = np.unique(groups, return_inverse=True)
     n, mean, _ = views.group_means(theta, of, len(values))
     chosen = np.argsort(-np.ptp(mean, axis=0), kind="stable")[:8] if topics is None else np.asarray(topics)
-    names = [topic_names(model)[k] for k in chosen]
+    names = [model.topic_names_[k] for k in chosen]
     if groups.dtype.kind in "iufM":
         series = [{"name": name, "x": values, "y": mean[:, k], "marks": True} for k, name in zip(chosen, names, strict=True)]
         y = charts.axis("mean share of the documents' words", zero=True)

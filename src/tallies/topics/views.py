@@ -17,6 +17,8 @@ from tallies.topics import answers
 
 SHOWN = 20  # words of a topic in the picture
 MATRIX = 200  # topics in the matrix of correlations
+BARS = 20  # topics on the first screen
+CURVES = 8  # topics over time in one picture
 PERIODS = 24  # pieces into which time is cut
 GROUPS = 24  # groups shown, the largest
 MEANS = ["words that are special to the topic", "between frequent and special", "words that are frequent in the topic"]
@@ -34,14 +36,9 @@ class Learned(NamedTuple):
     names: list[str]  # (K,)  number and first words
 
 
-def topic_names(model: Any, words: int = 3) -> list[str]:
-    """ "4: matrix eigenvalue norm" for every topic."""
-    return [f"{k}: {' '.join(top)}" for k, top in enumerate(model.top_words(words))]
-
-
 def learned(model: Any) -> Learned:
     """The topics of a fitted model in the order of their share."""
-    share, names = answers.shares(model.fitted_), topic_names(model)
+    share, names = answers.shares(model.fitted_), model.topic_names_
     order = np.argsort(-share, kind="stable")
     n_w = np.asarray(model.chains_[0].n_wk.sum(axis=1), dtype=float).ravel()
     return Learned(order, model.topics_[order], share[order], model.vocabulary_, n_w, [names[k] for k in order])
@@ -56,6 +53,15 @@ def distances(phi: Array) -> Array:
     return euclidean_distances(np.sqrt(phi)) / np.sqrt(2)
 
 
+def shares_of(t: Learned) -> charts.Chart:
+    """Topics by name, with bars of their share of all words."""
+    few, K = min(len(t.names), BARS), len(t.names)
+    caption = "How many of all words belong to each topic. Choose one to see its words and documents."
+    caption += f" The {few} largest of {K:,}." if few < K else ""
+    more = {"keys": list(range(few)), "select": "topic", "keyed": True, "caption": caption}
+    return charts.bar("What the documents are about", "% of all words", t.names[:few], (100 * t.share[:few]).round(2), **more)
+
+
 def map_of(t: Learned, D: Array) -> charts.Chart:
     """Topics in a plane, near where their words are alike."""
     Z = plane_of(D)
@@ -63,13 +69,13 @@ def map_of(t: Learned, D: Array) -> charts.Chart:
     tips = [f"topic {name}\n{share:.1%} of all words" for name, share in zip(t.names, t.share, strict=True)]
     heads = ["topic", "share of words", "first direction", "second direction"]
     rows = [[name, share, *z] for name, share, z in zip(t.names, t.share, Z, strict=True)]
-    words = [name.rsplit(" ", 1)[0] if len(Z) <= 12 else name.split(" ")[0].rstrip(":") for name in t.names]
     caption = (
         "Topics that use the same words lie near each other (Hellinger distance, classical scaling); the area of a circle is the "
         "topic's share of all words. Choose a topic to see its words and documents."
     )
-    more = {"sizes": t.share / t.share.max(), "words": words, "keys": list(range(len(Z))), "select": "topic", "equal": True}
-    return charts.points("Map of the topics", x, y, Z[:, 0], Z[:, 1], None, tips, heads, rows, caption=caption, **more)
+    keys = list(range(len(Z)))  # a colour for each topic, the same all over the page
+    more = {"sizes": t.share / t.share.max(), "words": t.names, "keys": keys, "select": "topic", "equal": True}
+    return charts.points("Map of the topics", x, y, Z[:, 0], Z[:, 1], keys, tips, heads, rows, caption=caption, **more)
 
 
 def words_of(t: Learned, total: float) -> charts.Chart:
@@ -83,8 +89,9 @@ def words_of(t: Learned, total: float) -> charts.Chart:
         given = joint / joint.sum(axis=0)
         telling = p_w * np.nansum(given * np.log(given / t.share[:, None]), axis=0)  # saliency (Chuang et al. 2012)
     top = answers.largest(np.nan_to_num(telling), SHOWN)
+    top = top[np.argsort(-t.n_w[top], kind="stable")]
     caption = "Frequent words that belong to few topics. Choose a word to go to the topic that uses it most."
-    more = {"keys": given[:, top].argmax(axis=0).tolist(), "select": "topic", "caption": caption}
+    more = {"keys": given[:, top].argmax(axis=0).tolist(), "select": "topic", "keyed": True, "caption": caption}
     return charts.follow("topic", views, charts.bar("Words that tell topics apart", "tokens", t.words[top], t.n_w[top], **more))
 
 
@@ -100,7 +107,15 @@ def _words_of_topic(t: Learned, k: int, n_k: Array, p_w: Array) -> charts.Chart:
         "Dark: tokens of the word in this topic; light: in all topics. λ = 1 ranks by how frequent a word is in the topic, λ = 0 "
         "by how much more frequent than elsewhere."
     )
-    ranked = {"words": words, "inside": inside, "all": every, "behindName": "in all topics", "most": SHOWN, "slide": SLIDE}
+    ranked = {
+        "colour": k,
+        "words": words,
+        "inside": inside,
+        "all": every,
+        "behindName": "in all topics",
+        "most": SHOWN,
+        "slide": SLIDE,
+    }
     table = {"columns": ["word", "tokens in the topic", "tokens in all topics"], "rows": rows, "caption": caption}
     return charts.bars(f"Words of topic {t.names[k]}", charts.axis("tokens"), [], []) | ranked | table
 
@@ -134,12 +149,29 @@ def chains(model: Any) -> charts.Chart:
     return chart | {"caption": caption, **kept}
 
 
-def over_groups(theta: Array, group: Sequence[Any], t: Learned) -> charts.Chart:
-    """Mean share of each topic in groups of documents, or in periods where `group` holds numbers or dates."""
+class Groups(NamedTuple):
+    """Mean shares of the topics in groups of documents, or in periods."""
+
+    what: str  # "group" | "period"
+    names: list[str]  # (G,)
+    n: Array  # (G,)  documents
+    mean: Array  # (G, K)
+    spread: Array  # (G, K)  standard errors
+
+
+def by_group(theta: Array, group: Sequence[Any]) -> Groups:
+    """The topics' shares theta (D, K) by a group for each document, or by period where `group` holds numbers or dates."""
     if len(group) != len(theta):
         raise DataError(f"group has {len(group)} entries, but there are {len(theta)} documents; give one for each document")
     codes, names, what = _periods(group)
-    n, mean, spread = group_means(theta, codes, len(names))
+    return Groups(what, names, *group_means(theta, codes, len(names)))
+
+
+def over_groups(groups: Groups, t: Learned) -> charts.Chart:
+    """Mean share of each topic by group or period."""
+    what, names, n, mean, spread = groups
+    starts = [float(name.split(" to ")[0]) for name in names] if what == "period" else []
+    time, height = charts.axis(f"period, from {names[0]} to {names[-1]}"), charts.axis("mean share of words", zero=True)
     views, heads = [], [what, "mean share", "standard error", "documents"]
     for k, name in enumerate(t.names):
         at = np.arange(len(names)) if what == "period" else np.argsort(-mean[:, k], kind="stable")
@@ -147,22 +179,26 @@ def over_groups(theta: Array, group: Sequence[Any], t: Learned) -> charts.Chart:
         ends = {"low": np.maximum(m - twice, 0), "high": m + twice}
         if what == "period":
             tips = [f"{g}: {share:.1%} of {d:,} documents" for g, share, d in zip(names, m, n, strict=True)]
-            series = [{"name": "", **ends, "x": at, "y": m, "marks": True, "tips": tips}]
-            x, y = charts.axis(f"period, from {names[0]} to {names[-1]}"), charts.axis("mean share of words", zero=True)
-            chart = charts.lines(title, x, y, series, [], [])
+            series = [{"name": "", "colour": k, **ends, "x": starts, "y": m, "marks": True, "tips": tips}]
+            chart = charts.lines(title, time, height, series, [], [])
         else:
-            chart = charts.bar(title, "mean share of words", [names[i] for i in at], m, look=ends)
+            chart = charts.bar(title, "mean share of words", [names[i] for i in at], m, look=ends | {"colour": k})
         rows = [[names[i], mean[i, k], spread[i, k], int(n[i])] for i in at]
         caption = "Mean share of the documents' words, with twice its standard error."
         views.append(chart | {"columns": heads, "rows": rows, "wide": True, "caption": caption})
     if len(views) == 1:
         return views[0]
-    K = min(len(t.names), 40)
+    K = min(len(t.names), CURVES if what == "period" else 40)
     best = np.argsort(-mean.std(axis=0), kind="stable")[:K]
     few = f" {K} of {len(t.names):,} topics." if len(t.names) > K else ""
     caption = "Mean share of the words; topics that differ most come first. Choose one to see it alone, with errors." + few
-    none = shares(mean[:, best].T, [t.names[k] for k in best], names, n, what)
-    return charts.follow("topic", views, none | {"keys": best.tolist(), "select": "topic", "wide": True, "caption": caption})
+    if what == "period":
+        series = [{"name": t.names[k], "key": k, "x": starts, "y": mean[:, k], "marks": True} for k in best]
+        rows = [[name, *mean[g, best]] for g, name in enumerate(names)]
+        none = charts.lines("Topics by period", time, height, series, [what, *(t.names[k] for k in best)], rows, show=True)
+    else:
+        none = shares(mean[:, best].T, [t.names[k] for k in best], names, n, what) | {"keys": best.tolist()}
+    return charts.follow("topic", views, none | {"select": "topic", "wide": True, "caption": caption})
 
 
 def group_means(theta: Array, codes: Array, n_groups: int) -> tuple[Array, Array, Array]:

@@ -194,7 +194,7 @@ const Charts = (() => {
       spec.series.forEach((s, g) => {
         const v = s.values[i];
         if (v === null) return;
-        const key = spec.keys ? spec.keys[i] : s.key, c = s.key === undefined ? (s.colour || (signed && v > 0 ? 1 : 0)) : s.key;
+        const key = spec.keys ? spec.keys[i] : s.key, c = spec.keyed ? key : s.key === undefined ? (s.colour || (signed && v > 0 ? 1 : 0)) : s.key;
         const dim = !spec.keys && s.key !== undefined && picked !== null && s.key !== picked ? " dim" : "";
         const [a, b] = [X(Math.min(0, v)), X(Math.max(0, v))], yy = y + g * thick;
         root.append(svg("rect", { x: a, y: yy, width: Math.max(b - a, 1), height: thick - (G > 1 ? 1 : 0), class: colour(c) + dim, "stroke-width": 0, rx: 2 }));
@@ -328,18 +328,20 @@ const Charts = (() => {
       f.root.append(svg("path", { d: `M${x},${y}L${u},${v}${head}`, class: "arrow" + off(o.key) }));
       stops.push({ x: u, y: v, tip: o.tip, key: o.key });
     });
-    const taken = []; // words that would hide each other are left out, the earlier ones stay
-    const word = (x, y, text, k, anchor) => {
+    const taken = []; // words that would hide each other go above or below (by `aside`) or are left out, the earlier ones stay
+    const word = (x, y, text, k, anchor, aside = 0) => {
       const shown = clip(text, Math.min(160, width * 0.3)), w = long(shown) * 1.1, at = anchor === "middle" ? x - w / 2 : anchor === "end" ? x - w : x;
-      const left = Math.min(Math.max(at, 0), width - w);
-      if (!spec.names && k !== picked && taken.some((t) => left < t[2] && left + w > t[0] && Math.abs(y - t[1]) < 13)) return;
+      const left = Math.min(Math.max(at, 0), width - w), free = (y) => !taken.some((t) => left < t[2] + 6 && left + w + 6 > t[0] && Math.abs(y - t[1]) < 14);
+      const best = [0, aside + 9, -aside - 5, aside + 23, -aside - 19].map((by) => y + (aside ? by : 0)).find(free);
+      if (!spec.names && k !== picked && best === undefined) return;
+      y = best === undefined ? y : best;
       taken.push([left, y, left + w]);
       f.root.append(svg("text", { x: left, y, class: "halo" + off(k) }, shown));
     };
     arrows.forEach((o) => word(f.X(o.x) + (o.x < 0 ? -4 : 4), f.Y(o.y) + (o.y < 0 ? 12 : -4), o.text, o.key, o.x < 0 ? "end" : "start"));
     if (spec.words) spec.px.forEach((v, i) => {
       if (!spec.words[i]) return;
-      if (spec.sizes) word(f.X(v), f.Y(spec.py[i]) + 4, spec.words[i], key(i), "middle");
+      if (spec.sizes) word(f.X(v), f.Y(spec.py[i]) + 4, spec.words[i], key(i), "middle", radius(i));
       else word(f.X(v) + (v < 0 ? -8 : 8), f.Y(spec.py[i]) + 4, spec.words[i], key(i), v < 0 ? "end" : "start");
     });
     (spec.names || []).forEach((n) => word(f.X(n.x), f.Y(n.y) + 4, n.text, n.key, "middle"));

@@ -4,6 +4,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const picks = data.picks; // [{key, label, items}]
   const chosen = Object.fromEntries(picks.map((p) => [p.key, null]));
+  Names.begin(picks);
   let last = picks.length ? picks[0].key : null; // the selector that arrow keys step
   const slides = {}; // sliders by key; null: untouched
   for (const c of data.charts) for (const view of [c, c.none, ...(c.views || [])]) if (view && view.slide) slides[view.slide.key] = null;
@@ -25,12 +26,13 @@
     last = key;
     address();
     refresh();
-    if (tell) live.textContent = index === null ? `${key}: ${picks.find((p) => p.key === key).none}` : `${key}: ${items(key)[index]}`;
+    if (tell) live.textContent = index === null ? `${key}: ${picks.find((p) => p.key === key).none}` : `${key}: ${Names.name(picks.find((p) => p.key === key), index)}`;
   }
 
   function address() {
     const parts = picks.filter((p) => chosen[p.key] !== null).map((p) => `${encodeURIComponent(p.key)}=${encodeURIComponent(p.items[chosen[p.key]])}`);
     for (const key of Object.keys(slides)) if (slides[key] !== null) parts.push(`${key}=${slides[key]}`);
+    parts.push(...Names.parts());
     history.replaceState(null, "", parts.length ? "#" + parts.join("&") : location.pathname + location.search);
   }
 
@@ -38,11 +40,13 @@
     const hash = location.hash.slice(1);
     if (!hash.includes("=")) return;
     for (const p of picks) chosen[p.key] = null;
+    Names.forget();
     for (const part of hash.split("&")) {
       const [key, value] = part.split("=").map(decodeURIComponent);
       const p = picks.find((q) => q.key === key), index = p ? p.items.indexOf(value) : -1;
       if (index >= 0) chosen[key] = index;
       if (key in slides && Number(value) >= 0 && Number(value) <= 1) slides[key] = Number(value);
+      Names.read(key, value);
     }
     refresh();
   }
@@ -53,7 +57,7 @@
     pick(last, now === null ? (by > 0 ? 0 : n - 1) : (now + by + n) % n);
   }
 
-  const controls = {};
+  const controls = {}, renames = {};
   function selectors() {
     const form = document.getElementById("picks");
     if (!form) return;
@@ -66,9 +70,11 @@
         control = html("input", { id, type: "search", list: list.id, placeholder: `${p.none} – search ${p.items.length}`, autocomplete: "off" });
         form.append(list);
         control.addEventListener("change", () => {
-          const text = control.value.trim().toLowerCase(), lower = p.items.map((t) => t.toLowerCase());
+          const text = control.value.trim().toLowerCase(), lower = p.items.map((_, i) => Names.name(p, i).toLowerCase());
           const exact = lower.indexOf(text), index = exact >= 0 ? exact : lower.findIndex((t) => t.includes(text));
-          pick(p.key, text === "" || index < 0 ? null : index);
+          control.setCustomValidity(index < 0 ? `nothing found for “${control.value}”` : "");
+          if (index < 0) { control.reportValidity(); live.textContent = control.validationMessage; } // and what is selected stays
+          else pick(p.key, text === "" ? null : index);
         });
       } else {
         control = html("select", { id }, html("option", { value: "" }, p.none), ...p.items.map((text, i) => html("option", { value: i }, text)));
@@ -81,7 +87,14 @@
         return button;
       };
       form.append(html("span", { class: "pick" }, html("label", { for: id }, p.label), arrow("‹", `previous ${p.key}`, -1), control, arrow("›", `next ${p.key}`, 1)));
+      if (p.edit) {
+        const box = html("input", { id: id + "-name", class: "rename", type: "text", maxlength: 80, placeholder: `name this ${p.key}`, "aria-label": `name of this ${p.key}` });
+        box.addEventListener("change", () => { Names.give(p, chosen[p.key], box.value.trim()); address(); refresh(); });
+        renames[p.key] = box;
+        form.lastChild.append(box);
+      }
     }
+    if (data.find) Names.search(form, data.find, picks, html, pick);
   }
 
   // tooltip
@@ -152,7 +165,7 @@
     const score = spec.words.map((_, i) => Math.log(spec.inside[i]) - (1 - weight) * Math.log(spec.all[i]));
     const order = score.map((_, i) => i).sort((a, b) => score[b] - score[a]).slice(0, spec.most);
     const of = (values) => order.map((i) => values[i]);
-    return { ...spec, kind: "bars", labels: of(spec.words), series: [{ name: "", values: of(spec.inside) }], behind: { name: spec.behindName, values: of(spec.all) },
+    return { ...spec, kind: "bars", labels: of(spec.words), series: [{ name: "", values: of(spec.inside), colour: spec.colour }], behind: { name: spec.behindName, values: of(spec.all) },
       rows: order.map((i) => [spec.words[i], spec.inside[i], spec.all[i]]) };
   }
 
@@ -169,13 +182,13 @@
   }
 
   function draw(figure) {
-    let spec = current(figure.chart);
+    let spec = Names.tell(current(figure.chart));
     if (figure.slider) figure.slider.hidden = !spec.slide;
     if (spec.slide) {
       slider(figure, spec.slide);
       spec = ranked(spec);
     }
-    const picked = spec.select ? chosen[spec.select] : null, now = JSON.stringify([chosen, slides]);
+    const picked = spec.select ? chosen[spec.select] : null, now = JSON.stringify([chosen, slides, Names.given]);
     const width = document.documentElement.dataset.paper ? 680 : Math.max(Math.floor(figure.node.clientWidth), 240); // the width of a sheet
     if (figure.svg && figure.width === width && figure.seen === now && figure.drawn === figure.zoomed) return;
     if (!spec.rows) spec.rows = spec.values.map((row, i) => [spec.down[i], ...row]); // a large matrix is in the page once
@@ -323,9 +336,14 @@
   function refresh() {
     for (const p of picks) {
       const c = controls[p.key], i = chosen[p.key];
-      if (c) c.value = c.tagName === "SELECT" ? (i === null ? "" : String(i)) : i === null ? "" : p.items[i];
+      if (c) c.value = c.tagName === "SELECT" ? (i === null ? "" : String(i)) : i === null ? "" : Names.name(p, i);
+      if (!p.edit || !c) continue;
+      [...(c.tagName === "SELECT" ? [...c.options].slice(1) : c.list.options)].forEach((option, k) => { option[c.tagName === "SELECT" ? "textContent" : "value"] = Names.name(p, k); });
+      renames[p.key].hidden = i === null;
+      renames[p.key].value = i === null ? "" : Names.name(p, i);
     }
     hide();
+    Names.retell();
     figures.forEach(draw);
     document.querySelectorAll("[data-rows-of]").forEach((table) => { // rows of a table that belong to the selected item
       const want = chosen[table.dataset.rowsOf];
