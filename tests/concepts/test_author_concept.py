@@ -9,9 +9,8 @@ import scipy.sparse as sp
 import tallies
 from tallies.concepts import answers, penalties, word_counts
 from tallies.concepts.estimator import AuthorConcept
-from tallies.concepts.kernels import mentions as kernels
 from tallies.concepts.mention import learn_words
-from tallies.concepts.model import cycle_of
+from tallies.concepts.model import cycle_of, fingerprint_of
 from tallies.concepts.settings import Mention, Multinomial
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
@@ -80,7 +79,7 @@ def test_the_seed_preset_is_the_dense_transcription(seed):
     assert model.converged_
     assert model.n_iter_ > 2
     for t, (best, *_) in enumerate(dense[:-1]):  # a fingerprint for every sweep; the assignments themselves of the last
-        assert model.fitted_.seen[t] == kernels.fingerprint(0, best)
+        assert model.fitted_.seen[t] == fingerprint_of(0, best)
     assert (model.assignments_ == np.array(ontology.ids)[dense[-2][0]]).all()
     _, _, lp_Gw, PGD = dense[-1]
     np.testing.assert_allclose(np.log(word_counts.phi_of(model.fitted_.words)), lp_Gw, rtol=1e-10)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from tallies.concepts.author_prior import Psi, Rows, credit, mixture
 from tallies.concepts.kernels import mentions as kernels
 from tallies.concepts.mention import Postings
+from tallies.concepts.model import fingerprint_of
 from tallies.concepts.word_counts import lay_out, lay_out_whole, phi_of
 
 
@@ -194,9 +195,9 @@ def test_held_out_words_are_foretold_by_the_mixture():
 def test_fingerprints_add_over_shards_and_tell_assignments_apart():
     rng = np.random.default_rng(4)
     index = rng.integers(-1, 5, 1000).astype(np.int32)
-    whole = kernels.fingerprint(0, index)
-    parts = np.array([kernels.fingerprint(0, index[:300]), kernels.fingerprint(300, index[300:])], dtype=np.uint64)
-    assert parts.sum() == np.uint64(whole)
+    whole = fingerprint_of(0, index)
+    parts = np.concatenate([fingerprint_of(0, index[:300]), fingerprint_of(300, index[300:])])
+    assert parts.sum() == whole[0]
     other = index.copy()
     other[17], other[18] = index[18], index[17] + 1
-    assert kernels.fingerprint(0, other) != whole
+    assert fingerprint_of(0, other) != whole

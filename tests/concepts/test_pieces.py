@@ -8,8 +8,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import tallies
 from tallies import AuthorConcept, Corpus, Mention, Multinomial, Ontology
-from tallies.concepts.answers import lineage
+from tallies.concepts.answers import place
 from tallies.concepts.settings import SEED, SEED_WORDS, Settings, settings_of
+from tallies.data.ontology import lineage
 
 CONCEPTS = Ontology(["x", "y"], ["cell death", "gene"], synonyms=[["apoptosis"], []])
 TEXT = [("d1", "Cell death."), ("d1", "Cell death again."), ("d1", "A gene."), ("d2", "The gene."), ("d3", "Gene death.")]
@@ -39,7 +40,7 @@ def test_words_of_mentions_and_their_log_odds():
     assert found[1, 0] == -np.inf  # no word of x
     for s, c in ((0, "x"), (1, "y")):
         odds = model.explain(texts[s], c).set_index("what").log_odds.drop("prior").sum()
-        assert found[s, model._place(c)] == pytest.approx(odds, rel=1e-5)
+        assert found[s, place(model.fitted_.concepts, c)] == pytest.approx(odds, rel=1e-5)
 
 
 def test_concepts_of_authors_and_documents():
@@ -125,5 +126,5 @@ def test_what_lies_above():
     concepts = Ontology(["a", "b", "c", "d"], ["gene"] * 4, parents=[[], ["a"], ["b", "a"], ["c"]])
     model = AuthorConcept(words="multinomial").fit(["A gene. Two genes."], concepts)
     assert model.n_sentences_ == 1  # a list is of sentences, whatever is in them
-    assert lineage(model.fitted_.concepts).toarray().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
+    assert lineage(model.fitted_.concepts.up).toarray().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
     assert model.concept_parents_ == [[], [0], [1, 0], [2]]

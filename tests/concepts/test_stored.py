@@ -47,7 +47,7 @@ def falling(matrix: Any) -> Any:
         ("words.postings.start", lambda start: np.append(start, start), "keys and 3 strings"),
         ("words.postings.log_rate", lambda rate: rate + 99.0, "items from"),
         ("words.noise", None, "Mention"),
-        ("concepts", lambda c: c._replace(ids=c.ids[:1], names=c.names[:1]), "rows of 2 concepts"),
+        ("concepts", lambda c: c._replace(ids=c.ids[:1], names=c.names[:1], up=c.up[:1, :1]), "rows of 2 concepts"),
         ("papers", lambda p: p._replace(authors=p.authors[:1], author_weight=p.author_weight[:1]), "psi should have 1 rows"),
         ("papers.rows.row", lambda row: row + 1, "psi should have 2 rows"),
         ("psi.own", falling, "rows of a sparse matrix overlap"),

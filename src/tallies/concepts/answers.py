@@ -20,7 +20,6 @@ from tallies.concepts.mention import Lexicon
 from tallies.concepts.scores import add_context, scores, strengths
 from tallies.concepts.settings import Mention, Settings
 from tallies.concepts.word_counts import TABLE, Words
-from tallies.data import ontology
 from tallies.data.corpus import Corpus
 from tallies.errors import DataError, at_least
 from tallies.estimator import Run, seed_of
@@ -144,8 +143,7 @@ def given(block: tuple[Sentences, Rows], words: Lexicon | Words, G: int) -> Arra
 
 def ranking_psi(fitted: Fitted, share: float) -> Psi:
     """psi with a share of each concept's prior lent to its parents; EM itself does not know of this."""
-    edges = fitted.concepts
-    return author_prior.lend(fitted.psi, edges.child, edges.parent, share) if share else fitted.psi
+    return author_prior.lend(fitted.psi, fitted.concepts.up, share) if share else fitted.psi
 
 
 def rank_block(
@@ -320,15 +318,8 @@ def expected(fitted: Fitted, some: Any = slice(None)) -> Array:
 
 def parents(fitted: Fitted) -> list[list[int]]:
     """Numbers of the parents of each concept."""
-    edges = fitted.concepts  # ordered by child
-    ends = np.cumsum(np.bincount(edges.child, minlength=len(edges.ids)))
-    return [above.tolist() for above in np.split(edges.parent, ends[:-1])]
-
-
-def lineage(concepts: Concepts) -> sp.csr_array:
-    """(G, G) 1 where the concept of the column is that of the row, or above it."""
-    G = len(concepts.ids)
-    return ontology.lineage(sp.csr_array((np.ones(len(concepts.child)), (concepts.child, concepts.parent)), shape=(G, G)))
+    up = fitted.concepts.up
+    return [above.tolist() for above in np.split(up.indices, up.indptr[1:-1])]
 
 
 # scores and samples

@@ -104,15 +104,14 @@ def credit(
     return base, sp.csr_array(M.multiply(psi.own)) + sp.csr_array(flat)
 
 
-def lend(psi: Psi, child: np.ndarray, parent: np.ndarray, share: float) -> Psi:
+def lend(psi: Psi, up: sp.csr_array, share: float) -> Psi:
     """psi with a share of each concept's common prior lent to its parents, for a text that often speaks of the parts of a thing
-    will also speak of the thing. `child` and `parent` are the edges of the ontology."""
-    G = len(psi.base)
-    part = share / np.bincount(child, minlength=G)[child]
+    will also speak of the thing. `up` (G, G) has the parents of each concept."""
+    n, G = np.diff(up.indptr), up.shape[0]
 
     def lent(p: Array) -> Array:
-        moved = part * p[child]
-        return p - np.bincount(child, weights=moved, minlength=G) + np.bincount(parent, weights=moved, minlength=G)
+        moved = np.where(n > 0, share * p[:G], 0.0)
+        return p + np.append(up.T @ (moved / np.maximum(n, 1)) - moved, np.zeros(len(p) - G))  # the null has no parents
 
     return psi._replace(base=lent(psi.base), everybody=lent(psi.everybody))
 

@@ -69,8 +69,7 @@ class Concepts(NamedTuple):
 
     ids: Annotated[np.ndarray, Form("G", "O")]
     names: Annotated[np.ndarray, Form("G", "O")]
-    child: Annotated[np.ndarray, Form("edges", "i", 0, below="G")]  # numbers of concepts ...
-    parent: Annotated[np.ndarray, Form("edges", "i", 0, below="G")]  # ... and of their parents
+    up: Annotated[sp.csr_array, Form("G G", "f", 0)]  # 1 where column h is a parent of row g
     alternatives: dict[str, str]  # merged or replaced id -> living id
 
 
@@ -133,14 +132,9 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
     ]
     n_rows = len(papers.authors) + (len(authors) if settings.document_backoff is not None else 0)
     factors = np.append(factors, [1.0] * settings.null)
-    return Data(shards, _concepts(concepts), papers, words, vocabulary, n_rows, factors, any(given))
-
-
-def _concepts(ontology: Ontology) -> Concepts:
-    edges = [(g, ontology.index(p)) for g, above in enumerate(ontology.parents) for p in above]
-    child, parent = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    ids, names = np.array(ontology.ids, dtype=object), np.array(ontology.names, dtype=object)
-    return Concepts(ids, names, child.copy(), parent.copy(), dict(ontology.alternatives))
+    ids_of, names = np.array(concepts.ids, dtype=object), np.array(concepts.names, dtype=object)
+    known = Concepts(ids_of, names, concepts.links, dict(concepts.alternatives))
+    return Data(shards, known, papers, words, vocabulary, n_rows, factors, any(given))
 
 
 def sentences_of(corpus: Any) -> tuple[list[str], np.ndarray, Any, list[list[str]]]:
@@ -201,9 +195,9 @@ def _papers(settings: Settings, ids: list[str], document: np.ndarray, authors: l
     sizes = np.bincount(document, minlength=len(ids))
     weight = np.ones(len(names))
     if settings.author_backoff is not None:
-        n = np.zeros(len(names))
-        for several, size in zip(coded, sizes, strict=True):
-            n[several] += size / max(len(several), 1) if settings.credit == "split" else size
+        ptr, flat = ragged(coded, np.int64)
+        of_each = sizes / np.maximum(np.diff(ptr), 1) if settings.credit == "split" else sizes
+        n = np.bincount(flat, weights=np.repeat(of_each, np.diff(ptr)), minlength=len(names))
         weight = n / np.maximum(n + settings.author_backoff, 1e-300)  # an author may have no sentence
     rows = author_prior.rows_of(coded, sizes, weight, settings.document_backoff)
     return Papers(np.array(ids, dtype=object), document, np.array(names, dtype=object), weight, rows)

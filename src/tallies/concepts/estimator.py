@@ -18,7 +18,7 @@ from tallies.concepts.scores import Latents, sparse
 from tallies.concepts.settings import Mention, Multinomial, Settings, settings_of
 from tallies.concepts.word_counts import Definitions, Learned, Words
 from tallies.data.corpus import Corpus
-from tallies.data.ontology import Ontology
+from tallies.data.ontology import Ontology, lineage
 from tallies.engine import Plan, Stage, stream
 from tallies.estimator import Estimator, Run, RunOptions, option, part
 from tallies.evaluation.score import Score, mean_score
@@ -168,10 +168,7 @@ class AuthorConcept(Estimator):
 
     def roll_up(self, values: Any) -> Array:
         """Values of concepts (G,) or (n, G) summed over all below each concept: a sentence on a part counts for the whole."""
-        return values @ answers.lineage(self.fitted_.concepts)
-
-    def _place(self, concept: str) -> int:
-        return answers.place(self.fitted_.concepts, concept)
+        return values @ lineage(self.fitted_.concepts.up)
 
     # scores and samples
 
@@ -193,10 +190,8 @@ class AuthorConcept(Estimator):
 
     def _evaluate(self, sentences: Any, authors: Any = None) -> Score:
         """Mean log probability of sentences: exact for the multinomial; mentions have log odds, which are not normalised."""
-        values = self.log_prob(sentences, authors)
-        if isinstance(self.fitted_.words, Words):
-            return mean_score(values, "exact", "nats/sentence")
-        return mean_score(values, "estimate", "nats/sentence over background")
+        values, exact = self.log_prob(sentences, authors), isinstance(self.fitted_.words, Words)
+        return mean_score(values, "exact" if exact else "estimate", "nats/sentence" + " over background" * (not exact))
 
     def sample(self, n: int = 1, *, authors: Any = None, length: int = 15, random_state: Any = None) -> tuple[Corpus, np.ndarray]:
         """n new sentences of `length` words, each its own document, with the ids they speak of (None: of nothing).
@@ -216,7 +211,7 @@ class AuthorConcept(Estimator):
     cycle_ = part(lambda fit: cycle_of(fit.seen), "Sweeps after which hard assignments came back to where they were; 0: never.")
     concept_ids_ = part("concepts.ids", "(G,)")
     concept_names_ = part("concepts.names", "(G,)")
-    concept_parents_ = part(answers.parents, "Numbers of the parents of each concept.")
+    concept_parents_ = part(answers.parents)
     authors_ = part("papers.authors", "(A,) names, sorted.")
     document_ids_ = part("papers.documents", "(D,)")
     sentence_documents_ = part("papers.sentence_document", "(S,) number of the document of each sentence of the fit.")

@@ -141,7 +141,7 @@ class EM(Model):
         if x.held is not None:
             held = kernels.held_out_words(x.held.indptr, x.held.indices, x.held.data, found.concept, r, words)
         changed = int(np.sum(best != latents.best[:, 0]))
-        fingerprint = np.array([kernels.fingerprint(shard.first, best)], dtype=np.uint64)
+        fingerprint = fingerprint_of(shard.first, best)
         learn = isinstance(s.words, Mention) and s.words.context
         mentions = scores.mentions(shard, side, shard.words, found) if learn else None
         tally = Tally(objective, n_base, n_rows, n_gw, used, changed, fingerprint, held)
@@ -210,6 +210,13 @@ def words_in_force(fixed: Any, learned: Said | Learned | None) -> Any:
     if isinstance(learned, Said):
         return learned.put(fixed)
     return fixed if learned is None else learned.words
+
+
+def fingerprint_of(first: int, best: np.ndarray) -> NDArray[np.uint64]:
+    """(1,) A sum of hashes of (sentence, concept): equal assignments have equal sums, however sentences are cut into shards."""
+    from pandas.util import hash_array
+
+    return hash_array(np.arange(first, first + len(best)) << 32 | best.astype(np.int64) + 1).sum(keepdims=True)
 
 
 def cycle_of(seen: np.ndarray) -> int:

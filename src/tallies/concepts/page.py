@@ -41,7 +41,7 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     listed = np.argsort(-n_g, kind="stable")
     listed = listed[n_g[listed] > 0.05][:LISTED]
     place = {int(g): i for i, g in enumerate(listed)}
-    authors = _authors(model, corpus if ours else None)
+    authors = _authors(model)
     spoken = float(np.mean([a is not None for a in model.assignments_]))
     out = begin(model, about, "Concepts in", _lead(model, names, n_g, spoken))
     _warn(out, model, n_g, spoken)
@@ -103,11 +103,9 @@ def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
     )
 
 
-def _authors(model: Any, corpus: Any) -> np.ndarray:
-    """Authors that can be chosen: with most documents where the corpus is known, else in the order of the model."""
-    given = [] if corpus is None else corpus.authors
-    count = Counter(" ".join(name.split()) for who in given for name in who)
-    n = np.array([count[str(a)] for a in model.authors_])
+def _authors(model: Any) -> np.ndarray:
+    """Authors that can be chosen: those with most documents."""
+    n = np.bincount(model.fitted_.papers.rows.row, minlength=len(model.authors_))[: len(model.authors_)]
     return np.argsort(-n, kind="stable")[:LISTED]
 
 
@@ -213,20 +211,17 @@ def _words_in(text: str, known: Any) -> Iterator[re.Match[str]]:
 
 def _tree(model: Any, names: list[str], total: Array, place: dict[int, int]) -> list[Node]:
     """The concepts with sentences at or below them; one with several parents stands under each."""
-    above = model.concept_parents_
-    below: list[list[int]] = [[] for _ in names]
-    for g, parents in enumerate(above):
-        for p in parents:
-            below[p].append(g)
+    up = model.fitted_.concepts.up
+    below = np.split(up.tocsc().indices, up.tocsc().indptr[1:-1])
     left = [NODES]
 
     def node(g: int, path: frozenset[int]) -> Node:
         left[0] -= 1
-        children = sorted((c for c in below[g] if total[c] > 0.05 and c not in path), key=lambda c: -total[c])
+        children = sorted((c for c in below[g].tolist() if total[c] > 0.05 and c not in path), key=lambda c: -total[c])
         inside = [node(c, path | {c}) for c in children if left[0] > 0]
         return names[g], float(total[g]), place.get(g), inside
 
-    roots = sorted((g for g, p in enumerate(above) if not p and total[g] > 0.05), key=lambda g: -total[g])
+    roots = sorted((g for g in np.flatnonzero(np.diff(up.indptr) == 0).tolist() if total[g] > 0.05), key=lambda g: -total[g])
     return [node(g, frozenset([g])) for g in roots]
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tallies.concepts.answers import expected, lineage
+from tallies.concepts.answers import expected, place
 from tallies.concepts.views import profile
+from tallies.data.ontology import lineage
 from tallies.errors import DataError
 from tallies.html import charts
 from tallies.html.draw import draw
@@ -38,7 +39,7 @@ def plot_evidence(model: Any, sentence: str, concept: str, authors: Any = None, 
     'log odds'
     """
     table = model.explain(sentence, concept, authors)
-    name, total = model.concept_names_[model._place(concept)], float(table["log_odds"].sum())
+    name, total = model.concept_names_[place(model.fitted_.concepts, concept)], float(table["log_odds"].sum())
     return draw(charts.bar(f"{name}: {total:+.1f} in all", "log odds", table["what"], table["log_odds"]), ax)
 
 
@@ -57,8 +58,8 @@ def plot_roll_up(model: Any, below: str | None = None, n: int = 20, ax: Any = No
     total, title = np.asarray(model.roll_up(n_g)), "what is written about"
     keep = np.ones(len(total), dtype=bool)
     if below is not None:
-        g = model._place(below)
-        keep = lineage(model.fitted_.concepts)[:, [g]].toarray()[:, 0] > 0
+        g = place(model.fitted_.concepts, below)
+        keep = lineage(model.fitted_.concepts.up)[:, [g]].toarray()[:, 0] > 0
         keep[g], title = False, f"{title}, within {model.concept_names_[g]}"
         if not keep.any():
             raise DataError(f"nothing is below {below!r} in the ontology; name a concept with others below it")

@@ -90,10 +90,9 @@ def expected(shard: Shard, side: kernels.Prior, found: Scores, r: Array, value: 
 
 def strengths(x: Sentences, side: kernels.Prior, words: Lexicon, found: Scores) -> Array:
     """(S, keep) probability that each candidate explains its words, rather than the null."""
-    k, strength, keys = words.strings, np.zeros_like(found.value), x.counts
+    k, X, strength = words.strings, x.counts, np.zeros_like(found.value)
     classes, null = np.ascontiguousarray(k.words[:, 0]), log0(author_prior.cells(side, x.document, -1))
-    of_strings = k.n_classes, k.word_ptr, classes
-    kernels.compete(keys.indptr, keys.indices, *of_strings, found.concept, found.value, found.string, null, strength)
+    kernels.compete(X.indptr, X.indices, k.n_classes, k.word_ptr, classes, found.concept, found.value, found.string, null, strength)
     return strength
 
 
@@ -116,10 +115,8 @@ def mentions(shard: Shard, side: kernels.Prior, words: Lexicon, found: Scores) -
 
 def add_context(x: Sentences, words: Lexicon, table: Context, weight: float, found: Scores) -> Scores:
     """The scores with what the words around each candidate say, and the evidence that follows."""
-    k, value = words.strings, found.value.copy()
+    k, X, value = words.strings, x.counts, found.value.copy()
     rest = np.maximum(1.0 - np.exp(value - found.evidence[:, None]).sum(axis=1), 0.0)  # of the concepts that are no candidates
     stems = np.ascontiguousarray(k.words[:, 1])
-    kernels.add_context(
-        x.counts.indptr, x.counts.indices, *k.span(1), k.word_ptr, stems, found.concept, found.string, *table, weight, value
-    )
+    kernels.add_context(X.indptr, X.indices, *k.span(1), k.word_ptr, stems, found.concept, found.string, *table, weight, value)
     return found._replace(value=value, evidence=np.logaddexp(np.logaddexp.reduce(value, axis=1), found.evidence + log0(rest)))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 
 from tallies.errors import one_of
+from tallies.forms import hints_of
 from tallies.maths import Array
 
 
@@ -79,9 +80,9 @@ class Settings(NamedTuple):
         if not isinstance(self.words, Mention | Multinomial):
             raise ValueError(f'words must be "mention", "multinomial", Mention(...) or Multinomial(...), got {self.words!r}')
         words, values = self.words, {**self._asdict(), **self.words._asdict()}
-        for name, allowed in CHOICES.items():
-            if name in values:
-                one_of(name, values[name], *allowed)
+        for name, hint in {**hints_of(Settings), **hints_of(type(words))}.items():
+            if get_origin(hint) is Literal:
+                one_of(name, values[name], *get_args(hint))
         for names, holds, what in RULES:
             for name in names.split():
                 value = values.get(name)
@@ -106,8 +107,6 @@ SEED = Settings(
 )  # fmt: skip
 PRESETS = {None: Settings(), "seed": SEED}
 OPEN = {"author_backoff": "auto"}  # what leaves an option open, where that is not None
-CHOICES = {"assign": ("soft", "hard"), "credit": ("split", "whole"), "stop": ("likelihood", "assignments")}
-CHOICES["overlap_kind"] = ("orthogonal", "distance")
 RULES: Any = (  # names, what holds of their values unless they are None, and how that is said
     ("temperature smoothing stem prefix", lambda v: v > 0, "be positive"),
     ("gamma author_sparsity author_backoff document_backoff context usage", lambda v: v >= 0, "not be negative"),

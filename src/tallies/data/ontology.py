@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from tallies.data.files import check_header, reading
 from tallies.data.pairs import grouped, text_of
 from tallies.errors import DataError, DataWarning, FileError, need, need_file
+from tallies.maths import ragged
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
 ESCAPE = re.compile(r"\\(.)")
@@ -109,15 +110,16 @@ class Ontology:
         frame = nw.from_native(table, eager_only=True, pass_through=True)
         if not isinstance(frame, nw.DataFrame):
             raise DataError(f"expected a table of concepts, got a {type(table).__name__}; make it a data frame, or see from_pairs")
-        lower = {str(name).lower(): name for name in frame.columns}
+        lower = [str(name).lower() for name in frame.columns]
         if "id" not in lower:
             raise DataError(f"a table of concepts needs a column 'id' (and of {COLUMNS[1:]} what there is); it has {frame.columns}")
-        columns = [frame[lower[c]].to_list() if c in lower else [None] * len(frame) for c in COLUMNS]
         terms, problems = [], []
-        for row, (concept, name, definition, synonyms, parents) in enumerate(zip(*columns, strict=True), 1):
-            if text_of(concept):
-                texts = (text_of(name), text_of(definition))
-                terms.append(_Term(text_of(concept), row, *texts, [(s, "") for s in _items(synonyms)], _items(parents)))
+        for row, cells in enumerate(frame.rows(), 1):
+            record = dict(zip(lower, cells, strict=True))
+            concept, name, definition = (text_of(record.get(column)) for column in COLUMNS[:3])
+            synonyms, parents = (_items(record.get(column)) for column in COLUMNS[3:])
+            if concept:
+                terms.append(_Term(concept, row, name, definition, [(s, "") for s in synonyms], parents))
             else:
                 problems.append(f"row {row}: no id; left out")
         return _assemble(terms, problems)
@@ -155,9 +157,8 @@ class Ontology:
     @cached_property
     def links(self) -> sp.csr_array:
         """(G, G) 1 where column h is a parent of row g."""
-        rows = [(g, self._places[p]) for g, above in enumerate(self.parents) for p in above if p in self._places]
-        i, j = np.array(rows, dtype=np.int64).reshape(-1, 2).T
-        return sp.csr_array((np.ones(len(i)), (i, j)), shape=(len(self), len(self)))
+        ptr, above = ragged([list(dict.fromkeys(map(self.index, several))) for several in self.parents], np.int64)
+        return sp.csr_array((np.ones(len(above)), above, ptr), shape=(len(self), len(self)))
 
     def ancestors(self, concept: str) -> list[str]:
         """Ids of all concepts above this one, nearest first; a cycle is walked once."""

@@ -217,12 +217,3 @@ def held_out_words(word_ptr, words, counts, index, r, law):
             if p > 0.0:
                 result += counts[j] * np.log(p)
     return result
-
-
-def fingerprint(first, index):
-    """A sum of hashes of (sentence, concept): equal assignments have equal sums, however the sentences are cut into shards."""
-    sentence = np.arange(first, first + len(index), dtype=np.uint64)
-    x = sentence * np.uint64(0x9E3779B97F4A7C15) + (index + 2).astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
-    for shift, factor in ((31, 0xBF58476D1CE4E5B9), (29, 0x94D049BB133111EB)):
-        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-    return (x ^ (x >> np.uint64(32))).sum()
