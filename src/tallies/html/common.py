@@ -38,8 +38,9 @@ def cautions(model: Any) -> list[str]:
     """What to know of any fit before trusting it, as sentences."""
     found = [text[:1].upper() + text[1:] + "." * (not text.endswith(".")) for text in model._caveats()]
     if not model.converged_:
-        why = {"interrupted": "it was interrupted", "callback": "a callback ended it"}.get(model.stopped_, "raise max_iter")
-        found.append(f"The fit stopped after {plural(model.n_iter_, 'sweep')} before it had settled: {why}.")
+        why = {"interrupted": "it was interrupted", "callback": "a callback ended it", "cycle": "it goes round in a circle"}
+        reason = why.get(model.stopped_, "raise max_iter")
+        found.append(f"The fit stopped after {plural(model.n_iter_, 'sweep')} before it had settled: {reason}.")
     return found
 
 
