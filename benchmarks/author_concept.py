@@ -33,7 +33,7 @@ def speed(args):
     from tallies.concepts.author_prior import mixture
     from tallies.concepts.door import Sentences
     from tallies.concepts.scores import scores
-    from tallies.concepts.settings import SEED_WORDS
+    from tallies.concepts.settings import Multinomial
 
     rng = np.random.default_rng(0)
     G, S, V = 2000, args.dense_sentences, 20_000
@@ -47,7 +47,7 @@ def speed(args):
     authors = [(f"a{d % 97}",) for d in range(document[-1] + 1)]
     corpus = Corpus(sp.csr_array((document[-1] + 1, V)), names, None, authors, X, document, [""] * S)
     # the note's algorithm, scores in single precision
-    model = AuthorConcept(preset="seed", words=SEED_WORDS._replace(single=True), max_iter=1)
+    model = AuthorConcept(preset="seed", words=Multinomial(single=True), max_iter=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one sweep is meant
         model.fit(corpus, ontology)

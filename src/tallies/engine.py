@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-Stopped = Literal["", "converged", "limit", "interrupted", "callback"]  # why a stage ended; "" where it goes on
+Stopped = Literal["", "converged", "limit", "interrupted", "callback", "cycle"]  # why a stage ended; "" where it goes on
 
 
 class Model:

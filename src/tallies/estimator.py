@@ -211,7 +211,7 @@ class Estimator(BaseEstimator):
             at = f" and resume with fit(..., resume={str(checkpoint)!r})" if checkpoint is not None else ""
             told = f"{name} was interrupted after {run.n_iter} sweeps; use it as it is{at}"
             warnings.warn(told, ConvergenceWarning, stacklevel=4)
-        elif run.stopped == "limit" and not self.fixed_length:
+        elif run.stopped == "cycle" or (run.stopped == "limit" and not self.fixed_length):
             warnings.warn(self._at_limit(), ConvergenceWarning, stacklevel=4)
         for caveat in self._caveats():
             warnings.warn(caveat, DataWarning, stacklevel=4)
@@ -243,7 +243,7 @@ class Estimator(BaseEstimator):
     history_: np.ndarray = part("run.history", "The objective after each sweep.")
     n_iter_: int = part("run.n_iter", "Sweeps over the data.")
     converged_: bool = part("run.converged", "Whether the fit met its stopping rule.")
-    stopped_: str = part("run.stopped", 'Why it stopped: "converged", "limit" (max_iter), "interrupted" (Ctrl-C) or "callback".')
+    stopped_: str = part("run.stopped", 'Why: "converged", "limit" (max_iter), "interrupted" (Ctrl-C), "callback" or "cycle".')
     seed_: int = part("run.seed", "The seed of its random numbers: with it as random_state the fit repeats.")
     n_features_in_: int = part("inputs.n", "Columns of the data it was fitted on.")
 

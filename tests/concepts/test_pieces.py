@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import tallies
 from tallies import AuthorConcept, Corpus, Mention, Multinomial, Ontology
 from tallies.concepts.answers import place
-from tallies.concepts.settings import SEED, SEED_WORDS, Settings, settings_of
+from tallies.concepts.settings import BAGS, SEED, SEED_BAGS, Settings, settings_of
 from tallies.data.ontology import lineage
 
 CONCEPTS = Ontology(["x", "y"], ["cell death", "gene"], synonyms=[["apoptosis"], []])
@@ -77,10 +77,10 @@ def test_presets_fill_what_is_not_given():
     assert settings_of(AuthorConcept(preset="seed")) == SEED
     assert settings_of(AuthorConcept(preset="seed", words="multinomial")) == SEED
     given = settings_of(AuthorConcept(preset="seed", credit="split", keep=5, author_backoff=10.0, words=Multinomial(anchor=2.0)))
-    assert given == SEED._replace(credit="split", keep=5, author_backoff=10.0, words=Multinomial(anchor=2.0))
+    assert given == SEED._replace(credit="split", keep=5, author_backoff=10.0, words=SEED_BAGS._replace(anchor=2.0))
     assert settings_of(AuthorConcept(author_backoff=None)).author_backoff is None
-    assert settings_of(AuthorConcept(words="multinomial")).words == Multinomial()
-    assert SEED_WORDS.anchor == 1.0
+    assert settings_of(AuthorConcept(words="multinomial")).words == BAGS
+    assert settings_of(AuthorConcept(words=Multinomial(anchor=2.0))).words == BAGS._replace(anchor=2.0)
 
 
 def test_scores_and_cross_validation():

@@ -50,6 +50,8 @@ class Fitted(NamedTuple):
     best: Annotated[np.ndarray, Form("S", "i", -1, below="H")]  # int32  concept of each sentence
     responsibilities: Annotated[sp.csr_array, Form("S H", "f", 0, 1)]  # eq. 1, of the kept concepts
     seen: Annotated[np.ndarray, Form("t", "i", 0)]  # uint64  fingerprints of the assignments of all sweeps
+    cycle: Annotated[int, Form(kind="i", low=0)]  # sweeps after which hard assignments came back; 0: they did not
+    moved: Annotated[np.ndarray, Form("moved", "i", 0, below="S")]  # sentences that go round in such a cycle
     labelled: bool
 
     def check(self) -> None:

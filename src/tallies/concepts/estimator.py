@@ -111,8 +111,10 @@ class AuthorConcept(Estimator):
         kept = yield Stage("concepts of sentences", model, sources, Ended.of, self.max_iter, start, rows=True, shared=shared)
         end: Ended = kept.value
         words = words_in_force(words, end.params.words)
+        run = Run.of(kept, seed)
+        cycle = cycle_of(end.params.seen, kept.objective) if settings.assign == "hard" else 0
         return Fitted(
-            run=Run.of(kept, seed),
+            run=run._replace(converged=False, stopped="cycle") if cycle and run.converged else run,
             settings=settings,
             concepts=data.concepts,
             papers=data.papers,
@@ -123,6 +125,8 @@ class AuthorConcept(Estimator):
             best=end.best[:, 0].copy(),
             responsibilities=sparse(end.best, end.r, len(data.strength)),
             seen=end.params.seen,
+            cycle=cycle,
+            moved=np.flatnonzero(end.moved) if cycle else np.empty(0, dtype=np.int64),
             labelled=data.labelled,
         )
 
@@ -197,10 +201,8 @@ class AuthorConcept(Estimator):
 
     def _evaluate(self, sentences: Any, authors: Any = None) -> Score:
         """Mean log probability of sentences: exact for the multinomial; mentions have log odds, which are not normalised."""
-        values = self.log_prob(sentences, authors)
-        if isinstance(self.fitted_.words, Words):
-            return mean_score(values, "exact", "nats/sentence")
-        return mean_score(values, "estimate", "nats/sentence over background")
+        values, exact = self.log_prob(sentences, authors), isinstance(self.fitted_.words, Words)
+        return mean_score(values, "exact" if exact else "estimate", "nats/sentence" + " over background" * (not exact))
 
     def sample(self, n: int = 1, *, authors: Any = None, length: int = 15, random_state: Any = None) -> tuple[Corpus, np.ndarray]:
         """n new sentences of `length` words, each its own document, with the ids they speak of (None: of nothing).
@@ -217,7 +219,8 @@ class AuthorConcept(Estimator):
     document_concepts_ = part(answers.document_concepts)
     responsibilities_ = part("responsibilities", "(S, G) P(concept | sentence, authors) of those kept; the null is column G + 1.")
     assignments_ = part(answers.assignments)
-    cycle_ = part(lambda fit: cycle_of(fit.seen), "Sweeps after which hard assignments came back to where they were; 0: never.")
+    cycle_ = part("cycle", "Sweeps after which hard assignments came back to where they were: the fit goes round; 0: it does not.")
+    cycling_ = part("moved", "Numbers of the sentences whose assignments go round in such a cycle.")
     concept_ids_ = part("concepts.ids", "(G,)")
     concept_names_ = part("concepts.names", "(G,)")
     concept_parents_ = part(answers.parents)
@@ -228,9 +231,18 @@ class AuthorConcept(Estimator):
 
     def _facts(self) -> list[str]:
         named = int(np.sum((self.fitted_.best >= 0) & (self.fitted_.best < len(self.concept_ids_))))
-        cycle = [f"hard assignments came back after {self.cycle_} sweeps: a cycle, not a maximum"] if self.cycle_ else []
+        cycle = [f"{len(self.cycling_):,} sentences go round in a cycle of {self.cycle_} sweeps"] if self.cycle_ else []
         size = f"{self.n_sentences_:,} sentences, {len(self.document_ids_):,} documents, {len(self.authors_):,} authors"
         return [f"{size}, {len(self.concept_ids_):,} concepts", f"{named:,} sentences speak of a concept", *cycle]
+
+    def _at_limit(self) -> str:
+        if self.stopped_ != "cycle":
+            return super()._at_limit()
+        some = ", ".join(map(str, self.cycling_[:5]))
+        return (
+            f"the hard assignments of {len(self.cycling_)} of {self.n_sentences_} sentences (such as {some}; see cycling_) go "
+            f'round in a cycle of {self.cycle_} sweeps and would not settle; use assign="soft", or Multinomial(leave_one_out=False)'
+        )
 
     def _learned(self) -> list[tuple[str, str]]:
         n_g = answers.expected(self.fitted_)

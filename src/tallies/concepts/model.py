@@ -16,6 +16,7 @@ References: Rosen-Zvi, Griffiths, Steyvers, Smyth 2004 (authors); Zhai and Laffe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -94,12 +95,13 @@ class Ended(NamedTuple):
     params: Params
     best: Annotated[np.ndarray, Form("S keep", "i", -1)]
     r: Annotated[np.ndarray, Form("S keep", "f", 0, 1, nan=True)]
+    moved: Annotated[np.ndarray, Form("S", "b")]
     around: Around | None  # mention: tally of the words around sure mentions
 
     @classmethod
     def of(cls, end: End) -> Ended:
-        best, r, around = zip(*end.rows, strict=True)
-        return cls(end.params, np.concatenate(best), np.concatenate(r), add(around))
+        best, r, moved, around = zip(*end.rows, strict=True)
+        return cls(end.params, np.concatenate(best), np.concatenate(r), np.concatenate(moved), add(around))
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class EM(Model):
 
     def settle(self, shard: Shard, params: Params, rng: np.random.Generator) -> Latents:
         shape = len(shard.sentences.document), min(self.settings.keep, self.n_concepts)
-        return Latents(np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.float32), None)
+        return Latents(np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.float32), np.zeros(shape[0], dtype=bool), None)
 
     def sweep(self, shard: Shard, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
         s, x, psi = self.settings, shard.sentences, params.psi
@@ -142,12 +144,12 @@ class EM(Model):
         n_gw = sp.csr_array(R.T @ x.counts) if isinstance(params.words, Learned) else None
         if x.held is not None:
             held = kernels.held_out_words(x.held.indptr, x.held.indices, x.held.data, found.concept, r, words)
-        changed = int(np.sum(best != latents.best[:, 0]))
+        moved = best != latents.best[:, 0]
         fingerprint = fingerprint_of(shard.first, best)
         learn = isinstance(s.words, Mention) and s.words.context
         mentions = scores.mentions(shard, side, shard.words, found) if learn else None
-        tally = Tally(objective, n_base, n_rows, n_gw, used, changed, fingerprint, held)
-        return tally, Latents(found.concept, r.astype(np.float32), mentions)
+        tally = Tally(objective, n_base, n_rows, n_gw, used, int(moved.sum()), fingerprint, held)
+        return tally, Latents(found.concept, r.astype(np.float32), moved, mentions)
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
         words = params.words
@@ -182,7 +184,7 @@ class EM(Model):
         still = len(seen) > 1 and state.params.changed == 0
         if isinstance(s.words, Multinomial) and s.words.held_out and len(held) > 1 and held[-1] < held[-2] - 1e-9 * abs(held[-2]):
             return True  # held-out words are foretold worse, beyond rounding
-        if s.assign == "hard" and (cycle_of(seen) or (still and s.credit == "whole")):
+        if s.assign == "hard" and (cycle_of(seen, state.objective) or (still and s.credit == "whole")):
             return True
         return still if s.stop == "assignments" else settled(state.objective, self.tol)
 
@@ -199,12 +201,12 @@ class EM(Model):
         if not all(fits):
             raise ValueError(f"{S} sentences of {H} concepts have other latents, or params")
 
-    def rows(self, shard: Shard, latents: Latents, params: Params) -> tuple[np.ndarray, np.ndarray, Around | None]:
+    def rows(self, shard: Shard, latents: Latents, params: Params) -> tuple[np.ndarray, np.ndarray, np.ndarray, Around | None]:
         """The assignments of the last sweep, and the words around its sure mentions."""
         around = None
         if latents.mentions is not None:
             around = context.count(shard.words.strings, shard.sentences.counts, latents.mentions, self.n_concepts - 1)
-        return latents.best, latents.r, around
+        return latents.best, latents.r, latents.moved, around
 
 
 def words_in_force(fixed: Any, learned: Said | Learned | None) -> Any:
@@ -221,8 +223,11 @@ def fingerprint_of(first: int, best: np.ndarray) -> NDArray[np.uint64]:
     return hash_array(np.arange(first, first + len(best)) << 32 | best.astype(np.int64) + 1).sum(keepdims=True)
 
 
-def cycle_of(seen: np.ndarray) -> int:
-    """Sweeps after which hard assignments came back to where they had been; 0: they did not."""
+def cycle_of(seen: np.ndarray, objective: Sequence[float]) -> int:
+    """Sweeps after which hard assignments and their objective came back to where they had been; 0: they did not.
+
+    Assignments alone may come back while the prior still moves, and settle later.
+    """
     before = np.flatnonzero(seen[:-1] == seen[-1:])
     period = len(seen) - 1 - int(before[-1]) if len(before) else 0
-    return period if period > 1 else 0
+    return period if period > 1 and np.isclose(objective[-1], objective[-1 - period], rtol=1e-6, atol=0.0) else 0

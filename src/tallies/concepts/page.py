@@ -96,7 +96,6 @@ def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
     lone = sum(len(str(name).split()) == 1 and len(str(name)) < 3 for name in model.concept_names_)
     short = f"{plural(lone, 'concept has', 'concepts have')} a name of one or two letters, which any text may hold."
     out.warnings += told(
-        (model.cycle_, f"Hard assignments came back after {model.cycle_} sweeps: a cycle, not a maximum."),
         (spoken < 0.1, "Few sentences speak of any concept: does the ontology fit these texts?"),
         ((n_g < 0.5).all(), "No concept has half a sentence: names and synonyms of the ontology do not occur in the texts."),
         (lone, short),

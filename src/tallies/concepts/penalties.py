@@ -1,4 +1,6 @@
-"""M-steps of a whole table phi (G, V) under the penalties of the author-concept model; each step can only raise its objective.
+"""M-steps of a whole table phi (G, V + 1) under the penalties of the author-concept model; each step can only raise its objective.
+
+The last column are the words of definitions that no sentence has: each concept has its own, so they overlap with none.
 
     1.  Q(phi) = sum_gw a_gw log phi_gw + lambda2 sum_g |phi_g| - omega sum_{g<h} d_gh phi_g . phi_h
 
@@ -31,6 +33,7 @@ def maximise(counts: Array, phi: Array, sparsity: float, overlap: float, distanc
     out, total = phi.copy(), phi.sum(axis=0)
     for g in range(len(phi)):
         burden = overlap * (total - out[g] if distance is None else distance[g] @ out)
+        burden[-1] = 0.0
         new = share_out(a[g], burden)
         total += new - out[g]
         out[g] = new
@@ -43,6 +46,7 @@ def share_out(a: Array, burden: Array) -> Array:
     >>> share_out(np.array([1.0, 1.0]), np.array([0.0, 1.0])).round(3).tolist()
     [0.618, 0.382]
     """
+    burden = np.where(a > 0, burden, np.inf)  # what has no count has no part
     nu = np.max(a - burden)  # the sum is at least 1 here: the largest term alone is
     for _ in range(200):
         p = a / (nu + burden)
@@ -57,7 +61,7 @@ def log_penalty(phi: Array, sparsity: float, overlap: float, distance: Array | N
     """lambda2 sum_g |phi_g| - omega sum_{g<h} d_gh phi_g . phi_h."""
     value = sparsity * float(np.linalg.norm(phi, axis=1).sum()) if sparsity else 0.0
     if overlap:
-        gram = phi @ phi.T
+        gram = phi[:, :-1] @ phi[:, :-1].T
         np.fill_diagonal(gram, 0.0)
         value -= 0.5 * overlap * float((gram if distance is None else gram * distance).sum())
     return value

@@ -24,6 +24,7 @@ class Latents(NamedTuple):
     best: Annotated[np.ndarray, Form("S keep", "i", -1)]  # int32  best concepts of each sentence; -1: fewer
     # float32  their responsibilities, eq. 1; NaN where no concept has a probability
     r: Annotated[np.ndarray, Form("S keep", "f", 0, 1, nan=True)]
+    moved: Annotated[np.ndarray, Form("S", "b")]  # whether the best concept was another one before the last sweep
     mentions: Mentions | None  # mention: concepts that are surely spoken of
 
 

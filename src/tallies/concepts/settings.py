@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from tallies.errors import one_of
-from tallies.forms import hints_of
-from tallies.maths import Array
 
 
 class Mention(NamedTuple):
@@ -31,18 +29,26 @@ class Mention(NamedTuple):
 
 
 class Multinomial(NamedTuple):
-    """The words of a sentence are draws from the law of its concept (`word_counts`)."""
+    """The words of a sentence are draws from the law of its concept (`word_counts`).
 
-    smoothing: float = 1.0  # pseudocount, of all background words together, or of each word
-    background: bool = True  # pseudocounts are spread like the words of the corpus
-    definition_weight: float = 0.0  # of a definition's words, against the name's
-    anchor: float | None = None  # how often definitions count, against sentences; None: words stay fixed
-    leave_one_out: bool = True  # a sentence's own words do not count when it is assigned
-    word_sparsity: float = 0.0  # lambda2 of F2, the norms of phi; needs the whole table of concepts x words
-    overlap: float = 0.0  # omega: penalty on words that two concepts share; needs the whole table too
-    overlap_kind: Literal["orthogonal", "distance"] = "orthogonal"  # all pairs alike, or in proportion to their distance
-    held_out: float = 0.0  # share of words held out; the fit stops when they are foretold worse
-    single: bool = True  # scores in single precision (sums are double)
+    Options that are None (`anchor`: "auto") are as the preset has them; what is given wins.
+
+    >>> Multinomial(smoothing=0.5).smoothing
+    0.5
+    """
+
+    smoothing: float | None = None  # pseudocount, of all background words together, or of each word; usually 1
+    background: bool | None = None  # whether pseudocounts are spread like the words of the corpus; usually so
+    definition_weight: float | None = None  # of a definition's words, against the name's; usually 0
+    # how often definitions count, against sentences; None, as usual: words stay fixed
+    anchor: float | Literal["auto"] | None = "auto"
+    leave_one_out: bool | None = None  # whether a sentence's own words do not count when it is assigned; usually so
+    word_sparsity: float | None = None  # lambda2 of F2, the norms of phi; needs the whole table of concepts x words; usually 0
+    overlap: float | None = None  # omega: penalty on words that two concepts share; needs the whole table too; usually 0
+    # all pairs alike (as usual), or in proportion to their distance
+    overlap_kind: Literal["orthogonal", "distance"] | None = None
+    held_out: float | None = None  # share of words held out; the fit stops when they are foretold worse; usually 0
+    single: bool | None = None  # scores in single precision (sums are double); usually so
 
     @property
     def whole_table(self) -> bool:
@@ -52,11 +58,6 @@ class Multinomial(NamedTuple):
     @property
     def dtype(self) -> Any:
         return np.float32 if self.single else np.float64
-
-    def smooth(self, counts: Array) -> Array:
-        """e_w (eq. 1 of `word_counts`) from how often each word occurs."""
-        share = (counts + 0.5) / (counts + 0.5).sum() if self.background else np.ones(len(counts))
-        return self.smoothing * share * (1.0 if self.anchor is None else self.anchor)
 
 
 class Settings(NamedTuple):
@@ -80,9 +81,9 @@ class Settings(NamedTuple):
         if not isinstance(self.words, Mention | Multinomial):
             raise ValueError(f'words must be "mention", "multinomial", Mention(...) or Multinomial(...), got {self.words!r}')
         words, values = self.words, {**self._asdict(), **self.words._asdict()}
-        for name, hint in {**hints_of(Settings), **hints_of(type(words))}.items():
-            if get_origin(hint) is Literal:
-                one_of(name, values[name], *get_args(hint))
+        for name, allowed in CHOICES.items():
+            if name in values:
+                one_of(name, values[name], *allowed)
         for names, holds, what in RULES:
             for name in names.split():
                 value = values.get(name)
@@ -92,6 +93,8 @@ class Settings(NamedTuple):
                     raise ValueError(f"{name} must {what}, got {value!r}")
         if isinstance(words, Mention) and not self.null:
             raise ValueError('words="mention" weighs concepts against "none of these", so it needs null=True')
+        if isinstance(words, Multinomial) and None in words._replace(anchor=0.0):
+            raise ValueError(f"the options of the words should be filled in, got {words!r}")
         if isinstance(words, Multinomial) and words.whole_table and (words.anchor is None or self.null or words.held_out):
             raise ValueError(
                 "word_sparsity and overlap shape words that are learned: set anchor=1.0 (or more) and held_out=0 in "
@@ -99,14 +102,17 @@ class Settings(NamedTuple):
             )
 
 
+BAGS = Multinomial(1.0, True, 0.0, None, True, 0.0, 0.0, "orthogonal", 0.0, True)  # as usual
 # the algorithm of the original note: hard assignments, every author credited whole, words of name and definition, pseudocount once
-SEED_WORDS = Multinomial(smoothing=1e-8, background=False, definition_weight=1.0, anchor=1.0, leave_one_out=False, single=False)
+SEED_BAGS = BAGS._replace(smoothing=1e-8, background=False, definition_weight=1.0, anchor=1.0, leave_one_out=False, single=False)
 SEED = Settings(
-    words=SEED_WORDS, assign="hard", credit="whole", gamma=1e-8, author_backoff=None, null=False, ontology_smoothing=0.0,
+    words=SEED_BAGS, assign="hard", credit="whole", gamma=1e-8, author_backoff=None, null=False, ontology_smoothing=0.0,
     stop="assignments", keep=1,
 )  # fmt: skip
-PRESETS = {None: Settings(), "seed": SEED}
-OPEN = {"author_backoff": "auto"}  # what leaves an option open, where that is not None
+PRESETS = {None: (Settings(), BAGS), "seed": (SEED, SEED_BAGS)}  # and the options of a multinomial
+OPEN = {"author_backoff": "auto", "anchor": "auto"}  # what leaves an option open, where that is not None
+CHOICES = {"assign": ("soft", "hard"), "credit": ("split", "whole"), "stop": ("likelihood", "assignments")}
+CHOICES["overlap_kind"] = ("orthogonal", "distance")
 RULES: Any = (  # names, what holds of their values unless they are None, and how that is said
     ("temperature smoothing stem prefix", lambda v: v > 0, "be positive"),
     ("gamma author_sparsity author_backoff document_backoff context usage", lambda v: v >= 0, "not be negative"),
@@ -122,11 +128,17 @@ def settings_of(given: Any) -> Settings:
     """The settings in force of an estimator: what is open (None, "auto") is as the preset has it; what means nothing is refused."""
     if given.preset not in PRESETS:
         raise ValueError(f'preset must be None or "seed", got {given.preset!r}')
-    usual = PRESETS[given.preset]
-    chosen = {name: getattr(given, name) for name in Settings._fields}
-    found = usual._replace(**{name: value for name, value in chosen.items() if value != OPEN.get(name)})
-    for short, kind in (("mention", Mention), ("multinomial", Multinomial)):
-        if isinstance(found.words, str) and found.words == short:
-            found = found._replace(words=usual.words if isinstance(usual.words, kind) else kind())
+    usual, bags = PRESETS[given.preset]
+    if given.preset == "seed" and given.assign == "soft":  # one responsibility, and a stop when the best stay, are for hard ones
+        usual = usual._replace(keep=Settings().keep, stop="likelihood")
+    found = _filled(usual, {name: getattr(given, name) for name in Settings._fields})
+    if isinstance(found.words, str) and found.words in ("mention", "multinomial"):
+        found = found._replace(words=Mention() if found.words == "mention" else bags)
+    elif isinstance(found.words, Multinomial):
+        found = found._replace(words=_filled(bags, found.words._asdict()))
     found.check()
     return found
+
+
+def _filled(usual: Any, given: dict[str, Any]) -> Any:
+    return usual._replace(**{name: value for name, value in given.items() if value != OPEN.get(name)})

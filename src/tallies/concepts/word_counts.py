@@ -7,6 +7,7 @@
 (2) is sparse x sparse plus rank one plus a term of the sentence alone: nothing of size G x V is ever built. m is flat, or the
 frequency of each word in the corpus (background): then a concept without any words of its own is the background itself, and
 that is the null concept. The penalties F2 and overlap (in `penalties.py`) need the whole table, so they are for small ontologies.
+`options` are a Multinomial, filled in.
 """
 
 from __future__ import annotations
@@ -18,11 +19,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.concepts import penalties
-from tallies.concepts.settings import Multinomial
 from tallies.data.ontology import Ontology
 from tallies.data.text import stem, stop_words, tokenize
 from tallies.forms import Form
-from tallies.maths import Array
+from tallies.maths import Array, dot0, log0
 
 TABLE = 20_000_000  # cells of concepts x words that may be laid out whole: 160 MB
 
@@ -69,7 +69,7 @@ def places(vocabulary: Any) -> Callable[[str], int | None]:
     return lambda word: known[word] if word in known else known.get(stem(word))
 
 
-def definitions_of(ontology: Ontology, vocabulary: Any, options: Multinomial, null: bool) -> Definitions:
+def definitions_of(ontology: Ontology, vocabulary: Any, options: Any, null: bool) -> Definitions:
     """Words of the names, and of the definitions at `definition_weight`; the null concept, the last one, has none.
 
     A concept without a name has its definition at full weight. English stop words that the vocabulary lacks are passed over.
@@ -88,15 +88,15 @@ def definitions_of(ontology: Ontology, vocabulary: Any, options: Multinomial, nu
                     unseen[g] += w
     i, j, x = np.array(cells, dtype=float).reshape(-1, 3).T
     counts = sp.csr_array((x, (i.astype(np.int64), j.astype(np.int64))), shape=(G, len(vocabulary)))
-    if options.whole_table:  # which is normalised over the vocabulary
-        unseen = np.zeros(G)
     distance = ontology.distances() if options.overlap and options.overlap_kind == "distance" else None
     return Definitions(counts, unseen, distance)
 
 
-def begin(given: Definitions, counts: Array, options: Multinomial) -> Learned:
+def begin(given: Definitions, counts: Array, options: Any) -> Learned:
     """phi before the first sweep, from how often each word occurs."""
-    t, smooth = 1.0 if options.anchor is None else options.anchor, options.smooth(counts)
+    t = 1.0 if options.anchor is None else options.anchor
+    share = (counts + 0.5) / (counts + 0.5).sum() if options.background else np.ones(len(counts))
+    smooth = options.smoothing * share * t  # e_w of eq. 1
     given = given._replace(counts=given.counts * t, unseen=given.unseen * t)
     words = lay_out(given.counts, smooth, options.dtype, given.unseen)
     if options.whole_table:
@@ -104,25 +104,24 @@ def begin(given: Definitions, counts: Array, options: Multinomial) -> Learned:
     return Learned(words, given, smooth)
 
 
-def maximise(last: Learned, n_gw: sp.csr_array, options: Multinomial) -> Learned:
+def maximise(last: Learned, n_gw: sp.csr_array, options: Any) -> Learned:
     """The M-step of phi from the expected words of each concept (eq. 1, or with penalties)."""
     given = last.definitions
     counts = given.counts + n_gw
     if not options.whole_table:
         return last._replace(words=lay_out(counts, last.smooth, options.dtype, given.unseen))
-    full, phi = counts.toarray() + last.smooth, phi_of(last.words)
-    phi = penalties.maximise(full, phi, options.word_sparsity, options.overlap, given.distance)
-    return last._replace(words=lay_out_whole(phi, options.dtype))
+    full = np.column_stack([counts.toarray() + last.smooth, given.unseen])
+    phi = penalties.maximise(full, with_rest(last.words), options.word_sparsity, options.overlap, given.distance)
+    return last._replace(words=lay_out_whole(phi[:, :-1], options.dtype))
 
 
-def log_prior(point: Learned, options: Multinomial) -> float:
+def log_prior(point: Learned, options: Any) -> float:
     """What `maximise` adds to the log likelihood; 0 where the table of concepts x words is too large to be laid out for it."""
     given, words = point.definitions, point.words
     if given.counts.shape[0] * given.counts.shape[1] > TABLE:
         return 0.0
-    phi = phi_of(words)
-    value = float(np.sum((given.counts.toarray() + point.smooth) * np.log(phi)))
-    value += float(np.sum(given.unseen * np.log(np.maximum(given.unseen, 1e-300) / words.total)))
+    phi = with_rest(words)
+    value = dot0(np.column_stack([given.counts.toarray() + point.smooth, given.unseen]), log0(phi))
     return value + penalties.log_penalty(phi, options.word_sparsity, options.overlap, given.distance)
 
 
@@ -147,6 +146,12 @@ def lay_out_whole(phi: Array, dtype: Any) -> Words:
 def phi_of(words: Words) -> Array:
     """The whole table (G, V): for small ontologies, samples and tests."""
     return np.exp(words.gains().toarray().T + np.log(words.smooth) + words.slope[:, None])
+
+
+def with_rest(words: Words) -> Array:
+    """The whole table, and in one more column (G, V + 1) the words of each definition that no sentence has."""
+    phi = phi_of(words)
+    return np.column_stack([phi, np.maximum(1.0 - phi.sum(axis=1), 0.0)])
 
 
 def row_of(words: Words, g: int) -> tuple[np.ndarray, Array]:

@@ -39,8 +39,9 @@ def cautions(model: Any) -> list[str]:
     names = [str(name) for what in ("feature_names_in_", "classes_") for name in getattr(model, what, ())]
     found = [sentence(text, names) for text in model._caveats()]
     if not model.converged_:
-        why = {"interrupted": "it was interrupted", "callback": "a callback ended it"}.get(model.stopped_, "raise max_iter")
-        found.append(f"The fit stopped after {plural(model.n_iter_, 'sweep')} before it had settled: {why}.")
+        why = {"interrupted": "it was interrupted", "callback": "a callback ended it", "cycle": "it goes round in a circle"}
+        reason = why.get(model.stopped_, "raise max_iter")
+        found.append(f"The fit stopped after {plural(model.n_iter_, 'sweep')} before it had settled: {reason}.")
     return found
 
 
