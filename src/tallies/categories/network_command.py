@@ -17,10 +17,10 @@ OPTIONS = (data("Table of categories (csv, tsv, jsonl, parquet), or an alignment
 def _table(path: str) -> pd.DataFrame:
     """A table, or an alignment in FASTA."""
     from tallies.categories.fasta import read_fasta
-    from tallies.data.files import read_frame
+    from tallies.data.files import read_table
 
     suffixes = [s.lower() for s in Path(path).suffixes if s.lower() != ".gz"]
-    return read_fasta(path) if suffixes[-1:] and suffixes[-1] in (".fasta", ".fa", ".a2m", ".a3m", ".aln") else read_frame(path)
+    return read_fasta(path) if suffixes[-1:] and suffixes[-1] in (".fasta", ".fa", ".a2m", ".a3m", ".aln") else read_table(path)
 
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:

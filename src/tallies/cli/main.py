@@ -188,7 +188,7 @@ def demo(line: Line, out: Path) -> Answer:
 
 def _table(line: Line, table: Any, out: Path | None, escape: bool, after: str) -> Answer:
     """A table to a file, or to stdout as csv or JSON."""
-    from tallies.data.files import write_csv, write_frame
+    from tallies.data.output import write_csv, write_frame
 
     if out is None:
         if line.as_json:

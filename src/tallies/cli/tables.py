@@ -57,9 +57,9 @@ def fitted_columns(model: Any, frame: pd.DataFrame, path: str) -> pd.DataFrame:
 
 def _read(path: str, target: str, need_target: bool) -> tuple[pd.DataFrame, pd.Series | None]:
     """Features and target of a table."""
-    from tallies.data.files import read_frame
+    from tallies.data.files import read_table
 
-    frame = read_frame(path)
+    frame = read_table(path)
     y = column(frame, target, "--target") if need_target or target in frame else None
     if not len(frame):
         raise DataError(f"{path!r} has a header but no rows; there is nothing to work on")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tallies.cli.options import Option
 from tallies.cli.tables import column, data
 from tallies.counts.tables import named_rows, read_counts
-from tallies.data.files import read_frame, reading
+from tallies.data.files import read_table, reading
 from tallies.errors import DataError, nearest
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ REPORT = (*SCORE, Option("group", "Column of the covariates that colours the map
 
 def read_covariates(path: str) -> pd.DataFrame:
     """A table of covariates; a first column of distinct texts names the rows."""
-    return named_rows(read_frame(path), keep=True)
+    return named_rows(read_table(path), keep=True)
 
 
 def read_offsets(value: str | None) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from tallies.cli.options import Option
 from tallies.cli.tables import data, log_likelihood
 from tallies.data.corpus import Corpus
-from tallies.data.files import read_frame
+from tallies.data.files import read_table
 from tallies.data.text import check_fields, read_field
 from tallies.errors import DataError
 from tallies.topics import scores as evaluation
@@ -58,7 +58,7 @@ def read(options: Mapping[str, Any], path: str, fitting: bool = False, texts: bo
     corpus keeps its sentences.
     """
     if options.get("counts"):
-        return read_frame(path)
+        return read_table(path)
     reading = {key: options[key] for key in READING if key in options}
     if reading.get("stop_words") == "none":  # TOML has no word for None
         reading["stop_words"] = None
