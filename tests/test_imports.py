@@ -30,11 +30,12 @@ FLOOR = {
     "storage": {"disk", "errors", "forms", "_version"},
     "backends": {"errors", "engine", "sources"},
     "watch": {"storage", "engine", "errors", "forms"},
-    "data": {"data", "disk", "errors", "storage", "maths"},
+    "data": {"data", "disk", "errors", "forms", "storage", "maths"},
     "evaluation": {"evaluation", "data", "errors", "maths", "backends"},
     "estimator": {
         "engine",
         "backends",
+        "data",
         "forms",
         "sources",
         "storage",

@@ -135,7 +135,7 @@ def test_tables_in_files(tmp_path):
     for name in ("t.csv", "t.tsv", "t.csv.gz", "t.jsonl", "t.parquet"):
         write_frame(frame, tmp_path / name)
         pd.testing.assert_frame_equal(read_table(tmp_path / name), frame)
-    assert kind_of("x.TSV.gz") == "tsv"
+    assert kind_of("x.TSV.gz") == "text"
     with pytest.raises(DataError, match="expected a table"):
         kind_of("x.gz")
 

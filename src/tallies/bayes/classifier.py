@@ -136,7 +136,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
             codes = label_codes(y, n, classes)
         weight = check_weights(sample_weight, n)
         sources = held(lambda cut: Shard(take_rows(table, cut), codes[cut], weight[cut]), n, table_bytes(table), self.shard_rows)
-        return Data(sources, Inputs.of(X, len(layout.families)), classes, layout, batch)
+        return Data(sources, Inputs.of(X, len(layout.families), table=True), classes, layout, batch)
 
     def _plan(self, data: Data, seed: int) -> Plan:
         kept = yield Stage("", self._model(data.classes, data.layout), data.sources, lambda end: end.params, self.max_iter)

@@ -15,9 +15,10 @@ from typing import Annotated, Any
 import typer
 
 from tallies._version import __version__
+from tallies.cli import holdout
 from tallies.cli.configs import SCHEDULER, SWEEPS
 from tallies.cli.fit import fit_app, resume
-from tallies.cli.options import RUN, Answer, Late, Line, Option, command, say, speak_any_language
+from tallies.cli.options import READING, RUN, Answer, Late, Line, Option, command, read_as, say, speak_any_language
 from tallies.errors import DataError, MissingExtra, TalliesError
 from tallies.registry import WORDS, furniture, part
 from tallies.runs import read_run
@@ -70,6 +71,7 @@ def _read(run: Path, line: Line, what: str = "") -> tuple[Any, dict[str, Any], A
             whose = f"{option.title} is for {' and '.join(option.models)}"
             raise DataError(f"{whose}, but {str(run)!r} is a fit of {options['model']}; leave it out")
         options[option.name] = line.told[option.name]
+    options |= {option.name: line.told[option.name] for option in READING if option.name in line.told}
     return model, options, furniture(model, "command")
 
 
@@ -78,24 +80,29 @@ def info(line: Line, run: Path) -> Answer:
     """What a RUN holds: the model, the options that made it, how the fit ended."""
     model, options = read_run(run)
     ended = {"n_iter": model.n_iter_, "converged": model.converged_, "stopped": model.stopped_, "history": model.history_}
-    text = "\n".join([model.summary(), "", *(f"{key}: {value}" for key, value in options.items())])
+    judged = holdout.read(run)
+    told = [holdout.sentence(judged)] if judged is not None else []
+    ended["held_out"] = judged
+    text = "\n".join([model.summary(), *told, "", *(f"{key}: {value}" for key, value in options.items())])
     after = f"\nNext: tallies report {run} · tallies fit --config {run / 'run.toml'} --out NEW (the same again)"
     return Answer({"options": options, **ended, "summary": model.summary()}, text, after)
 
 
-@command(app, lambda: (RUN, DATA, TABLE, ESCAPE, *_own("PREDICT")))
+@command(app, lambda: (RUN, DATA, TABLE, ESCAPE, *_own("PREDICT"), *READING))
 def predict(line: Line, run: Path, data: Path, out: Path | None, escape: bool, **own: Any) -> Answer:
     """Predict every row of a file."""
     model, options, family = _read(run, line, "PREDICT")
-    table = family.predict(model, options, str(data))
+    with read_as(options, data):
+        table = family.predict(model, options, str(data))
     return _table(line, table, out, escape, f"tallies score {run} DATA · tallies report {run} {data}")
 
 
-@command(app, lambda: (RUN, DATA, SEED, *_own("SCORE")))
+@command(app, lambda: (RUN, DATA, SEED, *_own("SCORE"), *READING))
 def score(line: Line, run: Path, data: Path, seed: int, **own: Any) -> Answer:
     """How good the model is on a file with known answers."""
     model, options, family = _read(run, line, "SCORE")
-    result = family.score(model, options, str(data), seed)
+    with read_as(options, data):
+        result = family.score(model, options, str(data), seed)
     after = f"\nNext: tallies report {run} {data} · tallies compare {run} OTHER --data {data}"
     return Answer(result, _scores(result), after)
 
@@ -132,7 +139,7 @@ RUNS = Option("runs", "Two or more RUN folders.", ..., Path, "RUN RUN...", many=
 UNSEEN = Option("data", "Unseen data to compare them on.", ..., Path, "data,d")
 
 
-@command(app, lambda: (RUNS, UNSEEN, SEED, *_own("SCORE")))
+@command(app, lambda: (RUNS, UNSEEN, SEED, *_own("SCORE"), *READING))
 def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> Answer:
     """Scores of several RUNs on the same file, a row each."""
     from pandas import DataFrame
@@ -145,7 +152,8 @@ def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> 
     for run in runs:
         model, options, family = _read(run, line, "SCORE")
         columns.add(tuple(getattr(model, "feature_names_in_", ())))
-        found = family.score(model, options, str(data), seed)
+        with read_as(options, data):
+            found = family.score(model, options, str(data), seed)
         if "kind" not in found and all(isinstance(value, dict) for value in found.values()):  # several kinds: the last is the best
             found = list(found.values())[-1]
         rows[str(run)] = {"model": type(model).__name__, **{k: v for k, v in found.items() if not isinstance(v, list)}}
@@ -161,20 +169,44 @@ JUDGE = Option("data", "Unseen data to judge the model by.", None, Path, "DATA")
 PAGE = Option("out", "Page to write; default: report.html in the RUN folder.", None, Path, "out,o")
 
 
-@command(app, lambda: (RUN, JUDGE, PAGE, *_own("REPORT")))
+@command(app, lambda: (RUN, JUDGE, PAGE, *_own("REPORT"), *READING))
 def report(line: Line, run: Path, data: Path | None, out: Path | None, **own: Any) -> Answer:
     """Write one self-contained HTML page about a fitted model."""
     model, options, family = _read(run, line, "REPORT")
     fitted, path = Path(options["data"]), None if data is None else str(data)
     about: dict[str, Any] = {"data_name": fitted.name, "command": f"tallies fit --config {run / 'run.toml'} --out NEW"}
-    if hasattr(family, "report_options"):
-        path, more = family.report_options(model, options, path)
-        about |= more
-    rows = () if path is None else family.report_data(model, options, path)
-    about["held_out"] = None if path is None else Path(path).resolve() != fitted.resolve()
+    judged = holdout.read(run)
+    if judged is not None:
+        about["note"] = holdout.sentence(judged)
+    with read_as(options, data or fitted):
+        if hasattr(family, "report_options"):
+            path, more = family.report_options(model, options, path)
+            about |= more
+        unseen = options.get("holdout") is not None and path is None and fitted.exists()
+        if unseen:  # the rows of the fit's own file that were held out
+            path, options["rows"] = str(fitted), holdout.splitter(options, family, model)(1, True)
+        rows = () if path is None else family.report_data(model, options, path)
+    about["held_out"] = None if path is None else unseen or Path(path).resolve() != fitted.resolve()
     page = model.report(out or run / "report.html", *rows, **about)
     result = {"report": str(page), "bytes": page.stat().st_size}
     return Answer(result, after=f"Wrote {page}. Next: open it in a browser; it needs no network.")
+
+
+TOLD = Option("data", "Table: csv of any dialect, xlsx, parquet, jsonl, ...; also .gz, .zip.", ..., Path, "DATA")
+
+
+@command(app, lambda: (TOLD, *READING))
+def describe(line: Line, data: Path, **own: Any) -> Answer:
+    """What is in a table: how it was read, and of each column its kind, its gaps, its levels, and what a fit would do with it."""
+    from tallies.data.files import read_table
+    from tallies.data.kinds import describe
+
+    with read_as(own, data):
+        frame = read_table(data)
+    columns = describe(frame)
+    text = f"{len(frame):,} rows, {len(frame.columns):,} columns\n\n{columns.table().to_string(index=False)}"
+    result = {"rows": len(frame), "read": frame.attrs["read"], "columns": columns.table().to_dict("records")}
+    return Answer(result, text, f"\nNext: tallies fit MODEL {data} --target COLUMN --out RUN")
 
 
 @command(app, lambda: (Option("out", "Folder to write.", Path("demo"), Path, "out,o"),))

@@ -123,7 +123,7 @@ def contents(path: Path) -> Contents:
     with path.open("rb") as file:
         first = file.read(8)
     name, opened, packed = path.name.lower().removesuffix(".gz").removesuffix(".zip"), partial(open, path, "rb"), True
-    if first.startswith(b"\x1f\x8b"):
+    if first.startswith(b"\x1f\x8b") or path.suffix.lower() == ".gz":
         opened = partial(gzip.open, path, "rb")
     elif first.startswith(b"PK\3\4"):
         members = zipfile.ZipFile(path).namelist()

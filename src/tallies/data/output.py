@@ -61,7 +61,9 @@ def write_frame(frame: pd.DataFrame, path: str | Path, escape: bool = True) -> N
 
     kind = kind_of(path)
     if kind in ("xlsx", "feather") or str(path).lower().endswith(".zip"):
-        raise DataError(f"a table cannot be written as {Path(path).name!r}; choose .csv, .tsv, .jsonl or .parquet (also .csv.gz)")
+        raise DataError(
+            f"expected a table to write as .csv, .tsv (also .gz), .jsonl or .parquet, got {Path(path).name!r}; rename it"
+        )
     with atomic(path) as part:
         if kind == "parquet":
             with closing(dialect.connect()) as base:

@@ -123,7 +123,7 @@ def read_text(file: Path, told: Told, spaces: bool = False) -> tuple[pd.DataFram
 
 def _has_units(base: Any, ways: Sequence[Written]) -> bool:
     """Whether the first row alone, of "cm" and "kg", keeps columns from being numbers, and has none itself."""
-    first, *rest = base.execute("SELECT * FROM clean WHERE rowid <= 20 ORDER BY rowid").fetchall() or [()]
+    first, *rest = base.execute("SELECT * FROM clean WHERE rowid <= 20 ORDER BY rowid").fetchall() or [[None] * len(ways)]
 
     def numbers(column: Written) -> bool:
         return 0 < column.filled == max(column.whole, column.plain, column.english, column.comma)

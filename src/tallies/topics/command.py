@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tallies.cli.options import Option
-from tallies.cli.tables import data, log_likelihood
+from tallies.cli.tables import data, log_likelihood, rows_of
 from tallies.data.corpus import Corpus
 from tallies.data.files import read_table
 from tallies.data.text import check_fields, read_field
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OPTIONS = (
-    data("Texts: jsonl, csv, tsv or parquet (also .gz), or a folder of .txt files."),
+    data("Texts: a table (jsonl, csv, xlsx, parquet, ...; also .gz, .zip), or a folder of .txt files."),
     Option("text", "Column with the text.", "text"),
     Option("id", "Column with the name of a document.", "id"),
     Option("min_df", "Drop words in fewer documents (below 1: a share).", 1, int | float),
@@ -58,14 +58,14 @@ def read(options: Mapping[str, Any], path: str, fitting: bool = False, texts: bo
     corpus keeps its sentences.
     """
     if options.get("counts"):
-        return read_table(path)
+        return rows_of(read_table(path), options)
     reading = {key: options[key] for key in READING if key in options}
     if reading.get("stop_words") == "none":  # TOML has no word for None
         reading["stop_words"] = None
     if fitting:
         check_fields(path, options)
         reading |= {key: options[key] for key in ("min_df", "max_df") if options.get(key) is not None}
-    return Corpus.read(path, sentences=texts, **reading)
+    return rows_of(Corpus.read(path, sentences=texts, **reading), options)
 
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
