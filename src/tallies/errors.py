@@ -66,7 +66,9 @@ class MissingExtra(TalliesError, ImportError):
     """An optional dependency is needed and absent."""
 
     def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(f"{purpose} needs the package {package!r}, which is not installed; run: pip install 'tallies[{extra}]'")
+        home = Path(__file__).parents[2]  # of a checkout that is installed as it is, with `pip install -e .`
+        what = f"-e '{home}[{extra}]'" if (home / "pyproject.toml").is_file() else f"'tallies[{extra}]'"
+        super().__init__(f"{purpose} needs the package {package!r}, which is not installed; run: pip install {what}")
 
 
 def need(module: str, extra: str, purpose: str, package: str = "") -> Any:

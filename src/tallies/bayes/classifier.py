@@ -17,6 +17,7 @@ from tallies.bayes.door import Layout, Table
 from tallies.bayes.families import Place
 from tallies.bayes.marginals import bits_needed, telling
 from tallies.bayes.model import ClassModel, Shard
+from tallies.data.kinds import from_file
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Stage
@@ -63,10 +64,12 @@ class Classifier(ClassifierMixin, Estimator, ABC):
     # fitting
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
-        """Fit to rows X with labels y; NaN in X is missing, and so is a label when `semi_supervised=True`.
+        """Fit to rows X with labels y; NaN in X is missing, and so is a label when `semi_supervised=True`. X may be a file (see
+        `read_table`), of whose columns y and `sample_weight` name one; what became of the others is in `columns_`.
 
         One pass suffices unless something is hidden; then EM runs, with `progress`, `checkpoint`, `resume` and `callback`.
         """
+        X, y, sample_weight = from_file(X, y, sample_weight)
         return self._fit(self._prepare(X, y, sample_weight=sample_weight), **run)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, *, sample_weight: Any = None) -> Self:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallies.cli.tables import CHOICE, COLUMNS, WEIGHTS, chosen, data, fitted_columns, log_likelihood, rows_of, say_first, with_ids
+from tallies.cli.tables import CHOICE, COLUMNS, WEIGHTS, chosen, data, log_likelihood, rows_of, say_first, with_ids
+from tallies.data.kinds import fitted_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -124,7 +124,7 @@ def _carry_out(line: Line, out: Path, place: Path, model: Any, options: dict[str
         warnings.simplefilter("ignore")  # they were said of the fit itself
         judged = holdout.judge(model, options, family, partial(build, options["model"], options))
     if judged is not None:
-        holdout.write(out, judged)
+        runs.write_judged(out, judged)
         result["held_out"], summary = judged, "\n\n".join(filter(None, [summary, "" if line.quiet else holdout.sentence(judged)]))
     data = "" if options.get("holdout") else f" {options['data']}"  # by itself a report judges by the rows held out
     after = f"tallies info {out} · tallies report {out}{data} · tallies score {out} NEW · tallies predict {out} NEW"

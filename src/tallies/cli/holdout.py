@@ -6,9 +6,7 @@ are spread evenly over the parts.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallies.errors import DataError
@@ -16,7 +14,6 @@ from tallies.errors import DataError
 if TYPE_CHECKING:
     import numpy as np
 
-FILE = "held_out.json"  # in the RUN folder
 Rows = Callable[[int], Any]  # from the number of rows to those that are chosen
 
 
@@ -85,13 +82,15 @@ def fit(model: Any, options: Mapping[str, Any], family: Any, **run: Any) -> None
 
 def judge(model: Any, options: Mapping[str, Any], family: Any, again: Callable[[], Any]) -> dict[str, Any] | None:
     """Scores on rows held out; `again` makes the model unfitted, for the folds."""
+    from tallies.storage import plain
+
     share, folds = options.get("holdout"), options.get("folds")
     if share is None and folds is None:
         return None
     split, path, seed = splitter(options, family, model), options["data"], options["seed"]
     if folds is None:
         scores = family.score(model, {**options, "rows": split(1, True)}, path, seed)
-        return {"how": f"on {share:.0%} of the rows, held out of the fit", "scores": scores}
+        return plain({"how": f"on {share:.0%} of the rows, held out of the fit", "scores": scores})
     found = []
     for k in range(folds):
         fold = family.fit(again(), {**options, "rows": split(k, False)}, progress=False)
@@ -116,21 +115,6 @@ def _mean(values: list[float]) -> dict[str, float]:
     return {"mean": float(np.mean(values)), "stderr": float(np.std(values, ddof=1) / np.sqrt(len(values)))}
 
 
-def write(out: Path, found: dict[str, Any] | None) -> None:
-    """Put what was found into the RUN."""
-    from tallies.disk import atomic
-    from tallies.storage import plain
-
-    if found is not None:
-        with atomic(out / FILE) as part:
-            part.write_text(json.dumps(plain(found)), encoding="utf-8")
-
-
-def read(run: Path) -> dict[str, Any] | None:
-    """What a RUN tells of rows held out."""
-    return json.loads((run / FILE).read_text(encoding="utf-8")) if (run / FILE).is_file() else None
-
-
 def sentence(found: Mapping[str, Any]) -> str:
     """What was found, in words.
 
@@ -138,7 +122,6 @@ def sentence(found: Mapping[str, Any]) -> str:
     'On 20% of the rows, held out of the fit: rows 30, accuracy 0.951.'
     """
     told = [f"{name} {value:.3g}" for name, value in _flat(found["scores"]).items() if not name.endswith(" mean")]
-    told += [
-        f"{name} {v['mean']:.3g} ± {v['stderr']:.2g}" for name, v in found["scores"].items() if isinstance(v, dict) and "mean" in v
-    ]
+    means = {name: value for name, value in found["scores"].items() if isinstance(value, dict) and "mean" in value}
+    told += [f"{name} {value['mean']:.3g} ± {value['stderr']:.2g}" for name, value in means.items()]
     return f"{found['how'][:1].upper()}{found['how'][1:]}: {', '.join(told)}."

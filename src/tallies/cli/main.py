@@ -21,7 +21,7 @@ from tallies.cli.fit import fit_app, resume
 from tallies.cli.options import READING, RUN, Answer, Late, Line, Option, command, read_as, say, speak_any_language
 from tallies.errors import DataError, MissingExtra, TalliesError
 from tallies.registry import WORDS, furniture, part
-from tallies.runs import read_run
+from tallies.runs import read_judged, read_run
 
 app = typer.Typer(
     cls=Late,
@@ -80,7 +80,7 @@ def info(line: Line, run: Path) -> Answer:
     """What a RUN holds: the model, the options that made it, how the fit ended."""
     model, options = read_run(run)
     ended = {"n_iter": model.n_iter_, "converged": model.converged_, "stopped": model.stopped_, "history": model.history_}
-    judged = holdout.read(run)
+    judged = read_judged(run)
     told = [holdout.sentence(judged)] if judged is not None else []
     ended["held_out"] = judged
     text = "\n".join([model.summary(), *told, "", *(f"{key}: {value}" for key, value in options.items())])
@@ -175,7 +175,7 @@ def report(line: Line, run: Path, data: Path | None, out: Path | None, **own: An
     model, options, family = _read(run, line, "REPORT")
     fitted, path = Path(options["data"]), None if data is None else str(data)
     about: dict[str, Any] = {"data_name": fitted.name, "command": f"tallies fit --config {run / 'run.toml'} --out NEW"}
-    judged = holdout.read(run)
+    judged = read_judged(run)
     if judged is not None:
         about["note"] = holdout.sentence(judged)
     with read_as(options, data or fitted):

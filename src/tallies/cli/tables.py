@@ -112,21 +112,6 @@ def say_first(columns: Columns, run: dict[str, Any]) -> dict[str, Any]:
     return {**run, "callback": callback}
 
 
-def fitted_columns(model: Any, frame: pd.DataFrame, path: str) -> pd.DataFrame:
-    """The model's columns of another table, by name and in its order, each as what it was in the fit."""
-    from tallies.data.kinds import as_kind
-
-    missing = [name for name in model.feature_names_in_ if name not in frame]
-    if missing:
-        raise DataError(
-            f"{path!r} lacks the columns {missing[:10]} that the model was fitted on; add them (empty cells are allowed)"
-        )
-    found, columns = frame[list(model.feature_names_in_)].copy(deep=False), model.fitted_.inputs.columns
-    for name in found if columns is not None else ():
-        found[name] = as_kind(found[name], columns.kind(name) or "")
-    return found
-
-
 def with_ids(model: Any, frame: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """Answers with the columns before them that name the rows: ids of the fit, where the table has them."""
     columns = model.fitted_.inputs.columns
@@ -154,6 +139,8 @@ def labels(options: Mapping[str, Any]) -> Any:
 
 def features(model: Any, options: Mapping[str, Any], path: str, need_target: bool = False) -> tuple[pd.DataFrame, pd.Series | None]:
     """What a model is asked of in another table: its columns, and the target where it is there."""
+    from tallies.data.kinds import fitted_columns
+
     frame, y = _read(options, path, need_target)
     return rows_of(fitted_columns(model, frame, path), options), rows_of(y, options)
 
@@ -169,6 +156,8 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
 def predict(model: Any, options: Mapping[str, Any], path: str, more: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """One row a row: its ids, the predicted class, the probability of each, and `more`, functions of the features."""
     import pandas as pd
+
+    from tallies.data.kinds import fitted_columns
 
     frame, _ = _read(options, path, need_target=False)
     X = fitted_columns(model, frame, path)

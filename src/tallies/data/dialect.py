@@ -213,7 +213,12 @@ def _short_header(file: Path, dialect: Dialect) -> list[str]:
 def _only_titles(file: Path, dialect: Dialect) -> bool:
     """Whether the lines that the sniffer passes over have few cells: they are no rows of a ragged table."""
     filled = [len([cell for cell in row if cell.strip()]) for row in _above(file, dialect)]
-    return all(2 * cells <= dialect.width for cells in (filled[:-1] if _short_header(file, dialect) else filled))
+    return _are_titles(filled[:-1] if _short_header(file, dialect) else filled, dialect.width)
+
+
+def _are_titles(filled: Sequence[int], width: int) -> bool:
+    """Whether lines with so many cells are titles above a table: at most half as wide, and but one of them of several cells."""
+    return all(2 * cells <= width for cells in filled) and sum(cells > 1 for cells in filled) <= 1
 
 
 # rows
@@ -231,7 +236,9 @@ def load(base: Any, file: Path, told: Told, spaces: bool = False) -> Raw:
         f"max_line_size={_longest(file)}, columns={{{columns}}})"
     )
     top = _run(base, f"SELECT * FROM {source} LIMIT {TOP}").fetchall()
-    above = next((i for i, row in enumerate(top) if 2 * sum(cell is not None for cell in row) > len(row)), 0)
+    filled = [sum(cell is not None for cell in row) for row in top]
+    above = next((i for i, cells in enumerate(filled) if 2 * cells > dialect.width), 0)
+    above = above if _are_titles(filled[:above], dialect.width) else 0
     short, first = _short_header(file, dialect), [cell or "" for cell in (top[above] if top else ())]
     _run(base, f"CREATE TEMP TABLE raw AS SELECT * FROM (SELECT * FROM {source} OFFSET {above})")
     blank = [f"coalesce(trim({cell}), '') = ''" for cell in cells]
@@ -271,8 +278,8 @@ def _run(base: Any, sql: str) -> Any:
             lines = [row for row in told.split("\n")[1:] if not row.startswith("Original Line")]
             raise DataError(f"line {line[1]} of the file cannot be read: {' '.join(lines)[:200]}") from error
         raise DataError(
-            f"line {line[1]} of the file has {found[2]} cells, but the header has {found[1]}; put quotes around texts with the "
-            "separator in them"
+            f"line {line[1]} of the file cannot be read: it has {found[2]} cells, but the header has {found[1]}; put quotes around "
+            "texts with the separator in them"
         ) from error
 
 
@@ -308,6 +315,6 @@ def _refuse_ragged(base: Any, names: Sequence[str], above: int) -> None:
             ).fetchone()
             if filled and (2 * filled <= rows or rows == 1):
                 raise DataError(
-                    f"line {first + 1 + above} of the file has more cells than the {i} columns of the header; "
+                    f"line {first + 1 + above} of the file cannot be read: it has more cells than the {i} columns of the header; "
                     "put quotes around texts with the separator in them"
                 )

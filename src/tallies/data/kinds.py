@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 from tallies.errors import DataError, nearest
@@ -201,3 +202,34 @@ def as_kind(column: pd.Series, kind: str) -> pd.Series:
     if kind in ("number", "empty") or not numeric or not column.notna().any():
         return column
     return column.map(lambda v: str(int(v)) if v == v and v % 1 == 0 else str(v), na_action="ignore").astype(object)
+
+
+def fitted_columns(model: Any, frame: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+    """The columns that a model was fitted on, of the table of another file: by name and in its order, each as what it was."""
+    missing = [name for name in model.feature_names_in_ if name not in frame]
+    if missing:
+        raise DataError(
+            f"{str(path)!r} lacks the columns {missing[:10]} that the model was fitted on; add them (empty cells are allowed)"
+        )
+    found, columns = frame[list(model.feature_names_in_)].copy(deep=False), model.fitted_.inputs.columns
+    for name in found if columns is not None else ():
+        found[name] = as_kind(found[name], columns.kind(name) or "")
+    return found
+
+
+def from_file(X: Any, y: Any = None, sample_weight: Any = None, model: Any = None) -> tuple[Any, Any, Any]:
+    """What to fit, where X may be a path: its columns that are of use; y and the weights may be names of others. With a fitted
+    `model` its columns. Anything else stays as it is."""
+    if not isinstance(X, str | Path):
+        return X, y, sample_weight
+    from tallies.data.files import read_table
+
+    frame = read_table(X)
+    if model is not None:
+        return fitted_columns(model, frame, X), y, sample_weight
+    roles = {name: role for name, role in ((y, "target"), (sample_weight, "weights")) if isinstance(name, str)}
+    for name, role in roles.items():
+        if name not in frame:
+            raise DataError(f"the {role} should be in the column {name!r}, which {str(X)!r} does not have; {nearest(name, frame)}")
+    parts = [frame[part] if isinstance(part, str) else part for part in (y, sample_weight)]
+    return chosen(frame, describe(frame, roles=roles)), *parts
