@@ -30,7 +30,7 @@ import scipy.sparse as sp
 import tallies
 from tallies.categories.fasta import read_fasta
 from tallies.data.corpus import Corpus
-from tallies.data.files import read_frame
+from tallies.data.files import read_table
 from tallies.data.ontology import Ontology
 from tallies.errors import DataError, FileError
 
@@ -105,9 +105,9 @@ def whole_files(folder: Path) -> tuple[dict[str, tuple[bytes, Reader]], list[str
     rows = "".join(f'{{"a": {i}, "b": "x{i % 2}", "when": "2020-01-0{i + 1}"}}\n' for i in range(8))
     flat = "id,text,authors\n" + "".join(f'd{i},"Cells die, genes act.",Ann; Bob\n' for i in range(6))
     texts: list[tuple[str, str, Reader]] = [
-        ("table.csv", TABLE, read_frame),
-        ("table.tsv", TABLE.replace(",", "\t"), read_frame),
-        ("rows.jsonl", rows, read_frame),
+        ("table.csv", TABLE, read_table),
+        ("table.tsv", TABLE.replace(",", "\t"), read_table),
+        ("rows.jsonl", rows, read_table),
         ("counts.csv", COUNTS, tallies.read_counts),
         ("texts.jsonl", lines, sentences),
         ("texts.csv", flat, sentences),
@@ -126,7 +126,7 @@ def whole_files(folder: Path) -> tuple[dict[str, tuple[bytes, Reader]], list[str
         for kind, module in (("parquet", "pyarrow"), ("h5ad", "anndata"), ("biom", "biom"))
         if not _has(module)
     ]
-    frames = {"p.parquet": (pd.DataFrame({"a": [1, 2, 3], "b": ["x", "é", None]}), read_frame)}
+    frames = {"p.parquet": (pd.DataFrame({"a": [1, 2, 3], "b": ["x", "é", None]}), read_table)}
     frames |= {"papers.parquet": (pd.DataFrame(TEXTS), sentences)}
     frames |= {"terms.parquet": (pd.DataFrame({"id": ["a", "b"], "name": ["cat", "tabby"], "parents": ["", "a"]}), Ontology.read)}
     for name, (frame, reader) in frames.items() if _has("pyarrow") else ():

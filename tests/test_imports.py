@@ -32,11 +32,12 @@ FLOOR = {
     "storage": {"disk", "errors", "forms", "_version"},
     "backends": {"errors", "engine", "sources"},
     "watch": {"storage", "engine", "errors", "forms", "phases"},
-    "data": {"data", "disk", "errors", "storage", "maths", "phases"},
+    "data": {"data", "disk", "errors", "forms", "storage", "maths", "phases"},
     "evaluation": {"evaluation", "data", "errors", "maths", "backends", "phases"},
     "estimator": {
         "engine",
         "backends",
+        "data",
         "forms",
         "guesses",
         "sources",

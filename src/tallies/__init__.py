@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # "as" says that a name is public, where __all__ is not a lis
     from tallies.counts.importance import Importance as Importance
     from tallies.counts.tables import read_counts as read_counts
     from tallies.data.corpus import Corpus as Corpus
+    from tallies.data.files import read_table as read_table
     from tallies.data.ontology import Ontology as Ontology
     from tallies.estimator import load as load
     from tallies.evaluation.score import Score as Score
@@ -33,6 +34,7 @@ _HOMES = {
     "Ontology": "tallies.data.ontology",
     "backend": "tallies.backends",
     "load": "tallies.estimator",
+    "read_table": "tallies.data.files",
     **dict.fromkeys(("Score", "evaluate", "compare"), "tallies.evaluation.score"),
 }
 

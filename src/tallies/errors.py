@@ -76,7 +76,9 @@ def need(module: str, extra: str, purpose: str, package: str = "") -> Any:
         import_module(module.partition(".")[0])  # a part of it may have been imported while the whole was there
         return import_module(module)
     except ImportError as error:
-        told = f"{purpose} needs the package {package or module!r}, which is not installed; run: pip install 'tallies[{extra}]'"
+        home = Path(__file__).parents[2]  # of a checkout that is installed as it is, with `pip install -e .`
+        what = f"-e '{home}[{extra}]'" if (home / "pyproject.toml").is_file() else f"'tallies[{extra}]'"
+        told = f"{purpose} needs the package {package or module!r}, which is not installed; run: pip install {what}"
         raise MissingExtra(told) from error
 
 

@@ -23,6 +23,7 @@ from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
 from tallies import forms, guesses, registry, storage, watch
 from tallies.backends import one_blas_thread, place
+from tallies.data.kinds import Columns, columns_of
 from tallies.engine import Kept, Plan, Record, Runner, Stage, State, Stopped
 from tallies.errors import ConvergenceWarning, DataWarning, FileError, FitError, at_least, nearest
 from tallies.forms import Form
@@ -31,6 +32,8 @@ ADVICE = (
     "nothing was kept. Look for values in the data that are far larger or smaller than the others, for columns that should be "
     "logarithms, and for settings far from their defaults"
 )
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class RunOptions(TypedDict, total=False):
@@ -63,6 +66,7 @@ class Inputs(NamedTuple):
 
     n: Annotated[int, Form(kind="i", low=0)]
     names: Annotated[np.ndarray, Form("inputs", "UO")] | None  # (n,) where the data had names
+    columns: Columns | None = None  # of a table: what they are, and what was done with them; others of its file, too
 
     def check(self) -> None:
         """One name a column."""
@@ -74,9 +78,9 @@ class Inputs(NamedTuple):
         return np.array([f"{stem}{j}" for j in range(self.n)], dtype=object) if self.names is None else self.names
 
     @classmethod
-    def of(cls, X: Any, n: int) -> Inputs:
-        """The n columns of X, named as scikit-learn names them."""
-        return cls(n, _get_feature_names(X))
+    def of(cls, X: Any, n: int, table: bool = False) -> Inputs:
+        """The n columns of X, named as scikit-learn names them; of a table also what they are."""
+        return cls(n, _get_feature_names(X), columns_of(X) if table else None)
 
 
 def option(default: Any, help: str = "", *, flag: str = "", parse: Callable[[str], Any] | None = None) -> Any:
@@ -255,6 +259,22 @@ class Estimator(BaseEstimator):
             raise AttributeError(f"this {type(self).__name__} was fitted on columns without names")
         return names
 
+    @property
+    def columns_(self) -> pd.DataFrame:
+        """What each column of a table is, and what was done with it: one row a column, also of those that a file had besides.
+
+        >>> import pandas as pd, tallies
+        >>> X = pd.DataFrame({"size": [1.0, 1.2, 3.1, None], "colour": ["red", "red", "blue", "blue"]})
+        >>> tallies.NaiveBayes().fit(X, ["a", "a", "b", "b"]).columns_
+           column      kind  gaps  levels   use
+        0    size    number     1       3  used
+        1  colour  category     0       2  used
+        """
+        columns = self.fitted_.inputs.columns
+        if columns is None:
+            raise AttributeError(f"this {type(self).__name__} was not fitted on a data frame or a file, whose columns have names")
+        return columns.table()
+
     # what a stored fit is made of
 
     def _identity(self) -> dict[str, Any]:
@@ -263,7 +283,7 @@ class Estimator(BaseEstimator):
 
     @classmethod
     def _records(cls) -> list[type]:
-        return [*cls.records, Run, Inputs]
+        return [*cls.records, Run, Inputs, Columns]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file, atomically and without pickle; `tallies.load` reads it.

@@ -30,7 +30,7 @@ from tallies._version import __version__
 from tallies.disk import abandoned, atomic, exchange, lock, remove, sync
 from tallies.errors import DataError, FileError, need_file
 
-MODEL, OPTIONS, CHECKPOINT, OWNER = "model.tallies", "run.toml", "checkpoint", "owner"
+MODEL, OPTIONS, CHECKPOINT, OWNER, JUDGED = "model.tallies", "run.toml", "checkpoint", "owner", "held_out.json"
 
 
 def unfinished(out: str | Path) -> Path:
@@ -169,6 +169,20 @@ def _into_place(out: Path) -> None:
 def drop_unfinished(out: str | Path) -> None:
     """Forget a fit that failed."""
     remove(unfinished(out), _trash(out))
+
+
+def write_judged(run: Path, found: Mapping[str, Any]) -> None:
+    """Keep in a RUN what was found of its model on rows held out."""
+    with atomic(run / JUDGED) as part:
+        part.write_text(json.dumps(found), encoding="utf-8")
+
+
+def read_judged(run: Path) -> dict[str, Any] | None:
+    """What a RUN tells of its model on rows held out; None where none were."""
+    try:
+        return json.loads((run / JUDGED).read_text(encoding="utf-8")) if (run / JUDGED).is_file() else None
+    except ValueError as error:
+        raise FileError(f"{str(run / JUDGED)!r} cannot be read ({error}); remove it, or fit again") from error
 
 
 def checkpoints(folder: Path) -> list[Path]:

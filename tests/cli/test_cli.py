@@ -18,7 +18,8 @@ import typer
 from sklearn.datasets import load_iris
 
 import tallies
-from tallies.data.files import kind_of, read_frame, write_frame
+from tallies.data.files import kind_of, read_table
+from tallies.data.output import write_frame
 from tallies.errors import DataError
 
 
@@ -59,11 +60,11 @@ def test_from_file_to_predictions(iris, run, model):
     assert lines[0] == "prediction,p(setosa),p(versicolor),p(virginica),log_prob"
     assert len(lines) == 151
     assert run("predict", "RUN", "iris.csv", "--out", "p.parquet")[0] == 0
-    assert (read_frame("p.parquet")["prediction"] == iris["species"]).mean() > 0.95
+    assert (read_table("p.parquet")["prediction"] == iris["species"]).mean() > 0.95
     assert len(json.loads(run("predict", "RUN", "iris.csv", "--json")[1])) == 150
 
     assert run("sample", "RUN", "-n", "7", "--seed", "1", "--out", "s.csv")[0] == 0
-    drawn = read_frame("s.csv")
+    drawn = read_table("s.csv")
     assert drawn.columns.tolist() == iris.columns.tolist()
     assert len(drawn) == 7
     assert run("sample", "RUN", "-n", "7", "--seed", "1")[1] == Path("s.csv").read_text()
@@ -133,8 +134,8 @@ def test_tables_in_files(tmp_path):
     frame = pd.DataFrame({"a": [1, 2], "b": ["x", "é"]})
     for name in ("t.csv", "t.tsv", "t.csv.gz", "t.jsonl", "t.parquet"):
         write_frame(frame, tmp_path / name)
-        pd.testing.assert_frame_equal(read_frame(tmp_path / name), frame)
-    assert kind_of("x.TSV.gz") == "tsv"
+        pd.testing.assert_frame_equal(read_table(tmp_path / name), frame)
+    assert kind_of("x.TSV.gz") == "text"
     with pytest.raises(DataError, match="expected a table"):
         kind_of("x.gz")
 

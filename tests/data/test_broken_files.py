@@ -17,8 +17,9 @@ from tallies import read_counts
 from tallies.categories.fasta import read_fasta
 from tallies.counts.command import read_offsets
 from tallies.data.corpus import Corpus
-from tallies.data.files import read_frame, write_frame
+from tallies.data.files import read_table
 from tallies.data.ontology import Ontology
+from tallies.data.output import write_frame
 from tallies.errors import DataError, FileError
 
 squeeze = partial(gzip.compress, mtime=0)
@@ -35,19 +36,17 @@ def test_broken_files_of_every_format():
 @pytest.mark.parametrize(
     ("reader", "name", "body", "message"),
     [
-        (read_frame, "t.csv", b"a,b\n1,2\n3\0,4\n", "line 3 of .* NUL byte"),
-        (read_frame, "t.csv", b"a,b\n1,2\nx\xff,4\n", "UTF-8, but line 3"),
-        (read_frame, "t.csv", "a,b\n1,é\n".encode("utf-16"), "line 1"),
-        (read_frame, "t.csv", b"a,b\n1,2\n1,2,3\n", "line 3"),
-        (read_frame, "t.csv", b"a,b,a\n1,2,3\n", "'a'.* more than once"),
-        (read_frame, "t.csv.gz", squeeze(b"a,b\n1,2\n" * 999)[:-20], "cannot be read"),
-        (read_frame, "t.jsonl", b'{"a": 1}\n{"a": 2\n', "line 2 of .* not JSON"),
-        (read_frame, "t.jsonl", b'{"a": 1}\n[1]\n', "line 2 of .* a list"),
-        (read_frame, "t.jsonl", b'{"a": 1}\n{"a": [2]}\n', "line 2 of .* 'a'"),
-        (read_frame, "t.jsonl", b'{"a": 1, "a": 2}\n', "line 1 of .* one name"),
-        (read_frame, "t.jsonl", b"", "is empty"),
-        (read_frame, "t.jsonl", b'{"a": ' + b"[" * 99999, "line 1 of .* not JSON"),
-        (read_frame, "t.parquet", b"PAR1 not really PAR1", "cannot be read"),
+        (read_table, "t.csv", b"a,b\n1,2\n3\0,4\n", "line 3 of .* NUL byte"),
+        (read_table, "t.csv", b"a,b\n1,2\n1,2,3\n", "line 3"),
+        (read_table, "t.csv", b"a,b,a\n1,2,3\n", "'a'.* more than once"),
+        (read_table, "t.csv.gz", squeeze(b"a,b\n1,2\n" * 999)[:-20], "cannot be read"),
+        (read_table, "t.jsonl", b'{"a": 1}\n{"a": 2\n', "line 2 of .* not JSON"),
+        (read_table, "t.jsonl", b'{"a": 1}\n[1]\n', "line 2 of .* a list"),
+        (read_table, "t.jsonl", b'{"a": 1}\n{"a": [2]}\n', "line 2 of .* 'a'"),
+        (read_table, "t.jsonl", b'{"a": 1, "a": 2}\n', "line 1 of .* one name"),
+        (read_table, "t.jsonl", b"", "is empty"),
+        (read_table, "t.jsonl", b'{"a": ' + b"[" * 99999, "line 1 of .* not JSON"),
+        (read_table, "t.parquet", b"PAR1 not really PAR1", "cannot be read"),
         (Corpus.read, "t.jsonl", b'{"text": "one"}\n{"text": "x", "n": ' + b"9" * 5000 + b"}\n", "line 2 of .* not JSON"),
         (Corpus.read, "t.jsonl", b'{"text": "one"}\n{"text": "x", "authors": 3}\n', "record 2 of .* 3 as 'authors'"),
         (Corpus.read, "t.jsonl", b'{"text": ["one"]}\n', "record 1 of .* a list as 'text'"),
@@ -120,7 +119,7 @@ def test_lists_in_the_cells_of_a_table(tmp_path):
     pytest.importorskip("pyarrow")
     pd.DataFrame({"a": [1, 2], "b": [["x"], ["y"]]}).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"t.parquet.* column 'b' .* row 1"):
-        read_frame(tmp_path / "t.parquet")
+        read_table(tmp_path / "t.parquet")
 
 
 def test_odd_cells_of_texts(tmp_path):
@@ -136,7 +135,7 @@ def test_odd_cells_of_texts(tmp_path):
 
 def test_dates_in_json_lines_stay_texts(tmp_path):
     (tmp_path / "t.jsonl").write_text('{"date": "2020-01-01", "seen_at": 5}\n')
-    assert read_frame(tmp_path / "t.jsonl").to_dict("records") == [{"date": "2020-01-01", "seen_at": 5}]
+    assert read_table(tmp_path / "t.jsonl").to_dict("records") == [{"date": "2020-01-01", "seen_at": 5}]
 
 
 LABELS = ["=1+1", "+x", "-x", "@x", "\tx", "\rx", "'=x", "''-x", "'tis", "x", "-3", "+2.5e-3", "-", "é=", np.nan]
@@ -152,7 +151,7 @@ def test_labels_are_no_formulas_in_a_spreadsheet(tmp_path, name):
     assert "'=1+1" in text
     assert "'-3" not in text
     assert "''=x" in text
-    back = read_frame(tmp_path / name)
+    back = read_table(tmp_path / name)
     pd.testing.assert_frame_equal(back.astype({"kind": "category"}), frame)
     write_frame(frame, tmp_path / name, escape=False)
     body = (tmp_path / name).read_bytes()

@@ -19,6 +19,7 @@ from tallies.bayes.marginals import bits_needed, telling
 from tallies.bayes.model import ClassModel, Shard
 from tallies.bayes.reasons import Reasons, explained, two_best
 from tallies.data.columns import read_columns
+from tallies.data.kinds import from_file
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights, in_fitted_order, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Stage
@@ -73,10 +74,12 @@ class Classifier(ClassifierMixin, Estimator, ABC):
     # fitting
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
-        """Fit to rows X with labels y; NaN in X is missing, and so is a label when `semi_supervised=True`.
+        """Fit to rows X with labels y; NaN in X is missing, and so is a label when `semi_supervised=True`. X may be a file (see
+        `read_table`), of whose columns y and `sample_weight` name one; what became of the others is in `columns_`.
 
         One pass suffices unless something is hidden; then EM runs, with `progress`, `checkpoint`, `resume` and `callback`.
         """
+        X, y, sample_weight = from_file(X, y, sample_weight)
         return self._fit(self._prepare(X, y, sample_weight=sample_weight), **run)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, *, sample_weight: Any = None) -> Self:
@@ -146,7 +149,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         self._foresee(n, len(classes), len(layout.families))
         weight = check_weights(sample_weight, n)
         sources = held(lambda cut: Shard(take_rows(table, cut), codes[cut], weight[cut]), n, table_bytes(table), self.shard_rows)
-        return Data(sources, Inputs.of(X, len(layout.families)), classes, layout, batch)
+        return Data(sources, Inputs.of(X, len(layout.families), table=True), classes, layout, batch)
 
     def _plan(self, data: Data, seed: int) -> Plan:
         kept = yield Stage("", self._model(data.classes, data.layout), data.sources, lambda end: end.params, self.max_iter)

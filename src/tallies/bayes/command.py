@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tallies.cli import tables
-from tallies.cli.tables import OPTIONS, fit, report_data, score
+from tallies.cli.tables import OPTIONS, fit, labels, report_data, score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     """One row a row: the predicted class, the probability of each, and log p(x)."""
-    X, _ = tables.features(model, options, path)
-    return tables.predict(model, options, path).assign(log_prob=model.log_prob(X))
+    return tables.predict(model, options, path, {"log_prob": model.log_prob})
 
 
 def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:
@@ -24,4 +23,4 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
     return X.assign(**{options["target"]: y})
 
 
-__all__ = ["OPTIONS", "fit", "predict", "report_data", "sample", "score"]
+__all__ = ["OPTIONS", "fit", "labels", "predict", "report_data", "sample", "score"]

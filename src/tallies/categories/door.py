@@ -66,7 +66,7 @@ def learn_codes(model: Any, X: Any, missing: str, bins: Any) -> tuple[np.ndarray
     names, columns = _columns(model, X, reset=True)
     one_of("missing", missing, "state", "ignore")
     known = _learn(names, columns, missing, _check_bins(bins, names))
-    return code_columns(columns, known), known, Inputs.of(X, len(names))
+    return code_columns(columns, known), known, Inputs.of(X, len(names), table=True)
 
 
 def read_codes(model: Any, X: Any, known: Categories) -> np.ndarray:

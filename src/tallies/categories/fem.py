@@ -36,6 +36,7 @@ from tallies.categories.model import Rows, cut, softmax
 from tallies.categories.scores import strongest_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.categories.words import effects_table, explained, feature_names, find_states
+from tallies.data.kinds import from_file
 from tallies.data.labels import encode_labels, label_codes
 from tallies.data.table import check_weights
 from tallies.engine import Plan
@@ -116,7 +117,8 @@ class FEM(ClassifierMixin, Categorical):
     next_steps = ("model.interactions()", "model.predict_proba(X)", 'model.report("page.html", X, y)')
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
-        """Fit to rows X of categories with labels y."""
+        """Fit to rows X of categories with labels y; X may be a file (see `read_table`), of whose columns y names one."""
+        X, y, sample_weight = from_file(X, y, sample_weight)
         return self._fit(self._prepare(X, y, sample_weight), **run)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> Table:

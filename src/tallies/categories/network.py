@@ -33,6 +33,7 @@ from tallies.categories.model import Conditional, Rows, cut, starts_of
 from tallies.categories.scores import coupling_scores, sequence_weights, top_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.data.columns import values_of
+from tallies.data.kinds import from_file
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, at_least
@@ -102,7 +103,8 @@ class FEMNetwork(Categorical):
     next_steps = ("model.top_couplings()", "model.simulate(100)", 'model.report("page.html", X)')
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
-        """Fit to a table X (lag 0), or to a series X whose rows follow one another (lag 1)."""
+        """Fit to a table X (lag 0), or to a series X whose rows follow one another (lag 1); X may be a file, see `read_table`."""
+        X, y, sample_weight = from_file(X, y, sample_weight)
         return self._fit(self._prepare(X, y, sample_weight), **run)
 
     def _prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> Table:

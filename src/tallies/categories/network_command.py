@@ -6,36 +6,43 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallies.cli.tables import COLUMNS, WEIGHTS, chosen, data, fitted_columns, log_likelihood
+from tallies.cli.tables import CHOICE, COLUMNS, WEIGHTS, chosen, data, log_likelihood, rows_of, say_first, with_ids
+from tallies.data.kinds import fitted_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
-OPTIONS = (data("Table of categories (csv, tsv, jsonl, parquet), or an alignment in FASTA."), COLUMNS, WEIGHTS)
+OPTIONS = (data("Table of categories (csv, xlsx, jsonl, parquet, ...), or an alignment in FASTA."), COLUMNS, WEIGHTS, *CHOICE)
 
 
 def _table(path: str) -> pd.DataFrame:
     """A table, or an alignment in FASTA."""
     from tallies.categories.fasta import read_fasta
-    from tallies.data.files import read_frame
+    from tallies.data.files import read_table
 
     suffixes = [s.lower() for s in Path(path).suffixes if s.lower() != ".gz"]
-    return read_fasta(path) if suffixes[-1:] and suffixes[-1] in (".fasta", ".fa", ".a2m", ".a3m", ".aln") else read_frame(path)
+    return read_fasta(path) if suffixes[-1:] and suffixes[-1] in (".fasta", ".fa", ".a2m", ".a3m", ".aln") else read_table(path)
+
+
+def in_order(model: Any) -> bool:
+    """Whether rows follow one another in time, so that only the last ones can be held out."""
+    return bool(model.lag)
 
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a model to the table that the options name."""
-    X, weight = chosen(_table(options["data"]), options)
-    return model.fit(X, sample_weight=weight, **run)
+    X, weight, columns = chosen(_table(options["data"]), options)
+    return model.fit(rows_of(X, options), sample_weight=rows_of(weight, options), **say_first(columns, run))
 
 
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     """One row a row: log p of each cell given the rest, and the energy."""
     import pandas as pd
 
-    X = fitted_columns(model, _table(path), path)
+    table = _table(path)
+    X = fitted_columns(model, table, path)
     logs = pd.DataFrame(model.log_conditional(X), columns=[f"log p({name})" for name in model.categories_.names])
-    return logs.assign(energy=model.energy(X))
+    return with_ids(model, table, logs.assign(energy=model.energy(X)))
 
 
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
@@ -50,4 +57,4 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
     """What the report judges the model by."""
-    return (fitted_columns(model, _table(path), path),)
+    return (fitted_columns(model, rows_of(_table(path), options), path),)

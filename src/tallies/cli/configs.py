@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from tallies.cli.options import Option, alternatives
+from tallies.cli.options import READING, Option, alternatives
 from tallies.errors import DataError, nearest
 from tallies.registry import WORDS, estimator, part
 from tallies.runs import read_toml
@@ -19,6 +19,9 @@ FIT = (  # of every fit, in run.toml
     Option("out", "RUN folder to write.", kind=Path, flag="out,o", needed=True, run=True),
     Option("seed", "Seed of the random numbers, where there are any.", 0, int, least=0, run=True),
     SCHEDULER,
+    *READING,
+    Option("holdout", "Share of the rows to hold out and judge the fit by, such as 0.2.", None, float, run=True),
+    Option("folds", "Judge fits by so many parts of the rows in turn (cross-validation).", None, int, "cv", least=2, run=True),
 )
 SETTING = (  # how to set others
     Option("config", "Options in TOML, such as run.toml of a RUN: repeats it. What the line says wins.", kind=Path, run=True),
@@ -86,7 +89,8 @@ def merged(name: str, told: Mapping[str, Any], pairs: Mapping[str, str], config:
     if other != name:
         raise DataError(f"{str(config)!r} is for the model {other!r}, but this is `tallies fit {name}`; use: tallies fit {other}")
     options, command = options_of(name), part(WORDS[name], "command")
-    long = {option.flags[0].replace("-", "_"): key for key, option in options.items()} | {"random_state": "seed"}
+    long = {option.flags[0].replace("-", "_"): key for key, option in options.items()} | {key: key for key in options}
+    long |= {"random_state": "seed"}
     found = {key: option.default for key, option in options.items()}
     found |= dict.fromkeys(hyperparameters(class_of(name))) | {"threads": None}
     said: set[str] = set()

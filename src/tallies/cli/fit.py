@@ -14,8 +14,9 @@ from typing import Any
 import typer
 
 from tallies import runs
+from tallies.cli import holdout
 from tallies.cli.configs import as_written, build, from_pairs, line_options, merged, model_name, options_of
-from tallies.cli.options import Answer, Late, Line, command, say, where
+from tallies.cli.options import Answer, Late, Line, command, read_as, say, where
 from tallies.errors import DataError, FitError
 from tallies.phases import phase
 from tallies.registry import ENTRIES, WORDS, furniture
@@ -46,6 +47,7 @@ def fit(line: Line, config: Path | None, pairs: list[str] | None, force: bool, *
     out = Path(options["out"])
     runs.check_free(out, force)
     model = build(name, options)
+    holdout.check(options, furniture(model, "command"), model)
     options = as_written(name, model, options)
     with runs.writing(out, options) as place:
         return _carry_out(line, out, place, model, options)
@@ -90,11 +92,12 @@ def _carry_out(line: Line, out: Path, place: Path, model: Any, options: dict[str
     state = place / runs.CHECKPOINT
     moved: list[int] = []  # an entry a sweep
     run = {"checkpoint": state, "resume": state if state.exists() else None, "callback": lambda *_: moved.append(1)}
+    family, place_to_run = furniture(model, "command"), partial(where, options.get("scheduler"), options.get("threads"))
     try:
         reading = phase(f"reading {Path(options['data']).name}", show=not line.quiet)
-        with reading, where(options.get("scheduler"), options.get("threads")), warnings.catch_warnings():
+        with reading, place_to_run(), read_as(options, options["data"]), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".* was interrupted after")  # said below, with the command to go on
-            furniture(model, "command").fit(model, options, **run, progress=False if line.quiet else None)
+            holdout.fit(model, options, family, **run, progress=False if line.quiet else None)
     except BaseException as error:
         if runs.checkpoints(place) and (moved or not safe) and not isinstance(error, FitError):  # a lost fit leads nowhere
             say(f"\nStopped. The state of the fit is kept in {place.name}; go on with: tallies resume {out}")
@@ -115,10 +118,18 @@ def _carry_out(line: Line, out: Path, place: Path, model: Any, options: dict[str
         "interrupted": ended == "interrupted",
         "objective": float(model.history_[-1]) if len(model.history_) else None,
     }
+    summary = "" if line.quiet else model.summary()
     if ended == "interrupted":
         say(f"\nInterrupted. Wrote {out}, which can be used as it is. Go on with: tallies resume {out}")
-        return Answer(result, "" if line.quiet else model.summary(), code=130)
-    after = f"tallies info {out} · tallies report {out} {options['data']} · tallies score {out} NEW · tallies predict {out} NEW"
+        return Answer(result, summary, code=130)
+    with place_to_run(), read_as(options, options["data"]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they were said of the fit itself
+        judged = holdout.judge(model, options, family, partial(build, options["model"], options))
+    if judged is not None:
+        runs.write_judged(out, judged)
+        result["held_out"], summary = judged, "\n\n".join(filter(None, [summary, "" if line.quiet else holdout.sentence(judged)]))
+    data = "" if options.get("holdout") else f" {options['data']}"  # by itself a report judges by the rows held out
+    after = f"tallies info {out} · tallies report {out}{data} · tallies score {out} NEW · tallies predict {out} NEW"
     if ended != "converged":
         after += f" · tallies resume {out} --sweeps {2 * model.n_iter_}"
-    return Answer(result, "" if line.quiet else model.summary(), f"\nWrote {out}. Next: {after}")
+    return Answer(result, summary, f"\nWrote {out}. Next: {after}")

@@ -16,12 +16,13 @@ import typer
 
 from tallies import phases
 from tallies._version import __version__
+from tallies.cli import holdout
 from tallies.cli.configs import SCHEDULER, SWEEPS
 from tallies.cli.fit import fit_app, resume
-from tallies.cli.options import RUN, Answer, Late, Line, Option, command, say, speak_any_language
+from tallies.cli.options import READING, RUN, Answer, Late, Line, Option, command, read_as, say, speak_any_language
 from tallies.errors import DataError, FitError, MissingExtra, TalliesError
 from tallies.registry import WORDS, furniture, part
-from tallies.runs import read_run
+from tallies.runs import read_judged, read_run
 
 app = typer.Typer(
     cls=Late,
@@ -72,6 +73,7 @@ def _read(run: Path, line: Line, what: str = "") -> tuple[Any, dict[str, Any], A
             whose = f"{option.title} is for {' and '.join(option.models)}"
             raise DataError(f"{whose}, but {str(run)!r} is a fit of {options['model']}; leave it out")
         options[option.name] = line.told[option.name]
+    options |= {option.name: line.told[option.name] for option in READING if option.name in line.told}
     return model, options, furniture(model, "command")
 
 
@@ -80,25 +82,28 @@ def info(line: Line, run: Path) -> Answer:
     """What a RUN holds: the model, the options that made it, how the fit ended."""
     model, options = read_run(run)
     ended = {"n_iter": model.n_iter_, "converged": model.converged_, "stopped": model.stopped_, "history": model.history_}
-    text = "\n".join([model.summary(), "", *(f"{key}: {value}" for key, value in options.items())])
+    judged = read_judged(run)
+    told = [holdout.sentence(judged)] if judged is not None else []
+    ended["held_out"] = judged
+    text = "\n".join([model.summary(), *told, "", *(f"{key}: {value}" for key, value in options.items())])
     after = f"\nNext: tallies report {run} · tallies fit --config {run / 'run.toml'} --out NEW (the same again)"
     return Answer({"options": options, **ended, "summary": model.summary()}, text, after)
 
 
-@command(app, lambda: (RUN, DATA, TABLE, ESCAPE, *_own("PREDICT")))
+@command(app, lambda: (RUN, DATA, TABLE, ESCAPE, *_own("PREDICT"), *READING))
 def predict(line: Line, run: Path, data: Path, out: Path | None, escape: bool, **own: Any) -> Answer:
     """Predict every row of a file."""
     model, options, family = _read(run, line, "PREDICT")
-    with phases.phase(f"predicting {data.name}"):
+    with phases.phase(f"predicting {data.name}"), read_as(options, data):
         table = family.predict(model, options, str(data))
     return _table(line, table, out, escape, f"tallies score {run} DATA · tallies report {run} {data}")
 
 
-@command(app, lambda: (RUN, DATA, SEED, *_own("SCORE")))
+@command(app, lambda: (RUN, DATA, SEED, *_own("SCORE"), *READING))
 def score(line: Line, run: Path, data: Path, seed: int, **own: Any) -> Answer:
     """How good the model is on a file with known answers."""
     model, options, family = _read(run, line, "SCORE")
-    with phases.phase(f"scoring by {data.name}"):
+    with phases.phase(f"scoring by {data.name}"), read_as(options, data):
         result = family.score(model, options, str(data), seed)
     after = f"\nNext: tallies report {run} {data} · tallies compare {run} OTHER --data {data}"
     return Answer(result, _scores(result), after)
@@ -137,7 +142,7 @@ RUNS = Option("runs", "Two or more RUN folders.", ..., Path, "RUN RUN...", many=
 UNSEEN = Option("data", "Unseen data to compare them on.", ..., Path, "data,d")
 
 
-@command(app, lambda: (RUNS, UNSEEN, SEED, *_own("SCORE")))
+@command(app, lambda: (RUNS, UNSEEN, SEED, *_own("SCORE"), *READING))
 def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> Answer:
     """Scores of several RUNs on the same file, a row each, best first, with the paired difference to the best and its error."""
     from pandas import DataFrame
@@ -150,7 +155,7 @@ def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> 
     for run in runs:
         model, options, family = _read(run, line, "SCORE")
         models.append(model)
-        with phases.phase(f"scoring {run.name} by {data.name}"), recorded() as scored:
+        with phases.phase(f"scoring {run.name} by {data.name}"), read_as(options, data), recorded() as scored:
             found = family.score(model, options, str(data), seed)
         if scored:
             made[str(run)] = scored[-1]
@@ -172,21 +177,44 @@ PAGE = Option("out", "Page to write; default: report.html in the RUN folder.", N
 FORCE = Option("force", "Replace a page that was made with more, such as data.", False, bool, run=True)
 
 
-@command(app, lambda: (RUN, JUDGE, PAGE, FORCE, *_own("REPORT")))
+@command(app, lambda: (RUN, JUDGE, PAGE, FORCE, *_own("REPORT"), *READING))
 def report(line: Line, run: Path, data: Path | None, out: Path | None, force: bool, **own: Any) -> Answer:
     """Write one self-contained HTML page about a fitted model."""
     model, options, family = _read(run, line, "REPORT")
     fitted, path = Path(options["data"]), None if data is None else str(data)
     about: dict[str, Any] = {"data_name": fitted.name, "command": f"tallies fit --config {run / 'run.toml'} --out NEW"}
-    if hasattr(family, "report_options"):
-        path, more = family.report_options(model, options, path)
-        about |= more
-    with phases.phase(f"reading {path}", show=path is not None):
+    judged = read_judged(run)
+    if judged is not None:
+        about["note"] = holdout.sentence(judged)
+    with phases.phase(f"reading {data or fitted}"), read_as(options, data or fitted):
+        if hasattr(family, "report_options"):
+            path, more = family.report_options(model, options, path)
+            about |= more
+        unseen = options.get("holdout") is not None and path is None and fitted.exists()
+        if unseen:  # the rows of the fit's own file that were held out
+            path, options["rows"] = str(fitted), holdout.splitter(options, family, model)(1, True)
         rows = () if path is None else family.report_data(model, options, path)
-    about["held_out"] = None if path is None else Path(path).resolve() != fitted.resolve()
+    about["held_out"] = None if path is None else unseen or Path(path).resolve() != fitted.resolve()
     page = model.report(out or run / "report.html", *rows, force=force, **about)
     result = {"report": str(page), "bytes": page.stat().st_size}
     return Answer(result, after=f"Wrote {page}. Next: open it in a browser; it needs no network.")
+
+
+TOLD = Option("data", "Table: csv of any dialect, xlsx, parquet, jsonl, ...; also .gz, .zip.", ..., Path, "DATA")
+
+
+@command(app, lambda: (TOLD, *READING))
+def describe(line: Line, data: Path, **own: Any) -> Answer:
+    """What is in a table: how it was read, and of each column its kind, its gaps, its levels, and what a fit would do with it."""
+    from tallies.data.files import read_table
+    from tallies.data.kinds import describe
+
+    with read_as(own, data):
+        frame = read_table(data)
+    columns = describe(frame)
+    text = f"{len(frame):,} rows, {len(frame.columns):,} columns\n\n{columns.table().to_string(index=False)}"
+    result = {"rows": len(frame), "read": frame.attrs["read"], "columns": columns.table().to_dict("records")}
+    return Answer(result, text, f"\nNext: tallies fit MODEL {data} --target COLUMN --out RUN")
 
 
 @command(app, lambda: (Option("out", "Folder to write.", Path("demo"), Path, "out,o"),))
@@ -200,7 +228,7 @@ def demo(line: Line, out: Path) -> Answer:
 
 def _table(line: Line, table: Any, out: Path | None, escape: bool, after: str) -> Answer:
     """A table to a file, or to stdout as csv or JSON."""
-    from tallies.data.files import write_csv, write_frame
+    from tallies.data.output import write_csv, write_frame
 
     if out is None:
         if line.as_json:

@@ -6,10 +6,11 @@ import codecs
 import inspect
 import io
 import json
+import logging
 import os
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -17,6 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import typer
 
 from tallies import phases
+from tallies.errors import DataError
 
 
 class Option(NamedTuple):
@@ -101,6 +103,14 @@ COMMON = (  # to all commands
 )
 
 
+READING = (  # of all commands that read tables
+    Option("sep", "What parts the columns of a text: a sign, or tab, space; default: found out."),
+    Option("decimal", "Decimal mark of numbers in a text: . or ,; default: found out."),
+    Option("encoding", "Encoding of a text, such as cp1252; default: found out."),
+    Option("header", "Whether the first row of a text has the names; default: found out.", None, bool),
+)
+
+
 class Line(NamedTuple):
     """What every command is told."""
 
@@ -161,7 +171,7 @@ def _whole(function: Function, options: Iterable[Option]) -> Callable[..., None]
         as_json, quiet = values.pop("as_json"), values.pop("quiet")
         said = [key for key in values if getattr(ctx.get_parameter_source(key), "name", "") not in ("DEFAULT", "DEFAULT_MAP")]
         told = {key: str(values[key]) if isinstance(values[key], Path) else values[key] for key in said}
-        with where(threads=values.pop("threads")):
+        with where(threads=values.pop("threads")), notes(quiet or as_json):
             answer = function(Line(str(ctx.info_name), told, as_json, quiet), **values)
         phases.hush()  # from here on the terminal is for the answer
         if as_json:
@@ -185,6 +195,41 @@ def where(scheduler: str | None = None, threads: int | None = None) -> AbstractC
     import tallies
 
     return tallies.backend(scheduler) if scheduler else tallies.backend("threads", workers=threads)
+
+
+@contextmanager
+def notes(quiet: bool) -> Iterator[None]:
+    """Inside the block, what readers tell of files is said."""
+
+    said = set()
+
+    class Say(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.getMessage() not in said:  # a file may be read several times
+                said.add(record.getMessage())
+                say(record.getMessage(), quiet)
+
+    log, handler = logging.getLogger("tallies"), Say()
+    before = log.level
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
+
+
+def read_as(options: Mapping[str, Any], data: str | Path | None) -> AbstractContextManager[None]:
+    """Inside the block files are read as the options say, which must be about a text."""
+    from tallies.data.files import KINDS, told
+
+    about = {option.name: options.get(option.name) for option in READING}
+    given = [option.title for option in READING if about[option.name] is not None]
+    name = "" if data is None else Path(data).name.lower().removesuffix(".gz").removesuffix(".zip")
+    if given and name and KINDS.get(Path(name).suffix, "") not in ("text", ""):
+        raise DataError(f"{given[0]} is about tables of text, but {str(data)!r} is none; leave it out")
+    return told(**about)
 
 
 def _encoding(stream: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,22 @@ from tallies.errors import DataError, nearest
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tallies.data.kinds import Columns
+
+LISTED = 25  # columns that a fit tells of; of more, those that are left out
+
 
 def names(text: str) -> list[str]:
     """Names with commas between."""
     return [name.strip() for name in text.split(",")]
+
+
+def pairs(text: str) -> dict[str, str]:
+    """Pairs name=value with commas between."""
+    found = [pair.rpartition("=") for pair in text.split(",")]
+    if not all(name.strip() for name, _, _ in found):
+        raise DataError(f"--kinds takes column=number or column=category, with commas between; got {text!r}")
+    return {name.strip(): value.strip() for name, _, value in found}
 
 
 def data(help: str) -> Option:
@@ -26,7 +39,12 @@ def data(help: str) -> Option:
 TARGET = Option("target", "Column with the class.", flag="target,t", needed=True)
 COLUMNS = Option("columns", "Columns to use, comma separated; default: all but the target.", parse=names)
 WEIGHTS = Option("weights", "Column with row weights.")
-OPTIONS = (data("Table: csv, tsv, jsonl or parquet, also .gz."), TARGET, COLUMNS, WEIGHTS)
+CHOICE = (
+    Option("drop", "Columns to leave out, comma separated.", parse=names),
+    Option("keep", "Columns to use whatever they are: ids, dates, constant ones.", parse=names),
+    Option("kinds", "What columns are: column=number or column=category, comma separated.", kind=Any, parse=pairs),
+)
+OPTIONS = (data("Table: csv of any dialect, xlsx, parquet, jsonl, ...; also .gz, .zip."), TARGET, COLUMNS, WEIGHTS, *CHOICE)
 
 
 def column(frame: pd.DataFrame, name: str, option: str) -> pd.Series:
@@ -37,56 +55,115 @@ def column(frame: pd.DataFrame, name: str, option: str) -> pd.Series:
     return frame[name]
 
 
-def chosen(frame: pd.DataFrame, options: Mapping[str, Any]) -> tuple[pd.DataFrame, Any]:
-    """The columns that --columns names, without that of --weights; and the weights."""
+def rows_of(data: Any, options: Mapping[str, Any]) -> Any:
+    """The rows that are fitted, or those held out, where the options say so, of a table, corpus, array or list; see `holdout`."""
+    rows = options.get("rows")
+    if rows is None or data is None or isinstance(data, str):
+        return data
+    if isinstance(data, list):
+        return [data[i] for i in rows(len(data))]
+    return data.iloc[rows(len(data))] if hasattr(data, "iloc") else data[rows(len(data))]
+
+
+def chosen(frame: pd.DataFrame, options: Mapping[str, Any]) -> tuple[pd.DataFrame, Any, Columns]:
+    """The columns that are fitted, the weights, and what became of all columns."""
+    from tallies.data import kinds
+
+    roles = {options[role]: role for role in ("target", "weights") if options.get(role) is not None}
     weight = column(frame, options["weights"], "--weights").to_numpy() if options.get("weights") else None
-    if options.get("columns") is not None:
-        frame = frame[[column(frame, name, "--columns").name for name in options["columns"]]]
-    return frame.drop(columns=[options.get("weights")], errors="ignore"), weight
+    asked = options.get("columns")
+    told = {key: options.get(key) or () for key in ("drop", "keep")} | {"kinds": options.get("kinds")}
+    for key in ("drop", "keep", "kinds"):
+        for name in told[key] or ():
+            column(frame, name, f"--{key}")
+            if name in roles:
+                raise DataError(f"--{key} names {name!r}, which is the column of --{roles[name]}; leave it out of one of them")
+    if asked is not None:
+        wanted = {column(frame, name, "--columns").name for name in asked}
+        told["drop"] = [*told["drop"], *(name for name in frame if name not in wanted | set(roles) | {*told["keep"]})]
+        told["keep"] = [*told["keep"], *(name for name in asked if name not in roles and name not in told["drop"])]
+    found = kinds.describe(frame, roles=roles, **told)
+    X = kinds.chosen(frame, found)
+    if not len(X.columns):
+        raise DataError("no column is left to fit: " + "; ".join(f"{a} {b}" for a, b in zip(found.names, found.uses, strict=True)))
+    return X[[name for name in asked if name in X]] if asked is not None else X, weight, found
 
 
-def fitted_columns(model: Any, frame: pd.DataFrame, path: str) -> pd.DataFrame:
-    """The model's columns of another table, by name and in its order."""
-    missing = [name for name in model.feature_names_in_ if name not in frame]
-    if missing:
-        raise DataError(
-            f"{path!r} lacks the columns {missing[:10]} that the model was fitted on; add them (empty cells are allowed)"
-        )
-    return frame[list(model.feature_names_in_)]
+def told_columns(columns: Columns) -> str:
+    """The table of columns, for a person; of many, those that are not simply used."""
+    table = columns.table()
+    if len(table) <= LISTED:
+        return table.to_string(index=False)
+    used = table[table["use"] == "used"]
+    kinds = ", ".join(f"{count:,} x {kind}" for kind, count in used["kind"].value_counts().items())
+    rest = table[table["use"] != "used"]
+    return "\n".join([f"{len(used):,} columns used ({kinds})", *([rest.to_string(index=False)] if len(rest) else [])])
 
 
-def _read(path: str, target: str, need_target: bool) -> tuple[pd.DataFrame, pd.Series | None]:
-    """Features and target of a table."""
-    from tallies.data.files import read_frame
+def say_first(columns: Columns, run: dict[str, Any]) -> dict[str, Any]:
+    """Options of a run that tell of the columns when the data have passed the door, before the work goes on."""
+    after, told = run.get("callback"), []
 
-    frame = read_frame(path)
-    y = column(frame, target, "--target") if need_target or target in frame else None
+    def callback(*state: Any) -> Any:
+        if not told:
+            told.append(logging.getLogger("tallies").info("%s", told_columns(columns)))
+        return after(*state) if after is not None else None
+
+    return {**run, "callback": callback}
+
+
+def with_ids(model: Any, frame: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """Answers with the columns before them that name the rows: ids of the fit, where the table has them."""
+    columns = model.fitted_.inputs.columns
+    ids = [] if columns is None else [n for n in columns.names if columns.kind(n) == "id" and n in frame and n not in answers]
+    for place, name in enumerate(ids):
+        answers.insert(place, name, frame[name].to_numpy())
+    return answers
+
+
+def _read(options: Mapping[str, Any], path: str, need_target: bool) -> tuple[pd.DataFrame, pd.Series | None]:
+    """A table, and its target."""
+    from tallies.data.files import read_table
+
+    frame, target = read_table(path), options["target"]
     if not len(frame):
         raise DataError(f"{path!r} has a header but no rows; there is nothing to work on")
-    return frame.drop(columns=[target], errors="ignore"), y
+    y = column(frame, target, "--target") if need_target or target in frame else None
+    return frame, y
+
+
+def labels(options: Mapping[str, Any]) -> Any:
+    """The classes of all rows, over which rows are held out evenly."""
+    return _read(options, options["data"], need_target=True)[1]
 
 
 def features(model: Any, options: Mapping[str, Any], path: str, need_target: bool = False) -> tuple[pd.DataFrame, pd.Series | None]:
     """What a model is asked of in another table: its columns, and the target where it is there."""
-    X, y = _read(path, options["target"], need_target)
-    return fitted_columns(model, X, path), y
+    from tallies.data.kinds import fitted_columns
+
+    frame, y = _read(options, path, need_target)
+    return rows_of(fitted_columns(model, frame, path), options), rows_of(y, options)
 
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a model to the table that the options name."""
-    X, y = _read(options["data"], options["target"], need_target=True)
-    X, weight = chosen(X, options)
-    return model.fit(X, y, sample_weight=weight, **run)
+    frame, y = _read(options, options["data"], need_target=True)
+    X, weight, columns = chosen(frame, options)
+    X, y, weight = (rows_of(part, options) for part in (X, y, weight))
+    return model.fit(X, y, sample_weight=weight, **say_first(columns, run))
 
 
-def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
-    """One row a row: the predicted class, and the probability of each."""
+def predict(model: Any, options: Mapping[str, Any], path: str, more: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    """One row a row: its ids, the predicted class, the probability of each, and `more`, functions of the features."""
     import pandas as pd
 
-    X, _ = features(model, options, path)
+    from tallies.data.kinds import fitted_columns
+
+    frame, _ = _read(options, path, need_target=False)
+    X = fitted_columns(model, frame, path)
     shares = pd.DataFrame(model.predict_proba(X), columns=[f"p({name})" for name in model.classes_.tolist()])
     shares.insert(0, "prediction", model.predict(X))
-    return shares
+    return with_ids(model, frame, shares.assign(**{name: answer(X) for name, answer in (more or {}).items()}))
 
 
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:

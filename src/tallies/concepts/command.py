@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallies.cli.options import Option
-from tallies.cli.tables import data, log_likelihood
+from tallies.cli.tables import data, log_likelihood, rows_of
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
 from tallies.data.text import check_fields, read_documents
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OPTIONS = (
-    data("Papers: jsonl, csv, tsv or parquet (also .gz), or a folder of .txt files."),
+    data("Papers: a table (jsonl, csv, xlsx, parquet, ...; also .gz, .zip), or a folder of .txt files."),
     Option("ontology", "Concepts: OBO (also .gz), or a table with id, name, synonyms, parents.", kind=Path, needed=True),
     Option("text", "Column with the text.", "text"),
     Option("authors", "Column with the authors.", "authors"),
@@ -30,7 +30,7 @@ READING = ("text", "authors", "id")  # columns of the papers that a run remember
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit to a file of documents, cut into sentences, and an ontology."""
     check_fields(options["data"], options)
-    corpus = Corpus.read(options["data"], **{key: options[key] for key in READING}, sentences=True)
+    corpus = rows_of(Corpus.read(options["data"], **{key: options[key] for key in READING}, sentences=True), options)
     try:
         ontology = Ontology.read(options["ontology"])
     except (DataError, FileError) as error:
@@ -40,7 +40,7 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
 
 def _records(options: Mapping[str, Any], path: str) -> tuple[list[str], list[str], list[list[str]]]:
     """Ids, texts and authors of a file whose records are sentences."""
-    records = list(read_documents(path, options["text"], options["authors"], options["id"]))
+    records = rows_of(list(read_documents(path, options["text"], options["authors"], options["id"])), options)
     if not records:
         raise DataError(f"expected sentences in {path!r}, but it is empty")
     return [r.id for r in records], [r.text for r in records], [list(r.authors) for r in records]
@@ -70,4 +70,4 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
     """What a report shows: documents, cut into sentences."""
-    return (Corpus.read(path, **{key: options[key] for key in READING}, sentences=True),)
+    return (rows_of(Corpus.read(path, **{key: options[key] for key in READING}, sentences=True), options),)

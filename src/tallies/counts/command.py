@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallies.cli.options import Option
-from tallies.cli.tables import column, data
+from tallies.cli.tables import column, data, rows_of
 from tallies.counts.door import is_own
 from tallies.counts.tables import named_rows, read_counts
-from tallies.data.files import read_frame, reading
+from tallies.data.files import read_table, reading
 from tallies.errors import DataError, nearest
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ REPORT = (*SCORE, Option("group", "Column of the covariates that colours the map
 
 def read_covariates(path: str) -> pd.DataFrame:
     """A table of covariates; a first column of distinct texts names the rows."""
-    return named_rows(read_frame(path), keep=True)
+    return named_rows(read_table(path), keep=True)
 
 
 def read_offsets(value: str | None) -> Any:
@@ -65,7 +65,14 @@ def _everything(table: pd.DataFrame) -> str:
 def _tables(options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
     """Counts, and the covariates and offsets of these samples."""
     covariates = options.get("covariates")
-    return read_counts(path), read_covariates(covariates) if covariates else None, read_offsets(options.get("offsets"))
+    counts = rows_of(read_counts(path), options)
+
+    def beside(part: Any) -> Any:
+        """Those of the same samples: by their names, else by their places."""
+        named = options.get("rows") and hasattr(part, "index") and isinstance(part.index[0], str)
+        return part[part.index.isin(counts.index)] if named else rows_of(part, options)
+
+    return counts, beside(read_covariates(covariates) if covariates else None), beside(read_offsets(options.get("offsets")))
 
 
 def _asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:

@@ -15,7 +15,7 @@ import pandas as pd
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from tallies.data.files import CELLS, KINDS, open_bytes, read_frame, reading, refuse_nul
+from tallies.data.files import CELLS, KINDS, open_bytes, read_table, reading, refuse_nul
 from tallies.data.table import check_names, refuse_dates
 from tallies.errors import DataError, need, need_file
 
@@ -72,7 +72,7 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
         )
     with reading(path, kind):
         if kind in KINDS:
-            table = named_rows(read_frame(path))
+            table = named_rows(read_table(path))
         elif kind == ".mtx":
             table = _read_mtx(path)
         elif kind == ".h5ad":

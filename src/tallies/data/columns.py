@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
+from tallies.data.kinds import from_file
 from tallies.data.table import check_names, checked, in_fitted_order
 from tallies.errors import DataError
 
@@ -19,6 +20,7 @@ DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # a date with a 
 def read_columns(estimator: Any, X: Any, reset: bool, **rules: Any) -> tuple[Any, list[Any] | None, list[np.ndarray]]:
     """X, the names of its columns (None where it is no data frame), and their values (none of a sparse matrix, where the rules
     allow one). Unless `reset`, the columns must be those that the estimator was fitted on, and are put in their order by name."""
+    X = X if reset else from_file(X, model=estimator)[0]
     check_names(X)
     X = X if reset else in_fitted_order(estimator, X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)

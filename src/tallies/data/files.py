@@ -1,36 +1,38 @@
-"""Tables in files: csv, tsv, json lines and parquet, plain or gz, as pandas data frames; and what all readers of files share."""
+"""Tables in files, of any usual format, as pandas data frames; and what all readers of files share."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
+import json
+import logging
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from tallies.data import dialect
+from tallies.data.dialect import Told
+from tallies.data.output import unescaped
+from tallies.data.written import GAPS, MARKS, read_text
 from tallies.errors import DataError, MissingExtra, TalliesError, need, need_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
-KINDS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".txt": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
+TEXT = (".csv", ".tsv", ".tab", ".txt", ".data", ".dat")
+KINDS = dict.fromkeys(TEXT, "text") | {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
+KINDS |= {".feather": "feather", ".xlsx": "xlsx"}
+MAGIC = {b"PAR1": "parquet", b"ARROW1": "feather", b"PK\3\4": "xlsx"}  # how files of these kinds begin
+SPACED = (".txt", ".data", ".dat")  # tables whose columns may be parted by spaces
 CELLS = 1 << 31  # more than these a table in memory is not meant to have: 16 GB of numbers
-FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how a text begins that a spreadsheet would calculate, or that is escaped already
-ESCAPED = re.compile(r"'+[=+\-@\t\r]")
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 @contextmanager
@@ -63,9 +65,10 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
         except TalliesError:
             raise
         except UnicodeDecodeError as error:
-            raise DataError(f"expected UTF-8, but {_bad_line(path)} {str(path)!r} is not; convert it, as with iconv") from error
+            line = error.object[: error.start].count(b"\n") + 1
+            raise DataError(f"expected UTF-8, but line {line} of {str(path)!r} is not; convert it, as with iconv") from error
         except Exception as error:
-            told = " ".join(str(error).split())[:300] or type(error).__name__
+            told = " ".join(str(error).split("\nLINE ")[0].split())[:300] or type(error).__name__  # without the SQL of DuckDB
             more = "is it complete, and of the format its name says?"
             if isinstance(error, MemoryError):
                 more = f"it asks for more memory than there is: {more} If so, cut it into parts"
@@ -75,17 +78,6 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
 def open_bytes(path: str | Path) -> Any:
     """A file, looked through .gz."""
     return gzip.open(path, "rb") if Path(path).suffix.lower() == ".gz" else open(path, "rb")
-
-
-def _bad_line(path: str | Path) -> str:
-    """The first line of a file that is not UTF-8."""
-    with suppress(OSError, EOFError, zlib.error), open_bytes(path) as file:  # it may be broken further on, too
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return f"line {number} of"
-    return "some text of"
 
 
 def refuse_nul(path: str | Path) -> None:
@@ -103,60 +95,263 @@ def refuse_nul(path: str | Path) -> None:
 
 
 def kind_of(path: str | Path) -> str:
-    """The format of a table file by its suffix; .gz is looked through.
+    """The format of a table file by its suffix; .gz and .zip are looked through.
 
-    >>> kind_of("counts.tsv.gz")
-    'tsv'
+    >>> kind_of("counts.tsv.gz"), kind_of("sheet.XLSX")
+    ('text', 'xlsx')
     """
-    kind = KINDS.get(Path(Path(path).name.lower().removesuffix(".gz")).suffix)
+    name = Path(path).name.lower().removesuffix(".gz").removesuffix(".zip")
+    kind = KINDS.get(Path(name).suffix)
     if kind is None:
-        raise DataError(f"expected a table as one of {', '.join(KINDS)} (also .gz), got {str(path)!r}; convert or rename it")
+        raise DataError(
+            f"expected a table as one of {', '.join(KINDS)} (also .gz, .zip), got {str(path)!r}; convert it, or rename it"
+        )
     return kind
 
 
-def read_frame(path: str | Path) -> pd.DataFrame:
-    """Read a table with one header row. A missing, empty, ragged or undecodable file is an error that says so, with the line.
+class Contents(NamedTuple):
+    """What is in a file, looked through gz and zip."""
 
-    Labels that `write_frame` has escaped for spreadsheets come back as they were. Dates in json lines stay texts, as in csv.
+    kind: str  # of `KINDS`
+    opened: Callable[[], IO[bytes]]
+    packed: bool
+    suffix: str
+
+
+def contents(path: Path) -> Contents:
+    """What a table file holds: what its first bytes say, else what its name says."""
+    with path.open("rb") as file:
+        first = file.read(8)
+    name, opened, packed = path.name.lower().removesuffix(".gz").removesuffix(".zip"), partial(open, path, "rb"), True
+    if first.startswith(b"\x1f\x8b") or path.suffix.lower() == ".gz":
+        opened = partial(gzip.open, path, "rb")
+    elif first.startswith(b"PK\3\4"):
+        members = zipfile.ZipFile(path).namelist()
+        if "xl/workbook.xml" in members:
+            return Contents("xlsx", opened, False, ".xlsx")
+        tables = [m for m in members if Path(m).suffix.lower() in KINDS and not Path(m).name.startswith(".")]
+        if len(tables) != 1:
+            raise DataError(
+                f"expected one table in the archive {str(path)!r}, but there are {tables or 'none'}; unpack the one you want"
+            )
+        name, opened = tables[0].lower(), partial(_member, path, tables[0])
+    else:
+        packed = False
+    with opened() as file:
+        first = file.read(8) if packed else first
+    magic = next((kind for mark, kind in MAGIC.items() if first.startswith(mark)), None)
+    return Contents(magic or kind_of(name), opened, packed, Path(name).suffix)
+
+
+def _member(path: Path, name: str) -> IO[bytes]:
+    return zipfile.ZipFile(path).open(name)
+
+
+FOUND_OUT = Told()
+TOLD: ContextVar[Told] = ContextVar("told", default=FOUND_OUT)
+
+
+@contextmanager
+def told(**about: Any) -> Iterator[None]:
+    """Inside the block files are read as it says: `sep`, `decimal`, `encoding`, `header`; what is None is found out.
+
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "sizes.csv")
+    >>> _ = open(path, "w").write("size\\n1,234\\n5,678\\n")
+    >>> with told(sep=";", decimal=","):
+    ...     read_table(path)["size"].tolist()
+    [1.234, 5.678]
     """
-    import pandas as pd
+    token = TOLD.set(Told(**about))
+    try:
+        yield
+    finally:
+        TOLD.reset(token)
 
+
+def read_table(
+    path: str | Path,
+    *,
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+) -> pd.DataFrame:
+    """Read a table as a pandas data frame: text in any dialect (.csv, .tsv, .tab, .txt, .data, .dat), .xlsx (the first sheet),
+    .parquet, .feather or json lines; plain, .gz or .zip.
+
+    Separator, decimal mark, encoding and header are found out unless they are told. Words for gaps ("NA", "n/a", "k.A.", "-", "?")
+    are NaN; titles above the table, a row of units and repeated headers are left out. What was forgiven is in
+    `frame.attrs["read"]`, and logged. Dates stay texts, and so do numbers with zeros in front.
+
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "trees.csv")
+    >>> _ = open(path, "w", encoding="cp1252").write("Baum;Höhe\\nEiche;12,5\\nUlme;k.A.\\n")
+    >>> frame = read_table(path)
+    >>> frame.to_dict("list")
+    {'Baum': ['Eiche', 'Ulme'], 'Höhe': [12.5, nan]}
+    >>> frame.attrs["read"]
+    "separator ';', decimal comma, cp1252"
+    """
     from tallies.data.table import check_names
 
-    kind, path = kind_of(path), need_file(path, "a table")
-    with reading(path, kind):
-        if kind == "parquet":
-            need("pyarrow", "parquet", "Reading parquet")
-            frame = pd.read_parquet(path)
-        elif kind == "jsonl":
-            from tallies.data.text import json_lines
-
-            for _ in json_lines(path, flat=True):  # pandas does not say in which line it fails
-                pass
-            frame = pd.read_json(path, lines=True, convert_dates=False)
-        else:
-            separator = "\t" if kind == "tsv" else ","
-            refuse_nul(path)
-            with io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="") as text:
-                check_header(text, separator, str(path))
-            frame = unescaped(pd.read_csv(path, sep=separator, low_memory=False))
+    given = Told(sep, decimal, encoding, header)
+    about = Told(*(mine if mine is not None else theirs for mine, theirs in zip(given, TOLD.get(), strict=True)))
+    if about.decimal not in (None, ".", ","):
+        raise DataError(f"decimal (--decimal) must be a point or a comma, got {about.decimal!r}")
+    path = need_file(path, "a table")
+    with reading(path, "a table"):
+        found = contents(path)
+        frame, notes = _READERS[found.kind](path, found, about)
         if not len(frame.columns):
             raise DataError(f"{str(path)!r} is empty; expected columns with names, and rows")
         check_names(frame)
         _check_cells(frame)
-        return frame
+    frame.attrs["read"] = ", ".join(notes)
+    if notes:
+        logging.getLogger("tallies").info("%s read with %s", path.name, frame.attrs["read"])
+    return frame
 
 
-def check_header(text: Iterable[str], separator: str, path: str) -> None:
-    """Refuse a table of text that is empty or has two columns of one name, of which pandas would rename the second."""
+def _read_text(path: Path, found: Contents, about: Told) -> tuple[pd.DataFrame, list[str]]:
+    with dialect.as_utf8(found.opened, about) as (file, encoding):
+        if not file.stat().st_size:
+            raise DataError(f"{str(path)!r} is empty; expected a header row and data")
+        frame, sep, notes = read_text(file, about, spaces=found.suffix in SPACED)
+    usual = "\t" if found.suffix in (".tsv", ".tab") else ","
+    name = {"\t": "tab", " ": "space"}.get(sep, repr(sep))
+    parts = [] if sep == usual or len(frame.columns) < 2 else [f"separator {name}"]
+    marks = [note for note in notes if note in MARKS]
+    encodings = [] if encoding == "utf-8" else [encoding]
+    return unescaped(frame), [*parts, *marks, *encodings, *(note for note in notes if note not in marks)]
+
+
+def _read_sheet(path: Path, found: Contents, about: Told) -> tuple[pd.DataFrame, list[str]]:
+    """The first sheet of a workbook that holds anything, by way of text: its cells may be of any type, above each other."""
+    from python_calamine import load_workbook
+
+    book = load_workbook(io.BytesIO(found.opened().read()))
+    sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
+    filled = {name: rows for name, rows in sheets.items() if rows}
+    if not filled:
+        raise DataError(f"{str(path)!r} is empty; expected a sheet with a header row and data")
+    text = io.StringIO()
+    csv.writer(text).writerows([[_cell(value) for value in row] for row in next(iter(filled.values()))])
+    body = text.getvalue().encode()
+    as_text = found._replace(kind="text", opened=lambda: io.BytesIO(body), suffix=".csv")
+    frame, notes = _read_text(path, as_text, about._replace(sep=",", decimal=".", encoding="utf-8"))
+    return frame, [*([f"the first of the sheets {', '.join(map(repr, filled))}"] if len(filled) > 1 else []), *notes]
+
+
+def _cell(value: Any) -> str:
+    """A cell of a sheet as text; whole numbers, which Excel keeps as floats, without a fraction."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).removesuffix(" 00:00:00")
+
+
+def _read_parquet(path: Path, found: Contents, about: Told) -> tuple[pd.DataFrame, list[str]]:
+    with database(path, found) as (base, source):
+        frame = dialect.as_frame(base, f"SELECT * FROM {source}")
+        about_it = source.replace("read_parquet", "parquet_kv_metadata")
+        kept = base.execute(f"SELECT decode(value) FROM {about_it} WHERE decode(key) = 'pandas'").fetchall()
+        index = [name for row in kept for name in json.loads(row[0]).get("index_columns", []) if isinstance(name, str)]
+    if index:
+        frame = frame.set_index(index).rename_axis([None if name.startswith("__index_level_") else name for name in index])
+    return _without_gaps(frame), []
+
+
+@contextmanager
+def database(path: Path, found: Contents) -> Iterator[tuple[Any, str]]:
+    """A database, and the name of a Parquet file in its SQL; what is packed, or has a name that is a pattern, is copied first."""
+    with closing(dialect.connect()) as base, TemporaryDirectory(prefix="tallies-") as folder:
+        if found.packed or re.search(r"[*?\[]", str(path)):
+            with found.opened() as source, open(Path(folder) / "table.parquet", "wb") as target:
+                shutil.copyfileobj(source, target)
+            path = Path(folder) / "table.parquet"
+        yield base, f"read_parquet({dialect.quoted(str(path))})"
+
+
+def _read_feather(path: Path, found: Contents, about: Told) -> tuple[pd.DataFrame, list[str]]:
     import pandas as pd
 
-    from tallies.data.table import check_names
+    need("pyarrow", "feather", "Reading feather")
+    return _without_gaps(pd.read_feather(io.BytesIO(found.opened().read()))), []
 
-    header = next(csv.reader(text, delimiter=separator), [])
-    if not header:
-        raise DataError(f"{path!r} is empty; expected a header row and data")
-    check_names(pd.DataFrame(columns=header))
+
+def _read_lines(path: Path, found: Contents, about: Told) -> tuple[pd.DataFrame, list[str]]:
+    import pandas as pd
+
+    return _without_gaps(pd.DataFrame(list(json_lines(path, found.opened(), flat=True)))), []
+
+
+_READERS: dict[str, Callable[[Path, Contents, Told], tuple[pd.DataFrame, list[str]]]] = {
+    "text": _read_text,
+    "xlsx": _read_sheet,
+    "parquet": _read_parquet,
+    "feather": _read_feather,
+    "jsonl": _read_lines,
+}
+
+
+def _without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table of another format than text, without the words for gaps."""
+    import numpy as np
+
+    for name in frame.select_dtypes(["object", "category"]) if frame.columns.is_unique else ():
+        column = frame[name]
+        gap = column.isin(GAPS - {"-"} if (column == "+").any() else GAPS)
+        if gap.any():
+            frame[name] = column.astype(object).where(~gap, np.nan)
+    return frame
+
+
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a table, one at a time, for readers of texts: cells of text as they are, lists too, None where empty."""
+    found, about = contents(path), TOLD.get()
+    if found.kind == "jsonl":
+        yield from json_lines(path, found.opened())
+    elif found.kind == "text":
+        with dialect.as_utf8(found.opened, about) as (file, _), closing(dialect.connect()) as base:
+            names = dialect.load(base, file, about).names if file.stat().st_size else []
+            twice = [name for name in names if name and names.count(name) > 1]
+            if twice:
+                raise DataError(f"column names must differ, but {twice[:5]} occur more than once; rename or drop them")
+            yield from _rows(base.execute("SELECT * FROM raw") if names else None, names)
+    elif found.kind == "parquet":
+        with database(path, found) as (base, source):
+            rows = base.execute(f"SELECT * FROM {source}")
+            yield from _rows(rows, [column[0] for column in rows.description])
+    else:
+        yield from read_table(path).replace({float("nan"): None}).to_dict("records")
+
+
+def _rows(found: Any, names: list[str]) -> Iterator[dict[str, Any]]:
+    while rows := found.fetchmany(1000) if found is not None else []:
+        yield from (dict(zip(names, row, strict=True)) for row in rows)
+
+
+def json_lines(path: Path, source: IO[bytes], flat: bool = False) -> Iterator[dict[str, Any]]:
+    """The objects of a file of json lines; `flat`: they are rows of a table, which hold no lists and no objects."""
+    with io.TextIOWrapper(source, encoding="utf-8-sig", errors="replace", newline="") as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                here = f"line {number} of {str(path)!r}"
+                try:
+                    record = json.loads(line, object_pairs_hook=_fields)
+                except (ValueError, RecursionError) as error:
+                    raise DataError(f"{here} is not JSON ({error}); expected one object a line") from error
+                if not isinstance(record, dict):
+                    raise DataError(f"{here} is a {type(record).__name__}; expected an object with fields")
+                nested = [key for key, value in record.items() if isinstance(value, list | dict)] if flat else []
+                if nested:
+                    raise DataError(f"{here} has a list or an object as {nested[0]!r}; expected a number or a text a cell")
+                yield record
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"of the fields {[key for key, _ in pairs][:20]} two have one name")
+    return found
 
 
 def _check_cells(frame: pd.DataFrame) -> None:
@@ -168,62 +363,3 @@ def _check_cells(frame: pd.DataFrame) -> None:
             for row, value in enumerate(column, 1):
                 if hasattr(value, "__len__") and not isinstance(value, str | bytes):
                     raise DataError(f"column {name!r} holds a {type(value).__name__} in row {row}; expected a number or a text")
-
-
-def escaped(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table for spreadsheets: texts that begin as a formula does have an apostrophe before it, and so have names of columns.
-
-    >>> import pandas as pd
-    >>> escaped(pd.DataFrame({"a": ["=1+1", "x", "-2"]}))["a"].tolist()
-    ["'=1+1", 'x', '-2']
-    """
-    return _mapped(frame, lambda text: f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text)
-
-
-def unescaped(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table of `escaped` as it was."""
-    return _mapped(frame, lambda text: text[1:] if ESCAPED.match(text) else text)
-
-
-def _mapped(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
-    """A table with every text changed, and the names of its columns; what is no text stays."""
-    from pandas.api.types import is_numeric_dtype
-
-    def told(value: Any) -> Any:
-        return change(value) if isinstance(value, str) else value
-
-    new = frame.copy(deep=False)
-    for i in range(len(frame.columns)):
-        column = frame.iloc[:, i]
-        if not is_numeric_dtype(column.dtype):
-            texts = column.astype(object)
-            changed = texts.map(told)
-            if (changed != texts)[texts.notna()].any():
-                new.isetitem(i, changed.to_numpy())
-    new.columns = [told(name) for name in frame.columns]
-    return new
-
-
-def write_frame(frame: pd.DataFrame, path: str | Path, escape: bool = True) -> None:
-    """Write a table in the format of its suffix, atomically; csv and tsv `escaped` for spreadsheets, unless told not to."""
-    from tallies.disk import atomic
-
-    kind = kind_of(path)
-    with atomic(path) as part:
-        if kind == "parquet":
-            need("pyarrow", "parquet", "Writing parquet")
-            frame.to_parquet(part)
-        elif kind == "jsonl":
-            frame.to_json(part, orient="records", lines=True)
-        else:
-            squeeze: Any = "gzip" if str(path).endswith(".gz") else None
-            write_csv(frame, part, escape, sep="\t" if kind == "tsv" else ",", compression=squeeze)
-
-
-def write_csv(frame: pd.DataFrame, target: Any, escape: bool, **more: Any) -> str | None:
-    """Write a table as csv, or with no target give it as text."""
-    told = escaped(frame) if escape else frame
-    texts = told.select_dtypes(exclude="number").astype(object)
-    lone = any(isinstance(value, str) and "\r" in value for value in (*told.columns, *texts.to_numpy().ravel()))
-    quoting: Any = csv.QUOTE_NONNUMERIC if lone else csv.QUOTE_MINIMAL  # which leaves a carriage return without quotes
-    return told.to_csv(target, index=False, quoting=quoting, **more)

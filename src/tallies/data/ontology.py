@@ -7,7 +7,6 @@ of forty thousand good entries. Obsolete entries are left out; ids that were mer
 from __future__ import annotations
 
 import gzip
-import io
 import re
 import warnings
 import zlib
@@ -20,9 +19,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.data.files import check_header, reading
+from tallies.data.files import KINDS, read_records, reading
 from tallies.data.pairs import grouped, text_of
-from tallies.errors import DataError, DataWarning, FileError, need, need_file
+from tallies.errors import DataError, DataWarning, FileError, need_file
 from tallies.maths import ragged
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
@@ -76,20 +75,15 @@ class Ontology:
 
     @classmethod
     def read(cls, path: str | Path) -> Ontology:
-        """Read an OBO file, or a csv, tsv or parquet table with the columns id, name, definition, synonyms, parents; .gz alike."""
-        path = need_file(path, "an ontology (OBO, csv, tsv or parquet)")
-        kind = next((s for s in reversed(path.suffixes) if s != ".gz"), "")
+        """Read an OBO file, also .gz, or a table, see `read_table`, with the columns id, name, definition, synonyms, parents."""
+        path = need_file(path, "an ontology (OBO, or a table)")
+        kind = next((s for s in reversed(path.suffixes) if s not in (".gz", ".zip")), "").lower()
         with reading(path, "an ontology"):
-            if kind == ".parquet":
-                return cls.from_table(need("pyarrow.parquet", "parquet", "Reading Parquet", "pyarrow").read_table(path))
-            text = _text(path)
-            if kind in (".csv", ".tsv"):
+            if kind in KINDS:
                 import pandas as pd
 
-                separator = "\t" if kind == ".tsv" else ","
-                check_header(io.StringIO(text), separator, str(path))
-                return cls.from_table(pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False))
-            return _parse_obo(text)
+                return cls.from_table(pd.DataFrame(list(read_records(path)), dtype=object))
+            return _parse_obo(_text(path))
 
     @classmethod
     def from_table(cls, table: Any) -> Ontology:

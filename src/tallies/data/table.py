@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
+from tallies.data.kinds import from_file
 from tallies.errors import DataError
 
 MOST = 1e50  # largest weight, and one over the smallest: products of two weights and their sums stay in the range of floats
@@ -141,6 +142,7 @@ def dense(estimator: Any, X: Any, reset: bool) -> np.ndarray:
 
     Infinities are left to the caller, who meets them anyway in its first pass.
     """
+    X = X if reset else from_file(X, model=estimator)[0]
     try:
         return checked(estimator, X, reset, dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_features=1)
     except (TypeError, ValueError) as error:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tallies.data.files import open_bytes, reading
-from tallies.errors import DataError, nearest, need
+from tallies.data.files import open_bytes, read_records, reading
+from tallies.errors import DataError, nearest
 
 # signs that belong to a letter, and the scripts that are full of them
 MARKS = (
@@ -170,10 +168,10 @@ def stem(word: str) -> str:
 def read_documents(
     path: str | Path, text: str = "text", authors: str | None = "authors", id: str | None = "id"
 ) -> Iterator[Document]:
-    """Documents of a .jsonl, .csv, .tsv or .parquet file (also .gz), or of a folder of .txt files, one at a time.
+    """Documents of a table in a file, see `read_table`, or of a folder of .txt files, one at a time.
 
     `text`, `authors` and `id` name the fields; authors are a list, or a string parted by semicolons. A missing `authors` or
-    `id` field is no error. Bytes that are not UTF-8 become U+FFFD: a letter is lost, not the file.
+    `id` field is no error. In json lines and .txt files bytes that are not UTF-8 become U+FFFD: a letter is lost, not the file.
     """
     path = Path(path)
     if not path.exists():
@@ -212,11 +210,8 @@ def _text(value: Any) -> str:
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
     """The records of a file, whatever its format."""
-    reader = _READERS.get(next((s for s in reversed(path.suffixes) if s != ".gz"), ""))
-    if reader is None:
-        raise DataError(f"expected a .jsonl, .csv, .tsv or .parquet file or a folder of .txt files, got {str(path)!r}; convert it")
     with reading(path, "texts"):
-        yield from reader(path)
+        yield from read_records(path)
 
 
 def read_field(path: str | Path, name: str, option: str) -> list[Any]:
@@ -243,59 +238,3 @@ def check_fields(path: str | Path, options: Mapping[str, Any]) -> None:
 
 def _open(path: Path) -> Any:
     return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", errors="replace", newline="")
-
-
-def json_lines(path: Path, flat: bool = False) -> Iterator[dict[str, Any]]:
-    """The objects of a file of json lines; `flat`: they are rows of a table, which hold no lists and no objects."""
-    with _open(path) as stream:
-        for number, line in enumerate(stream, 1):
-            if line.strip():
-                here = f"line {number} of {str(path)!r}"
-                try:
-                    record = json.loads(line, object_pairs_hook=_fields)
-                except (ValueError, RecursionError) as error:
-                    raise DataError(f"{here} is not JSON ({error}); expected one object a line") from error
-                if not isinstance(record, dict):
-                    raise DataError(f"{here} is a {type(record).__name__}; expected an object with fields")
-                nested = [key for key, value in record.items() if isinstance(value, list | dict)] if flat else []
-                if nested:
-                    raise DataError(f"{here} has a list or an object as {nested[0]!r}; expected a number or a text a cell")
-                yield record
-
-
-def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError(f"of the fields {[key for key, _ in pairs][:20]} two have one name")
-    return found
-
-
-def _csv(path: Path) -> Iterator[dict[str, Any]]:
-    csv.field_size_limit(1 << 30)  # texts are longer than the default of 128 kB
-    with _open(path) as stream:
-        rows = csv.DictReader(stream, delimiter="\t" if ".tsv" in path.suffixes else ",")
-        names = list(rows.fieldnames or ())
-        if len(set(names)) < len(names):
-            twice = [name for name in names if names.count(name) > 1]
-            raise DataError(f"column names must differ, but {twice[:5]} occur more than once; rename or drop them")
-        for row in rows:
-            if None in row:  # where the reader puts cells without a name
-                raise DataError(
-                    f"line {rows.line_num} of {str(path)!r} has more cells than the {len(names)} columns of the header; "
-                    "put quotes around texts with the separator in them"
-                )
-            yield row
-
-
-def _parquet(path: Path) -> Iterator[dict[str, Any]]:
-    for batch in need("pyarrow.parquet", "parquet", "Reading Parquet", "pyarrow").ParquetFile(path).iter_batches(batch_size=1000):
-        yield from batch.to_pylist()
-
-
-_READERS: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {
-    ".jsonl": json_lines,
-    ".ndjson": json_lines,
-    ".csv": _csv,
-    ".tsv": _csv,
-    ".parquet": _parquet,
-}

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallies.cli.options import Option
-from tallies.cli.tables import data, log_likelihood
+from tallies.cli.tables import data, log_likelihood, rows_of
 from tallies.data.corpus import Corpus
-from tallies.data.files import read_frame
+from tallies.data.files import read_table
 from tallies.data.text import check_fields, read_field
 from tallies.errors import DataError
 from tallies.topics import scores as evaluation
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OPTIONS = (
-    data("Texts: jsonl, csv, tsv or parquet (also .gz), or a folder of .txt files."),
+    data("Texts: a table (jsonl, csv, xlsx, parquet, ...; also .gz, .zip), or a folder of .txt files."),
     Option("text", "Column with the text.", "text"),
     Option("id", "Column with the name of a document.", "id"),
     Option("min_df", "Drop words in fewer documents (below 1: a share).", 1, int | float),
@@ -59,7 +59,7 @@ def read(options: Mapping[str, Any], path: str, model: Any = None, texts: bool =
     and matched to its vocabulary by name. With `texts` the corpus keeps its sentences.
     """
     if options.get("counts"):
-        return read_frame(path)
+        return rows_of(read_table(path), options)
     reading = {key: options[key] for key in READING if key in options}
     if reading.get("stop_words") == "none":  # TOML has no word for None
         reading["stop_words"] = None
@@ -68,7 +68,7 @@ def read(options: Mapping[str, Any], path: str, model: Any = None, texts: bool =
     if model is None:
         check_fields(path, options)
         reading |= {key: options[key] for key in ("min_df", "max_df") if options.get(key) is not None}
-    return Corpus.read(path, sentences=texts, **reading)
+    return rows_of(Corpus.read(path, sentences=texts, **reading), options)
 
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:

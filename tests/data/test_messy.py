@@ -1,0 +1,116 @@
+"""Thirty files as they come: all are read, with the right names, rows, gaps and types, and what was forgiven is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tallies
+from messy import messy_files, random_dialect
+from tallies.data.files import told
+from tallies.errors import DataError
+
+FILES = {messy.name: messy for messy in messy_files()}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_messy_file_is_read(tmp_path, name):
+    messy = FILES[name]
+    (tmp_path / name).write_bytes(messy.body)
+    frame = tallies.read_table(tmp_path / name)
+    assert list(frame.columns) == list(messy.kinds)
+    assert len(frame) == messy.rows
+    assert frame.isna().sum().sum() == messy.gaps
+    assert [c for c, kind in messy.kinds.items() if kind == "number" and frame[c].dtype.kind not in "fi"] == []
+    assert [words for words in messy.told if words not in frame.attrs["read"]] == []
+
+
+def test_dialects_that_nobody_has_looked_at(tmp_path):
+    for seed in range(100, 160):
+        messy = random_dialect(seed)
+        (tmp_path / messy.name).write_bytes(messy.body)
+        frame = tallies.read_table(tmp_path / messy.name)
+        assert list(frame.columns) == list(messy.kinds), seed
+        assert (len(frame), frame.isna().sum().sum()) == (messy.rows, messy.gaps), seed
+        assert all(frame[c].dtype.kind in "fi" for c, kind in messy.kinds.items() if kind == "number"), seed
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b"a,b\n1,2\nx\xff,4\n", {"a": ["1", "xÿ"], "b": [2, 4]}),  # no UTF-8
+        ("a,b\n1,é\n".encode("utf-16"), {"a": [1], "b": ["é"]}),
+        (b"a,b\n1,2\r\n3,4\n", {"a": [1, 3], "b": [2, 4]}),  # two ends of lines
+        (b"a,b\n1,2\n\n3,4\n\n", {"a": [1, 3], "b": [2, 4]}),
+        (b"a,b,c\n1,2,3\n4,5\n", {"a": [1, 4], "b": [2, 5], "c": [3.0, np.nan]}),  # a short line
+        (b"0,1,2\n5.1,2.2,3.3\n1.1,1.2,1.3\n", {"0": [5.1, 1.1], "1": [2.2, 1.2], "2": [3.3, 1.3]}),  # names from pandas
+        (b"state,2019,2020\nOhio,3,4\nUtah,5,6\n", {"state": ["Ohio", "Utah"], "2019": [3, 5], "2020": [4, 6]}),
+        (b"x,x,o\no,x,o\nx,x,x\no,o,o\n", {"column1": list("xoxo"), "column2": list("xxxo"), "column3": list("ooxo")}),
+        (b"rh,n\n+,1\n-,2\n-,3\n", {"rh": ["+", "-", "-"], "n": [1, 2, 3]}),  # "-" beside "+" is no gap
+        (b"plz,n\n01067,1\n10115,2\n", {"plz": ["01067", "10115"], "n": [1, 2]}),
+        (b"chapter,n\n1_2,1\n3_4,2\n", {"chapter": ["1_2", "3_4"], "n": [1, 2]}),
+        (b"price\n1.234\n5.678\n", {"price": [1.234, 5.678]}),
+        (b"price;size\n1.234;1,5\n5.678;2,5\n", {"price": [1234, 5678], "size": [1.5, 2.5]}),  # thousands, since beside 1,5
+        (b'price,size\n"1,234",1.5\n"5,678",2.5\n', {"price": [1234, 5678], "size": [1.5, 2.5]}),
+        (b"done\ntrue\nFALSE\n", {"done": [True, False]}),
+        (b"title;;\n;;\na;b;c\n1;2;3\n4;5;6\n", {"a": [1, 4], "b": [2, 5], "c": [3, 6]}),
+        (b"a  b\n1  2.5\n3  4.5\n", {"a": [1, 3], "b": [2.5, 4.5]}),  # in columns, by spaces
+        (b"a\n \n x\n", {"a": ["x"]}),
+        (b"Na,NA\n1,2\n", {"Na": [1], "NA": [2]}),  # a name is no gap
+        (b"size\n" + b"9" * 30 + b"\n1e400\n", {"size": [1e30, np.inf]}),
+    ],
+)
+def test_what_comes_out(tmp_path, body, found):
+    name = "t.txt" if b"  " in body[:4] else "t.csv"
+    (tmp_path / name).write_bytes(body)
+    frame = tallies.read_table(tmp_path / name)
+    assert list(frame.columns) == list(found)
+    for column, values in found.items():
+        np.testing.assert_array_equal(frame[column].to_numpy(), np.array(values, dtype=frame[column].dtype))
+
+
+def test_what_is_told_wins(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("size,name\n1,é\n".encode("latin-1"))
+    assert tallies.read_table(path, encoding="cp1251")["name"].tolist() == ["й"]
+    assert tallies.read_table(path, sep=";").columns.tolist() == ["size,name"]
+    assert tallies.read_table(path, header=False)["column1"].tolist() == ["size", "1"]
+    path.write_text("a;b\n1,234;x\n")
+    assert tallies.read_table(path)["a"].tolist() == [1.234]
+    assert tallies.read_table(path, decimal=".")["a"].tolist() == [1234]
+    path.write_text("a\tb\n1.5\tx\n")
+    with told(sep="tab", decimal=","):
+        assert tallies.read_table(path)["a"].tolist() == ["1.5"]
+    for wrong, words in (("klingon", "no encoding 'klingon'"), ("utf-16", "that was told")):
+        with pytest.raises(DataError, match=rf"a\.csv.*{words}"):
+            tallies.read_table(path, encoding=wrong)
+    with pytest.raises(DataError, match="point or a comma"):
+        tallies.read_table(path, decimal=";")
+
+
+def test_archives_hold_one_table(tmp_path):
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("a.csv", "x\n1\n")
+        archive.writestr("b.csv", "x\n1\n")
+    with pytest.raises(DataError, match=r"one table .*two.zip.*'a.csv', 'b.csv'"):
+        tallies.read_table(tmp_path / "two.zip")
+
+
+def test_the_index_of_a_parquet_file_comes_back(tmp_path):
+    pytest.importorskip("pyarrow")
+    import pandas as pd
+
+    frame = pd.DataFrame({"oak": [1, 2], "elm": [3, 4]}, index=["a", "b"])
+    frame.to_parquet(tmp_path / "[1].parquet")  # a name that is a pattern, too
+    pd.testing.assert_frame_equal(tallies.read_table(tmp_path / "[1].parquet"), frame)
+    pd.testing.assert_frame_equal(tallies.read_counts(tmp_path / "[1].parquet"), frame)
+
+
+def test_nothing_is_fetched_for_a_file():
+    from tallies.data.dialect import connect
+
+    with connect() as base:
+        settings = "SELECT value FROM duckdb_settings() WHERE name IN ('autoinstall_known_extensions', 'autoload_known_extensions')"
+        assert base.execute(settings).fetchall() == [("false",), ("false",)]
