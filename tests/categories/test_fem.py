@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -19,7 +20,7 @@ from tallies.categories.screen import pair_scores
 from tallies.categories.terms import closure, features, groups_of, grow, make_terms, zero_sum
 from tallies.datasets import TIC_TAC_TOE_LINES, tic_tac_toe
 from tallies.engine import Runner
-from tallies.errors import FileError
+from tallies.errors import DataError, FileError
 
 
 def table(l=300, sizes=(3, 2, 4), classes=3, seed=0, degree=2, scale=1.0):
@@ -383,3 +384,14 @@ def test_a_checkpoint_belongs_to_names_and_categories(tmp_path):
     with pytest.raises(FileError, match="other data"):
         FEM(degree=2, ridge=0.1).fit(X, np.char.replace(y, "yes", "ja"), resume=tmp_path / "c")
     assert FEM(degree=2, ridge=0.1).fit(X, y, resume=tmp_path / "c").converged_
+
+
+def test_folds_of_other_rows_are_refused():
+    with pytest.raises(DataError, match="holds out row 9, but there are 6"):
+        FEM(cv=[([0, 1, 2], [3, 4, 9])]).fit([["a"], ["b"]] * 3, [0, 1] * 3)
+
+
+def test_columns_of_what_has_no_hash_are_refused():
+    values = pl.Series([{"low": 0.5}, {"low": 1.5}] * 3, dtype=pl.Object)
+    with pytest.raises((DataError, TypeError), match="number"):
+        FEM(ridge=1.0).fit(pl.DataFrame({"a": ["x", "y"] * 3, "b": values}), [0, 1] * 3)

@@ -232,6 +232,8 @@ def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
     folds = np.full(len(y), -1, dtype=np.int64)
     if not isinstance(cv, int | np.integer):
         for k, (_, test) in enumerate(cv):
+            if np.max(test, initial=-1) >= len(y):
+                raise DataError(f"cv holds out row {np.max(test)}, but there are {len(y)}; make it of these rows")
             folds[test] = k
         if folds.min(initial=0) < 0:
             raise DataError(

@@ -15,7 +15,7 @@ from tallies.counts.tables import HIDDEN, Counts, frame_numbers, row_names
 from tallies.data.table import LARGEST, check_names, refuse_dates
 from tallies.errors import DataError, DataWarning, nearest
 
-MOST_OFFSET = 300.0  # exp(300) is the most effort that leaves room for rates
+MOST_OFFSET = 300.0  # exp(300) is the most effort, and exp(-300) the least, that leaves room for rates
 BEYOND = 25.0  # nats by which offsets may vary more than the logarithms of the counts do: efforts that differ by a factor of e^25
 
 
@@ -119,10 +119,11 @@ def given_offsets(
         raise DataError(
             "offsets must be finite logarithms; an offset of -inf is an effort of 0: make that count missing (NaN), or drop the row"
         )
-    if (known > MOST_OFFSET).any() or (known < HIDDEN).any():
-        raise DataError(
-            f"offsets are logarithms, from {HIDDEN:g} to {MOST_OFFSET:g}, got {known.flat[np.abs(known).argmax()]:g}; {TAKE_LOG}"
-        )
+    if not len(O):
+        raise DataError("offsets are empty: there is no sample to speak of; pass one a sample")
+    if (np.abs(known) > MOST_OFFSET).any():
+        worst = known.flat[np.abs(known).argmax()]
+        raise DataError(f"offsets are logarithms, from {-MOST_OFFSET:g} to {MOST_OFFSET:g}, got {worst:g}; {TAKE_LOG}")
     return O
 
 
@@ -182,6 +183,8 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
     names = names if names is not None else [f"x{k}" for k in range(X.shape[1])]
     if intercept:
         X, names = np.hstack([np.ones((n, 1)), X]), ["intercept", *names]
+    if not names:
+        raise DataError("covariates have no columns; pass None for an intercept alone")
     return X, np.array(names, dtype=object)
 
 

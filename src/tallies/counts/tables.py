@@ -19,6 +19,7 @@ from tallies.data.files import CELLS, KINDS, open_bytes, read_table, reading, re
 from tallies.data.table import check_names, refuse_dates
 from tallies.errors import DataError, need, need_file
 
+LARGEST_COUNT = 2.0**53  # beyond, neighbours are no longer told apart
 HIDDEN = -1e4  # offset of a missing count: exp(-1e4) is zero, so the cell drops out of the likelihood
 
 PATIENCE = 60  # seconds in which a process of its own must have listed what is in an .h5ad file
@@ -121,7 +122,10 @@ def as_counts(counts: Any) -> Counts:
         raise DataError(
             f"counts must be whole numbers, got {Y[i, j]:g} in row {i}, column {j}; pass raw counts, and sampling effort as offsets"
         )
-    return Counts(np.where(missing, 0.0, Y), missing, rows, columns) if missing.any() else Counts(Y, None, rows, columns)
+    Y = np.where(missing, 0.0, Y) if missing.any() else Y
+    if Y.max(initial=0.0) > LARGEST_COUNT:
+        raise DataError(f"counts must be at most {LARGEST_COUNT:g}, got {Y.max():g}; is that column a count?")
+    return Counts(Y, missing if missing.any() else None, rows, columns)
 
 
 def frame_numbers(frame: Any, error: str) -> np.ndarray:

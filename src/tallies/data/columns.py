@@ -76,7 +76,10 @@ def states_of(values: np.ndarray, family: str) -> np.ndarray:
         return np.array([False, True])
     from pandas import factorize
 
-    _, states = factorize(values)
+    try:
+        _, states = factorize(values)
+    except TypeError as error:  # such as lists, which have no hash
+        raise DataError(f"a column holds values that are no categories ({error}); turn them into numbers or texts") from error
     try:
         return np.sort(np.asarray(states))
     except TypeError:  # states of several types have no order: they stay as first met
