@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-pty = pytest.importorskip("pty")
+pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
 
 # a call that neither lets the main thread hear signals nor holds the lock of the interpreter
-LONG = "import hashlib; hashlib.pbkdf2_hmac('sha256', b'a', b'b', {})"
+LONG = "__import__('hashlib').pbkdf2_hmac('sha256', b'a', b'b', {})"
 
 
 class Terminal:
@@ -22,6 +22,7 @@ class Terminal:
 
     def __init__(self, code: str, *words: str):
         self.master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (24, 80))  # without a size, no bar is drawn
         env = os.environ | {"COLUMNS": "80"}
         self.child = subprocess.Popen([sys.executable, "-c", code, *words], stdout=slave, stderr=slave, stdin=slave, env=env)
         os.close(slave)
@@ -131,6 +132,7 @@ with {around}:
 """
     terminal = Terminal(code)
     terminal.until("go")
+    time.sleep(1.0)  # until it is in its long call
     terminal.child.send_signal(signal.SIGINT)
     assert terminal.until(words) < 2.0  # one second, and what a busy machine adds
     assert terminal.child.poll() is None
@@ -158,7 +160,7 @@ def test_every_phase_of_a_command_has_its_words(tmp_path, monkeypatch):
     X = rng.normal(size=(4000, 6))
     pd.DataFrame(X, columns=list("abcdef")).assign(kind=np.where(X[:, 0] > 0, "p", "q")).to_csv("n.csv", index=False)
     told = {
-        ("fit", "gda", "n.csv", "--target", "kind", "--out", "RUN"): ["starting ...", "reading n.csv ..."],
+        ("fit", "gda", "n.csv", "--target", "kind", "--out", "RUN"): ["starting ...", "reading n.csv ...", "GDA:"],
         ("score", "RUN", "n.csv"): ["scoring by n.csv ..."],
         ("report", "RUN", "n.csv"): ["reading n.csv ...", "writing report.html ..."],
     }
@@ -170,3 +172,25 @@ def test_every_phase_of_a_command_has_its_words(tmp_path, monkeypatch):
     terminal = Terminal(COMMAND, "score", "RUN", "n.csv", "--quiet")
     assert terminal.end() == 0
     assert "..." not in terminal.text
+
+
+def test_ctrl_c_while_reading_is_answered_and_ends_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).normal(size=(200_000, 8))
+    pd.DataFrame(X, columns=list("abcdefgh")).assign(kind="p").to_csv("n.csv", index=False)
+    terminal = Terminal(COMMAND, "fit", "gda", "n.csv", "--target", "kind", "--out", "RUN")
+    terminal.until("reading n.csv ...")
+    terminal.child.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    assert terminal.end() == 130
+    assert time.monotonic() - begun < 8
+    assert "Stopped" in terminal.text
+    assert [path.name for path in tmp_path.iterdir()] == ["n.csv"]
+
+
+def test_ctrl_c_while_starting_is_answered():
+    terminal = Terminal(COMMAND, "score", "RUN", "n.csv")
+    terminal.until("starting ...")
+    terminal.child.send_signal(signal.SIGINT)
+    assert terminal.end() == 130
+    assert "Stopped." in terminal.text

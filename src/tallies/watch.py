@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
@@ -42,7 +43,8 @@ def progress(show: bool | None, name: str) -> Iterator[Callable[[Stage, State], 
         with suppress(OSError):  # a terminal that is gone stops no fit
             bar.total = stage.most
             bar.set_description_str(f"{name}, {stage.name}" if stage.name else name, refresh=new)
-            bar.set_postfix_str(f"objective {state.objective[-1]:.8g}", refresh=False)
+            known = not math.isnan(state.objective[-1])
+            bar.set_postfix_str(f"objective {state.objective[-1]:.8g}" if known else "", refresh=False)
             bar.n = len(state.objective) - 1
             bar.update(1)
 

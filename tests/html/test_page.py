@@ -396,6 +396,18 @@ def test_findings_come_first_and_criteria_under_a_heading_of_their_own():
     assert "ICL" not in html
 
 
+def test_scores_of_a_classifier_are_for_statisticians_and_come_late():
+    X, y = two_classes()
+    html = build(GDA().fit(X, y), X, y).html()
+    heads = ("What it learned", "Which rows are strange?", "For statisticians", "Did the fit settle?")
+    learned, strange, statisticians, settled = (f"{head}</h2>" for head in heads)
+    order = ["Without looking", learned, strange, statisticians, "Brier score", settled]
+    places = [html.index(text) for text in order]
+    assert places == sorted(places)
+    assert "log p(class | columns)" in html[places[3] :]
+    assert "Brier" not in html[: places[3]]
+
+
 def test_a_report_is_not_replaced_by_one_that_says_less(tmp_path):
     X, y = two_classes()
     model, path = GDA().fit(X, y), tmp_path / "report.html"

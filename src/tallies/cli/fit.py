@@ -106,7 +106,7 @@ def _carry_out(line: Line, out: Path, place: Path, model: Any, options: dict[str
             if isinstance(error, KeyboardInterrupt):
                 say("\nStopped before the first checkpoint; nothing was written.")
         if isinstance(error, KeyboardInterrupt):
-            raise typer.Exit(130) from None
+            raise SystemExit(130) from None
         raise
     ended = model.stopped_
     runs.finish_run(out, model, options, keep_state=ended != "converged")

@@ -254,10 +254,11 @@ def main() -> None:
         with phases.answering(stopping, wait=0.5, hard=True), phases.phase("starting"):
             code = app(prog_name="tallies", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
-        say("\nStopped.")
-        sys.exit(130)
+        code = 130
     except Exception as error:
         code = _explain(error)
+    if code == 130:  # typer says nothing of it; a fit that was stopped has left already, with its own words
+        say("\nStopped.")
     if code:
         sys.exit(code)
 

@@ -182,7 +182,7 @@ def _whole(function: Function, options: Iterable[Option]) -> Callable[..., None]
             print(answer.text.removesuffix("\n"))
         say(answer.after, quiet or as_json or not answer.after)
         if answer.code:
-            raise typer.Exit(answer.code)
+            sys.exit(answer.code)
 
     ctx = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     call.__dict__["__signature__"] = inspect.Signature([ctx, *(option.parameter() for option in (*options, *COMMON))])

@@ -48,7 +48,9 @@ def cautions(model: Any) -> list[str]:
 def statisticians(page: Page, criteria: Sequence[tuple[str, Any, str]]) -> Section:
     """Criteria of the fit (likelihoods, BIC, perplexity ...), each with its value and what it means: after what was found."""
     told = [row for row in criteria if row[1] not in (None, "")]
-    return page.section("statisticians", "For statisticians").table(["criterion", "value", "what it means"], told)
+    made = [section for section in page.sections if section.key == "statisticians"]
+    section = made[0] if made else page.section("statisticians", "For statisticians")
+    return section.table(["criterion", "value", "what it means"], told, first=0)
 
 
 def sentence(text: str, names: Collection[str] = ()) -> str:

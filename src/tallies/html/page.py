@@ -26,6 +26,7 @@ from tallies.errors import DataError
 from tallies.storage import plain
 
 DIGITS = 6  # significant digits of numbers in the page: more than any reader or pixel can tell
+LATE = ("statisticians", "convergence", "fitted", "use")  # sections after all that was found
 LONG = 300  # characters of a text in a card or a line of facts
 
 Run = tuple[str, str, str]  # a piece of text, the class of its mark ("" for none), what the mark says
@@ -153,8 +154,10 @@ class Page:
         self._charts: list[dict[str, Any]] = []
 
     def section(self, key: str, heading: str) -> Section:
-        self.sections.append(Section(self, key, heading))
-        return self.sections[-1]
+        """A new section; those of `LATE` stand at the end, in that order, whenever they were made."""
+        made = Section(self, key, heading)
+        self.sections = sorted([*self.sections, made], key=lambda section: LATE.index(section.key) if section.key in LATE else -1)
+        return made
 
     def pick(self, key: str, label: str, items: Sequence[str], none: str = "all", edit: bool = False) -> None:
         """A selector: charts that name `key` in `by` or `select` follow it, and so does the address. `none`: nothing selected.

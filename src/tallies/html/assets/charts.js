@@ -226,8 +226,9 @@ const Charts = (() => {
   function heat(spec, width, picked, zoomed) {
     const R = spec.down.length, C = spec.across.length;
     const side = (labels) => Math.max(...labels.map(long), 7) + 10;
-    const left = Math.min(side(spec.down), width * 0.3, 180) + 18, least = Math.max(R, C) <= READABLE || zoomed ? 13 : 2;
-    const cell = Math.max(Math.min((width - left - 4) / C, 130), least), tall = Math.max(Math.min(cell, R < 6 ? 64 : 46, Math.max(620 / R, 13)), least);
+    const least = (n) => (n <= READABLE || zoomed ? 13 : 2); // pixels of a cell: with a name, or without
+    const left = least(R) > 2 ? Math.min(side(spec.down), width * 0.3, 180) + 18 : 24;
+    const cell = Math.max(Math.min((width - left - 4) / C, 130), least(C)), tall = Math.max(Math.min(cell, R < 6 ? 64 : 46, Math.max(620 / R, 13)), least(R));
     width = Math.max(width, left + C * cell + 4); // wider than the page: the figure scrolls
     const turn = Math.max(...spec.across.map(long)) > cell - 4;
     const top = 24 + (cell < 11 ? 0 : turn ? Math.min(side(spec.across), 110) : 18), height = top + R * tall + 46;
