@@ -280,5 +280,8 @@ class Classifier(ClassifierMixin, Estimator, ABC):
     def _learned(self) -> list[tuple[str, str]]:
         columns, bits = telling(self.fitted_)
         share = bits / max(bits_needed(np.exp(self.params_.log_prior)), 1e-300)
-        best = [j for j in np.argsort(-share, kind="stable")[:5] if share[j] > 0.005]
-        return [(columns[j].name, f"tells {share[j]:.0%} of what it takes to know the class") for j in best]
+        best = [j for j in np.argsort(-share, kind="stable")[:5] if share[j] > 1e-6]
+        parts = [
+            f"{share[j]:.0%}" if share[j] > 0.01 else f"{100 * share[j]:.2g}%" for j in best
+        ]  # a word of thousands tells little
+        return [(columns[j].name, f"tells {part} of what it takes to know the class") for j, part in zip(best, parts, strict=True)]
