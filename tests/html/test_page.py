@@ -150,6 +150,14 @@ def test_information_is_never_more_than_there_is_to_know(family):
         assert 0 <= information(Column("x", family, centre, spread, [], None, 0), prior) <= bits_needed(prior) + 1e-9
 
 
+def test_variances_that_are_rounding_are_none():
+    """Two rows, one a class: what is left of a covariance about their means may be just below 0."""
+    X = np.array([[2.04091912, 0.41809885, -0.45264929], [-2.55566503, -0.56776961, -0.21559716]])
+    model = GDA().fit(X, ["no", "yes"], sample_weight=[0.73696169, 0.36978671])
+    with np.errstate(invalid="raise"):
+        assert "2" in model.summary()
+
+
 def test_ellipses_hold_nine_rows_in_ten():
     X, y = two_classes(40_000, 4)
     model = GDA(covariance="class").fit(X, y)
