@@ -71,11 +71,12 @@ def numbers(value: Any) -> Iterator[np.ndarray]:
 
 
 def wrong_numbers(name: str, value: Any) -> str:
-    """What numbers of an answer are none; a log probability may be -inf: of what a model holds for impossible."""
+    """What numbers of an answer are none; of what a model holds for impossible, a log probability may be -inf, and log odds as
+    `explain` tells them infinite."""
     for array in numbers(value):
         if np.isnan(array).any():
             return "NaN"
-        bad = np.isinf(array) if "log" not in name else np.isposinf(array)
+        bad = np.isposinf(array) if "log" in name else np.isinf(array) & ("explain" not in name)
         if bad.any():
             return "infinity"
     return ""

@@ -208,3 +208,11 @@ def test_a_checkpoint_of_categories_belongs_to_every_cell(tmp_path):
     other.loc[[i, j], "p"] = X.loc[[j, i], "p"].to_numpy()
     with pytest.raises(ValueError, match="data"):
         NaiveBayes(semi_supervised=True, max_iter=3, tol=0.0).fit(other, y, resume=tmp_path / "c")
+
+
+def test_labels_at_the_end_of_whole_numbers_and_states_without_order():
+    X, y = np.array([[0.0], [1.0], [5.0], [6.0]]), np.array([2**64 - 1, 2**64 - 1, 2**64 - 2, 2**64 - 2], dtype=np.uint64)
+    assert NaiveBayes().fit(X, y).predict(X).tolist() == y.tolist()
+    odd = pd.DataFrame({"v": np.array([np.float64(3), None, np.float64(2), np.float64(3)], dtype=object)})
+    odd.at[1, "v"] = (1, 2)
+    assert NaiveBayes().fit(odd, [0, 1, 1, 0]).predict(odd).tolist() == [0, 1, 1, 0]

@@ -25,7 +25,7 @@ def ask_table(model: Any, case: Case, names: str) -> Asks:
 
 def ask_classifier(model: Any, case: Case) -> Asks:
     X, y, more = case.fit["X"], case.fit["y"], case.more
-    asks = ask_table(model, case, "predict predict_proba predict_log_proba log_joint log_prob_given log_prob")
+    asks = ask_table(model, case, "predict predict_proba predict_log_proba log_joint log_prob_given log_prob explain")
     label = model.classes_[0]
     return asks | {
         "score": lambda: model.score(X, y),

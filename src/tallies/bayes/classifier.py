@@ -237,7 +237,8 @@ class Classifier(ClassifierMixin, Estimator, ABC):
 
         One line a row and column, the largest contribution of a row first; those of a row add up to the difference of
         log P(class | x). The feature "(prior)" is what the frequencies of classes say, "(spread)" what covariances of each class
-        say of any row; a missing value says nothing, and of counts in a sparse matrix only those that are not 0 are listed.
+        say of any row; a missing value says nothing, and of counts in a sparse matrix only those that are not 0 are listed. What a
+        class holds for impossible is infinite.
 
         >>> import tallies
         >>> model = tallies.NaiveBayes(smoothing=0).fit([["red"], ["red"], ["blue"], ["red"]], ["a", "a", "b", "b"])
@@ -289,5 +290,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
     def _learned(self) -> list[tuple[str, str]]:
         columns, bits = telling(self.fitted_)
         share = bits / max(bits_needed(np.exp(self.params_.log_prior)), 1e-300)
-        best = [j for j in np.argsort(-share, kind="stable")[:5] if share[j] > 0.005]
-        return [(columns[j].name, f"tells {share[j]:.0%} of what it takes to know the class") for j in best]
+        best = [j for j in np.argsort(-share, kind="stable")[:5] if share[j] > 1e-6]
+        # one word of thousands tells little
+        parts = [f"{share[j]:.0%}" if share[j] > 0.01 else f"{100 * share[j]:.2g}%" for j in best]
+        return [(columns[j].name, f"tells {part} of what it takes to know the class") for j, part in zip(best, parts, strict=True)]

@@ -32,9 +32,9 @@ def picture(
         caption = f"How often each value occurs in each class.{left}{note}"
         return charts.bars(title, x, states, series, caption=caption, select="class", legend=legend)
     if column.family == "multinomial":
-        more = {"keys": shown.tolist(), "caption": f"Share of all counts.{note}", "select": "class"}
-        unit = "probability that a word drawn from the class is this one"
-        return charts.bar(title, unit, [classes[k] for k in shown], column.centre[shown], **more)
+        series = [{**key, "values": [column.centre[key["key"]]]} for key in legend]
+        x = charts.axis("probability that a word drawn from the class is this one", zero=True)
+        return charts.bars(title, x, [column.name], series, caption=f"Share of all counts.{note}", select="class", legend=legend)
     law, upwards, caption, heads = CURVES[column.family]
     low, high = domain(column)
     sd = np.maximum(column.spread, (high - low) * 1e-3)  # a spike is drawn a thousandth wide, else it would not be seen

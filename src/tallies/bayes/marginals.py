@@ -38,7 +38,7 @@ def columns_of(fitted: Fitted) -> list[Column]:
             out.append(Column(name, family, none, none, [str(state) for state in states], law, at))
             continue
         centre, *rest = law.values()
-        spread = np.sqrt(rest[0] if rest else centre) if family != "multinomial" else none
+        spread = np.sqrt(np.maximum(rest[0] if rest else centre, 0.0)) if family != "multinomial" else none
         out.append(Column(name, family, centre, spread, [], None, at))
     return out
 
@@ -102,7 +102,7 @@ def mass(column: Column) -> Array:
 def _normal_mass(centre: Array, spread: Array) -> Array:
     """(m, K, points) masses of the cells of a grid, of m columns with means and standard deviations (m, K)."""
     low, high = (centre - 4 * spread).min(axis=1), (centre + 4 * spread).max(axis=1)
-    width = np.where(high > low, high - low, 1.0)
+    width = np.where(high - low > 1e-300, high - low, 1.0)
     sd = np.maximum(spread, width[:, None] * 1e-6)
     if centre.shape[1] > 20:  # so many classes leave no room for a grid around each: one grid, an eighth of the narrowest wide
         edges = np.linspace(low, low + width, int(np.clip(8 * (width / sd.min(axis=1)).max(), GRID, 10 * GRID)), axis=1)

@@ -12,7 +12,7 @@ from tallies.bayes import plane_views as plane
 from tallies.bayes.law_views import picture
 from tallies.bayes.marginals import Column, bits_needed, telling
 from tallies.bayes.odd_views import complete_rows, odd_values, own_rows
-from tallies.bayes.why_views import contrast, first_sentence, rows_to_explain, spoken, why
+from tallies.bayes.why_views import contrast, first_sentence, more_of, rows_to_explain, speaking_words, spoken, why
 from tallies.data.table import table_rows
 from tallies.errors import DataError
 from tallies.html import charts
@@ -27,7 +27,7 @@ CROWD = 6  # classes beside whose laws the rows themselves can still be told apa
 NEEDED = "what it takes to know the class"
 FEW = 5  # a class learned from fewer rows deserves a warning
 
-SHAPES = {"shared": "one covariance for all classes", "class": "one covariance each", "diagonal": "no correlations within classes"}
+SHAPES = {"shared": "one for all classes", "class": "one for each class", "diagonal": "none, columns are independent in a class"}
 
 
 def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
@@ -46,7 +46,10 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     out = begin(model, about, f"{type(model).__name__} of", f"{lead} {more}".rstrip())
     _warn(out, model, about, judged)
     order = np.argsort(-bits, kind="stable")
-    out.findings = [contrast(columns[j], spoken_classes, prior) for j in order[:3] if bits[j] > 0.05 * need]
+    words = speaking_words(columns, prior)
+    numbers = [columns[j] for j in order[:3] if bits[j] > 0.05 * need and columns[j].family != "multinomial"]
+    out.findings = [contrast(column, spoken_classes) for column in numbers]
+    out.findings += [more_of(name, found) for name, (found, _) in zip(spoken_classes, words[:5], strict=False) if found]
     frequent = np.argsort(-prior, kind="stable")
     shown = np.sort(frequent[:SERIES])
     listed = order[: min(FEATURES, max(20, PICTURES // len(shown)))]
@@ -64,7 +67,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     out.face = view or ranking
     learned = out.section("learned", "What tells the classes apart").text(_most_telling(columns, bits / need, listed))
     pictures = [picture(columns[j], classes, shown, _values(columns[j], len(shown), table, known)) for j in listed]
-    learned.charts(ranking if view else None, charts.follow("feature", pictures), _words(columns, classes, order, prior))
+    learned.charts(ranking if view else None, charts.follow("feature", pictures), _words(words, classes))
     some = f"The {len(listed)} most telling of {len(columns):,} columns can be looked at."
     learned.text(*told((len(listed) < len(columns), some)), soft=True)
     rows = [(classes[k], float(model.params_.n[k]), f"{prior[k]:.1%}") for k in frequent]
@@ -84,7 +87,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
         ("Rows", float(model.params_.n.sum())),
         ("Columns", f"{len(columns):,} ({', '.join(f'{n:,} {f}' for f, n in counted.items())})"),
         ("Classes", f"{len(classes)}"),
-        ("Within a class", SHAPES.get(getattr(model, "covariance", "diagonal"))),
+        ("Covariance", SHAPES.get(getattr(model, "covariance", "diagonal"))),
         ("Rows in this report", len(judged.log_p) if judged is not None else None),
         ("Were these in the fit?", about.whose("no, held out", "yes", "not said") if judged is not None else None),
     ]
@@ -131,6 +134,8 @@ def _ranking(columns: list[Column], share: np.ndarray, listed: np.ndarray) -> ch
     top = listed[:20]
     title, unit, names = "What each column alone tells", f"% of {NEEDED}", [columns[j].name for j in top]
     caption = "Choose one to see its values. At 100% the class would be known for certain; columns that say the same do not add up."
+    if columns[top[0]].family == "multinomial":
+        title, caption = "What each word tells", "Of what one more word of a text tells: over a text, words add up. Choose one."
     return charts.bar(title, unit, names, 100 * share[top], select="feature", keys=list(range(len(top))), caption=caption)
 
 
@@ -139,7 +144,7 @@ def _most_telling(columns: list[Column], share: np.ndarray, listed: np.ndarray) 
     if share[best] < 1e-6:
         return "No column by itself tells anything about the class."
     if columns[best].family == "multinomial":
-        return f"Of all words, {columns[best].name} tells most; one word more tells {share.sum():.2g} of {NEEDED}."
+        return f"Of all words, {columns[best].name} tells most; one word more tells {share.sum():.0%} of {NEEDED}."
     nothing = int(np.sum(share < 0.01))
     text = f"By itself, {columns[best].name} tells most: {share[best]:.0%} of {NEEDED}."
     return text + (f" {plural(nothing, 'column tells', 'columns tell')} next to nothing alone." if nothing else "")
@@ -152,21 +157,13 @@ def _values(column: Column, classes: int, table: Any, known: Judged | None) -> t
     return table.column("gaussian", column.place).astype(float), known.y
 
 
-def _words(columns: list[Column], classes: list[str], order: np.ndarray, prior: np.ndarray) -> charts.Chart | None:
-    """Of a block of counts: the words that speak most for each class, by log odds against the others."""
-    block = [j for j in order if columns[j].family == "multinomial"]
-    if not block or len(classes) > 100:
-        return None
-    p = np.array([columns[j].centre for j in block])  # (V, K)
+def _words(found: list[tuple[list[str], np.ndarray]], classes: list[str]) -> charts.Chart | None:
+    """Of a block of counts: the words that speak most for each class."""
     views = []
-    for k, name in enumerate(classes):
-        others = np.where(np.arange(len(prior)) == k, 0.0, prior)
-        ratio = np.maximum(p[:, k], 1e-300) / np.maximum(p @ (others / max(float(others.sum()), 1e-300)), 1e-300)
-        top = np.argsort(-p[:, k] * np.log(ratio), kind="stable")[:15]
-        words = [columns[block[i]].name for i in top]
-        title, unit = f"Words that speak for {name}", f"times as frequent in {name} as in the other classes"
-        views.append(charts.bar(title, unit, words, ratio[top], look={"colour": k}, caption="Frequent ones first."))
-    return charts.follow("class", views)
+    for k, (words, ratio) in enumerate(found):
+        title, unit = f"Words that speak for {classes[k]}", f"times as frequent in {classes[k]} as in the other classes"
+        views.append(charts.bar(title, unit, words, ratio, look={"colour": k}, caption="Of the words that tell most of it."))
+    return charts.follow("class", views) if views else None
 
 
 def _quality(out: Page, judged: Judged) -> None:

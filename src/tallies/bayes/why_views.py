@@ -23,8 +23,8 @@ BESIDES = {-1: "how common the classes are", -2: "how wide the classes are"}
 FAR = 30.0  # log odds as which what is impossible is drawn, or as the largest that are finite
 
 
-def contrast(column: Column, classes: list[str], prior: Array) -> str:
-    """How a column differs between classes, in words; `prior` weighs the classes that a word is compared with."""
+def contrast(column: Column, classes: list[str]) -> str:
+    """How a column of numbers or states differs between classes, in words."""
     if column.p is not None:
         state = int(np.ptp(column.p, axis=0).argmax()) if column.family != "bernoulli" else 1
         p = column.p[:, state]
@@ -32,13 +32,29 @@ def contrast(column: Column, classes: list[str], prior: Array) -> str:
         often = f"{p[most]:.0%} of {classes[most]} and {p[least]:.0%} of {classes[least]}"
         return f"{column.name} is {column.states[state]} in {often}."
     p, most, least = column.centre, int(column.centre.argmax()), int(column.centre.argmin())
-    if column.family == "multinomial":
-        rest = np.delete(p, most) @ np.delete(prior, most) / max(1.0 - prior[most], 1e-300)
-        return f"{column.name} is {p[most] / max(rest, 1e-300):.2g} times as frequent in {classes[most]} as in the others."
     low, high = (show(rounded(p[k], np.ptp(p))) for k in (least, most))
     if len(p) == 2:
         return f"{column.name} is about {low} in {classes[least]} and {high} in {classes[most]}."
     return f"{column.name} is lowest in {classes[least]} (about {low}) and highest in {classes[most]} (about {high})."
+
+
+def speaking_words(columns: list[Column], prior: Array, most: int = 15) -> list[tuple[list[str], Array]]:
+    """Of a block of counts, for each class: the words that tell most of it, and how many times as frequent they are as in the
+    other classes, the largest first; none where there is no such block, or more classes than anyone looks at."""
+    block, found = [column for column in columns if column.family == "multinomial"], []
+    p = np.maximum(np.array([column.centre for column in block]), 1e-300)  # (V, K)
+    for k in range(len(prior) if block and len(prior) <= 100 else 0):
+        others = np.where(np.arange(len(prior)) == k, 0.0, prior)
+        ratio = p[:, k] / np.maximum(p @ (others / max(float(others.sum()), 1e-300)), 1e-300)
+        top = np.argsort(-p[:, k] * np.log(ratio), kind="stable")[:most]
+        top = np.array(sorted(top[ratio[top] > 1], key=lambda i: -ratio[i]), dtype=int)
+        found.append(([block[i].name for i in top], ratio[top]))
+    return found
+
+
+def more_of(name: str, words: list[str]) -> str:
+    """What a class has more of than the others."""
+    return f"{name} has more of {in_words(words[:3])} than the others."
 
 
 def why(fitted: Fitted, columns: list[Column], classes: list[str], table: Table, row: int, label: str) -> charts.Chart:
@@ -91,8 +107,10 @@ def rows_to_explain(judged: Judged, name: Callable[[int], str]) -> list[tuple[in
 def first_sentence(columns: list[Column], bits: Array, need: float, classes: list[str], rows: float) -> str:
     """What tells the classes apart, in a reader's words."""
     order = np.argsort(-bits, kind="stable")
-    mostly = [columns[j].name for j in order[:3] if bits[j] > max(0.5 * bits[order[0]], 0.05 * need)]
-    by = f"mostly by {in_words(mostly)}" if mostly else f"by {plural(len(columns), 'column')}, none of which says much alone"
+    words = columns[order[0]].family == "multinomial"  # each says little, and a text has many
+    mostly = [columns[j].name for j in order[:3] if bits[j] > max(0.5 * bits[order[0]], 0.0 if words else 0.05 * need)]
+    by = f"mostly by {'the words ' * words}{in_words(mostly)}" if mostly else f"by {plural(len(columns), 'column')}"
+    by += "" if mostly else ", none of which says much alone"
     told = in_words(classes) if len(classes) <= 5 else plural(len(classes), "class", "classes")
     return f"It learned from {plural(round(rows), 'row')} to tell {told} apart, {by}."
 

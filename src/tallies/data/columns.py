@@ -82,5 +82,5 @@ def states_of(values: np.ndarray, family: str) -> np.ndarray:
         raise DataError(f"a column holds values that are no categories ({error}); turn them into numbers or texts") from error
     try:
         return np.sort(np.asarray(states))
-    except TypeError:  # states of several types have no order: they stay as first met
+    except (TypeError, ValueError):  # states of several types (or tuples beside numbers) have no order: they stay as first met
         return np.asarray(states, dtype=object)

@@ -64,9 +64,9 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
         with np.errstate(invalid="ignore"):  # infinities are no whole numbers, whatever a cast makes of them
             check_classification_targets(present)  # a continuous target is not a class
     codes = np.full(n, -1, dtype=np.int32)
-    if present.dtype.kind in "iub" and int(present.max()) - int(present.min()) <= max(1000, 4 * len(present)):
+    low, high = (int(present.min()), int(present.max())) if present.dtype.kind in "iub" else (0, 2**63)
+    if high < 2**63 and high - low <= max(1000, 4 * len(present)):
         # whole numbers in a small range: a table of those present instead of a sort
-        low = int(present.min())
         seen = np.bincount(present.astype(np.int64) - low) > 0
         classes = (np.flatnonzero(seen) + low).astype(present.dtype)
         codes[~absent] = (np.cumsum(seen) - 1).astype(np.int32)[present.astype(np.int64) - low]
