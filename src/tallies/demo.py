@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tallies.html import Page, build
+from tallies.phases import clear, phase
 from tallies.registry import rooms
 
 
@@ -28,13 +29,14 @@ def run(out: Path, quiet: bool = False) -> Path:
     say: Callable[..., None] = (lambda *text, **more: None) if quiet else partial(print, file=sys.stderr, flush=True)
     gallery = Page("What the data say", "", "gallery")
     for number, (file, heading, make) in enumerate(shown, 1):
-        say(f"[{number}/{len(shown)}] {heading} ... ", end="")
-        begun = time.perf_counter()
-        model, data, options = make()
-        page = build(model, *data, title=heading, command="tallies demo", **options)
-        page.write(out / file)
+        begun, told = time.perf_counter(), f"[{number}/{len(shown)}] {heading}"
+        with phase(told, show=not quiet):
+            model, data, options = make()
+            page = build(model, *data, title=heading, command="tallies demo", **options)
+            page.write(out / file)
         gallery.card(heading, file, page)
-        say(f"{time.perf_counter() - begun:.1f} s")
+        clear()
+        say(f"{told} ... {time.perf_counter() - begun:.1f} s")
     gallery.lead = (
         f"{len(shown)} models, fitted on this machine in {time.perf_counter() - start:.0f} s on data that came "
         "with the software. Each page says what was found, how good it is, whether to believe it, and how to get it again."

@@ -95,6 +95,10 @@ def need_file(path: str | Path, what: str) -> Path:
     return path
 
 
+class FitError(TalliesError, ArithmeticError):
+    """A fit came to numbers that are none: it is not kept."""
+
+
 class ConvergenceWarning(UserWarning):
     """The fit stopped before its stopping rule was met; the message says why and what to do."""
 

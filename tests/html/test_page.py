@@ -18,7 +18,7 @@ from tallies.bayes.odd_views import odd_values
 from tallies.datasets import birds, load, names
 from tallies.errors import DataError
 from tallies.html import build, charts, write
-from tallies.html.common import About, plain_page, statisticians
+from tallies.html.common import About, cautions, plain_page, statisticians
 from tallies.html.judged import Judged
 from tallies.html.page import Page
 from tallies.registry import rooms
@@ -333,3 +333,48 @@ def test_findings_come_first_and_criteria_under_a_heading_of_their_own():
     places = [html.index(text) for text in order]
     assert places == sorted(places)
     assert "ICL" not in html
+
+
+def test_scores_of_a_classifier_are_for_statisticians_and_come_late():
+    X, y = two_classes()
+    html = build(GDA().fit(X, y), X, y).html()
+    heads = ("What it learned", "Which rows are strange?", "For statisticians", "Did the fit settle?")
+    learned, strange, statisticians, settled = (f"{head}</h2>" for head in heads)
+    order = ["Without looking", learned, strange, statisticians, "Brier score", settled]
+    places = [html.index(text) for text in order]
+    assert places == sorted(places)
+    assert "log p(class | columns)" in html[places[3] :]
+    assert "Brier" not in html[: places[3]]
+
+
+def test_a_report_is_not_replaced_by_one_that_says_less(tmp_path):
+    X, y = two_classes()
+    model, path = GDA().fit(X, y), tmp_path / "report.html"
+    write(model, path, X, y)
+    whole = path.read_text()
+    with pytest.raises(DataError, match=r"report made with data, which this one lacks.*force=True \(--force"):
+        write(model, path)
+    assert path.read_text() == whole
+    write(model, path, X, y)  # as much as before
+    write(model, path, force=True)
+    assert path.read_text() != whole
+    write(model, path, X, y)  # more than before
+    (tmp_path / "own.html").write_text("<p>not ours</p>")
+    write(model, tmp_path / "own.html")
+
+
+def test_names_from_data_and_code_are_never_capitalised():
+    class Model:
+        feature_names_in_ = ["wing", "tail length"]
+        converged_ = True
+
+        def _caveats(self):
+            return ["wing has no spread", "tail length is odd", "max_iter was small", "two rows are alike", "'x' is odd"]
+
+    assert cautions(Model()) == [
+        "wing has no spread.",
+        "tail length is odd.",
+        "max_iter was small.",
+        "Two rows are alike.",
+        "'x' is odd.",
+    ]

@@ -136,10 +136,9 @@ def correlations(R: Array, species: Sequence[str]) -> charts.Chart | None:
     if p <= MATRIX:
         named = [species[j] for j in order]
         more = {"keys": order.tolist(), "select": "species"}
-        values = np.where(np.eye(p, dtype=bool), np.nan, R[np.ix_(order, order)])
-        caption = "Species that go together are neighbours."
+        values, caption = R[np.ix_(order, order)], "Species that go together are neighbours."
         if p > READABLE:
-            caption += " Point at a cell for its names; choose a species, or see the groups, for lists of them."
+            caption += " Zoom to read the names, choose a species, or see the groups for lists of them."
     else:
         from scipy.cluster.hierarchy import fcluster
 
@@ -160,7 +159,7 @@ def clusters(R: Array, species: Sequence[str], found: Sequence[Group]) -> charts
     named = [f"{g + 1}: {title_of(members, species, 1)}" for g, members in enumerate(shown)]
     caption = "Mean correlations of their species, on the diagonal within a group. Blue: one is common where the other is rare."
     look = {"scale": "sign", "domain": [-1, 1], "unit": "mean latent correlation", "wide": True, "caption": caption}
-    return charts.heat("How the groups go with each other", "group", "group", named, named, np.round(between(R, shown), 3), **look)
+    return charts.heat("How the groups go with each other", "group", "goes with", named, named, np.round(between(R, shown), 3), **look)
 
 
 def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Chart | None:

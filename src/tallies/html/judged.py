@@ -11,7 +11,7 @@ from scipy.special import entr
 from sklearn.metrics import confusion_matrix
 
 from tallies.html import charts
-from tallies.html.common import About, percent, plural, told, wilson
+from tallies.html.common import About, percent, plural, statisticians, told, wilson
 from tallies.html.page import Section
 from tallies.maths import Array
 
@@ -67,19 +67,18 @@ class Judged:
 
     def numbers(self, prior: Array) -> list[tuple[str, str, str]]:
         """What the first screen says of its quality; `prior` is what one knows of the classes without looking at a row."""
-        m, loss = len(self.known), self.log_losses
+        m, blind = len(self.known), float(np.mean(self.true == np.argmax(prior)))
         low, high = wilson(self.right.sum(), m)
         span = f"of {plural(m, 'row')}; {percent(float(low), m)} to {percent(float(high), m)} with 95% confidence"
-        entropy = float(entr(prior).sum())
         return [
             ("Right", percent(self.accuracy, m), span),
+            ("Without looking", percent(blind, m), "right by always answering the commonest class"),
             ("Stated confidence", percent(self.confidence, m), "on average; the same as “right” if it means what it says"),
-            ("Log loss", f"{loss.mean():.3f}", f"nats a row, {error_of(loss)}; {entropy:.3f} without looking at the columns"),
-            ("Brier score", f"{self.brier.mean():.3f}", "0 is perfect, 2 the worst"),
         ]
 
     def quality(self, section: Section, more: Sequence[Sequence[Any]] = (), beside: bool = False) -> Section:
-        """The commonest mistakes, and the scores with their errors; `more` are further scores."""
+        """The commonest mistakes; for statisticians the scores with their errors. `more` are further ones: name, value, error, kind
+        and unit."""
         mistakes = self.mistakes()
         if mistakes:
             section.table(["true class", "called", "rows", "share of the true class"], mistakes, "The commonest mistakes")
@@ -87,9 +86,14 @@ class Judged:
                 section.beside()
         else:
             section.text("It made no mistake on these rows.")
-        loss = self.log_losses
-        scores = [["log p(class | columns)", -float(loss.mean()), error_of(loss), "conditional", "nats/row"], *more]
-        return section.table(["score (larger is better)", "value", "standard error", "kind", "unit"], scores)
+        loss, shares = self.log_losses, np.bincount(self.true) / max(len(self.true), 1)
+        blind = f"{-float(entr(shares).sum()):.3f} without looking at the columns"
+        known = f"{error_of(loss)} nats/row, conditional; larger is better, {blind}"
+        scores: list[tuple[str, Any, str]] = [("log p(class | columns)", -float(loss.mean()), known)]
+        scores.append(("Brier score", float(self.brier.mean()), "0 is perfect, 2 the worst"))
+        scores += [(name, value, f"{error} {unit}, {kind}; larger is better") for name, value, error, kind, unit in more]
+        statisticians(section.page, scores)
+        return section
 
     # in pictures
 
@@ -161,7 +165,8 @@ def confusion(classes: Sequence[str], true: np.ndarray, called: np.ndarray, most
     chart = charts.heat("What each class was called", "called", "true class", names, names, rate[np.ix_(shown, shown)], texts, tips)
     rows = [[classes[i], classes[j], int(counts[i, j]), float(rate[i, j])] for i in shown for j in shown if counts[i, j]]
     caption = f"Each row of the matrix is a true class; its cells add to 100%. The diagonal is right.{some}"
-    chart |= {"columns": ["true class", "called", "rows", "share of the true class"], "rows": rows, "domain": [0, 1]}
+    chart |= {"columns": ["true class", "called", "rows", "share of the true class"], "rows": rows}
+    chart |= {"domain": [0, 1], "unit": "share of the true class"}
     return chart | {"select": "class", "keys": shown, "flip": True, "empty": True, "caption": caption}
 
 
