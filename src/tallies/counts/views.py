@@ -159,7 +159,9 @@ def clusters(R: Array, species: Sequence[str], found: Sequence[Group]) -> charts
     named = [f"{g + 1}: {title_of(members, species, 1)}" for g, members in enumerate(shown)]
     caption = "Mean correlations of their species, on the diagonal within a group. Blue: one is common where the other is rare."
     look = {"scale": "sign", "domain": [-1, 1], "unit": "mean latent correlation", "wide": True, "caption": caption}
-    return charts.heat("How the groups go with each other", "group", "goes with", named, named, np.round(between(R, shown), 3), **look)
+    return charts.heat(
+        "How the groups go with each other", "group", "goes with", named, named, np.round(between(R, shown), 3), **look
+    )
 
 
 def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Chart | None:
