@@ -55,7 +55,7 @@ def rows_in_order(table: pd.DataFrame, rows: np.ndarray | None, n: int, what: st
     return table.set_axis(again).loc[list(names)]
 
 
-def columns_in_order(frame: nw.DataFrame, names: Sequence[str], what: str, remedy: str) -> nw.DataFrame:
+def columns_in_order(frame: nw.DataFrame, names: Iterable[str], what: str, remedy: str) -> nw.DataFrame:
     """The columns of a frame that have these names, in their order."""
     known = {str(c): c for c in frame.columns}
     _absent(f"{what} lack the columns", names, known, remedy)
@@ -95,7 +95,7 @@ def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
 
 
 def given_offsets(
-    offsets: Any, n: int, p: int, rows: np.ndarray | None, columns: Sequence[str] | None, missing: np.ndarray | None = None
+    offsets: Any, n: int, p: int, rows: np.ndarray | None, columns: np.ndarray | None, missing: np.ndarray | None = None
 ) -> np.ndarray:
     """Logarithms (n, p) that a user gave; where a count is missing they may be anything."""
     check_names(offsets)

@@ -106,7 +106,8 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         ['a', 'b', 'c', 'd', 'e']
         """
         one_of("what", what, *NAMED)
-        values, names = getattr(self, f"{what}_"), {"species": self._columns(), "covariates": self.covariate_names_}
+        values: np.ndarray = getattr(self, f"{what}_")
+        names: dict[str, Any] = {"species": self._columns(), "covariates": self.covariate_names_}
         names |= {"samples": self.fitted_.data.samples, "axes": [f"pln{k}" for k in range(values.shape[1])]}
         names["latent"] = self._columns() if self.fitted_.model.rank is None else names["axes"]
         down, across = NAMED[what]

@@ -125,6 +125,7 @@ class Covariance(Model):
     tol: float = 1e-11  # stop when five steps together gain less than this part of the bound
 
     monotone: ClassVar[bool] = True
+    gaps: ClassVar[bool] = True  # no value where single precision ends, until double precision has one
 
     def survey(self, shard: Shard) -> Sums:
         return shard.sums(self._wide(shard))

@@ -174,6 +174,8 @@ def _groups(section: Section, model: Any, found: list[counts.Group], species: li
 
 def _warn(out: Page, model: Any, Y: Array | None, species: list[str], apart: Array) -> None:
     learned, k, n = model.fitted_.model, int(model.n_parameters_), len(model.design_) * len(species)
+    if model.fitted_.likelihood.fell:  # more sweeps would not help, and what would is said
+        out.warnings = [text for text in out.warnings if "raise max_iter" not in text]
     flat = [species[j] for j in flat_columns(learned) if learned.rank is not None]
     thin = [] if Y is None else [species[j] for j in np.flatnonzero(np.nansum(Y, axis=0) < THIN)]
     never = [species[j] for j in np.flatnonzero(apart.any(axis=0))]

@@ -108,7 +108,7 @@ def groups(R: Array, clear: Array) -> list[Group]:
     return sorted(found, key=lambda group: -group.within * (len(group.members) - 1))
 
 
-def title_of(members: Sequence[int], species: Sequence[str], most: int) -> str:
+def title_of(members: np.ndarray, species: Sequence[str], most: int) -> str:
     """The first members of a group, and how many others there are."""
     names, rest = [species[j] for j in members[:most]], len(members) - most
     last = plural(rest, "other") if rest > 0 else names.pop()
@@ -136,10 +136,9 @@ def correlations(R: Array, species: Sequence[str]) -> charts.Chart | None:
     if p <= MATRIX:
         named = [species[j] for j in order]
         more = {"keys": order.tolist(), "select": "species"}
-        values = np.where(np.eye(p, dtype=bool), np.nan, R[np.ix_(order, order)])
-        caption = "Species that go together are neighbours."
+        values, caption = R[np.ix_(order, order)], "Species that go together are neighbours."
         if p > READABLE:
-            caption += " Point at a cell for its names; choose a species, or see the groups, for lists of them."
+            caption += " Zoom to read the names, choose a species, or see the groups for lists of them."
     else:
         from scipy.cluster.hierarchy import fcluster
 
@@ -160,7 +159,9 @@ def clusters(R: Array, species: Sequence[str], found: Sequence[Group]) -> charts
     named = [f"{g + 1}: {title_of(members, species, 1)}" for g, members in enumerate(shown)]
     caption = "Mean correlations of their species, on the diagonal within a group. Blue: one is common where the other is rare."
     look = {"scale": "sign", "domain": [-1, 1], "unit": "mean latent correlation", "wide": True, "caption": caption}
-    return charts.heat("How the groups go with each other", "group", "group", named, named, np.round(between(R, shown), 3), **look)
+    return charts.heat(
+        "How the groups go with each other", "group", "goes with", named, named, np.round(between(R, shown), 3), **look
+    )
 
 
 def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Chart | None:
@@ -190,19 +191,19 @@ def forest(
         top = np.argsort(-np.where(apart[d], -1.0, clear), kind="stable")[: min(most, int((~apart[d]).sum()))]
         top = top[np.argsort(-estimate[d, top], kind="stable")]
         heads, rows = ["species", "effect", "factor"], [[species[j], estimate[d, j], np.exp(estimate[d, j])] for j in top]
-        note, more = "", {}
+        note, look = "", dict[str, Any]()
         if ends is not None:
             low, high = ends[:, d]
             note = f" With 95% intervals; {int(((low > 0) | (high < 0)).sum())} of {len(species):,} leave out 0."
             rows = [[*row, low[j], high[j], np.exp(low[j]), np.exp(high[j])] for row, j in zip(rows, top, strict=True)]
             heads += ["effect, low", "effect, high", "factor, low", "factor, high"]
-            more = {"look": {"low": low[top], "high": high[top]}}
+            look = {"low": low[top], "high": high[top]}
         some = f" The {len(top)} clearest of {len(species):,} species." if len(top) < len(species) else ""
-        never = listing([species[j] for j in np.flatnonzero(apart[d])], 10)
+        never = listing([str(species[j]) for j in np.flatnonzero(apart[d]).tolist()], 10)
         if never:
             some += f" Without a finite effect, since never seen in one of the groups, and not drawn: {never}."
-        more |= {"caption": f"0.69 is a factor of 2, -0.69 of one half.{note}{some}", "columns": heads, "rows": rows}
-        views.append(charts.bar(f"Effect of {name}", unit, [species[j] for j in top], estimate[d, top], **more))
+        more = {"caption": f"0.69 is a factor of 2, -0.69 of one half.{note}{some}", "columns": heads, "rows": rows}
+        views.append(charts.bar(f"Effect of {name}", unit, [species[j] for j in top], estimate[d, top], None, look, **more))
     return charts.follow("covariate", views) if len(views) > 1 else views[0]
 
 

@@ -250,7 +250,7 @@ const Charts = (() => {
         : svg("text", { x, y: top - 6, "text-anchor": "middle", "font-weight": line === j && spec.keys ? 700 : null }, l));
     });
     const shade = (v) => {
-      const t = v === null ? (spec.scale === "sign" ? 0.5 : 0) : (v - low) / (high - low || 1); // what has no value is white
+      const t = v === null ? 0 : (v - low) / (high - low || 1);
       if (spec.scale === "sign") return mix(SIGN, t);
       return flip ? mix([[255, 255, 255], mix(AMOUNT, 1 - t)], 0.2 + 3 * t) : mix(AMOUNT, t); // on white, next to nothing is pale
     };
