@@ -186,7 +186,9 @@ class Corpus:
             counts, pieces, names = sp.csr_array(counts[:, order]), sp.csr_array(pieces[:, order]), names[order]
         counts.sort_indices()
         pieces.sort_indices()
-        return cls(counts, names, ids, authors, *((pieces, doc, kept) if keep_sentences else (None, None, None)), language)
+        if not keep_sentences:
+            return cls(counts, names, ids, authors, language=language)
+        return cls(counts, names, ids, authors, pieces, doc, kept, language)
 
     def __len__(self) -> int:
         return self.counts.shape[0]

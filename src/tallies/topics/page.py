@@ -51,7 +51,7 @@ def page(
     out.warnings = _warnings(model, about, t, D, counts)
     out.pick("topic", "Topic", t.names, edit=True)
     common = np.argsort(-t.n_w, kind="stable")[:FINDABLE]
-    out.search("topics, words, documents", "topic", t.words[common], (t.phi[:, common] * t.share[:, None]).argmax(axis=0))
+    out.search("topics, words, documents", "topic", t.words[common].tolist(), (t.phi[:, common] * t.share[:, None]).argmax(axis=0))
     sizes, words = topics.shares_of(t), topics.words_of(t, total)
     out.hero(sizes, words, None if groups is None else topics.over_groups(groups, t))
     out.face = sizes if len(t.names) > 1 else words
