@@ -277,7 +277,8 @@ def _marked(text: str, theta: Array, t: Learned, lead: list[int], lookup: dict[s
     runs: list[Run] = []
     end = 0
     for match in WORD.finditer(text):
-        v = lookup.get(match[0].lower().replace("’", "'"))
+        word = match[0].lower().replace("’", "'")
+        v = lookup.get(word, lookup.get(word.rpartition("'")[2]))  # "l'homme" is the word "homme"
         if v is not None:
             runs += [(text[end : match.start()], "", ""), _run(match[0], v, theta, t, lead)]
             end = match.end()

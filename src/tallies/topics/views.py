@@ -74,7 +74,7 @@ def map_of(t: Learned, D: Array) -> charts.Chart:
         "topic's share of all words. Choose a topic to see its words and documents."
     )
     keys = list(range(len(Z)))  # a colour for each topic, the same all over the page
-    more = {"sizes": t.share / t.share.max(), "words": t.names, "keys": keys, "select": "topic", "equal": True}
+    more = {"sizes": t.share / t.share.max(), "words": t.names, "keys": keys, "select": "topic", "equal": True, "wide": len(Z) > 12}
     return charts.points("Map of the topics", x, y, Z[:, 0], Z[:, 1], keys, tips, heads, rows, caption=caption, **more)
 
 
