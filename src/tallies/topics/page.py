@@ -201,16 +201,12 @@ def _statistics(out: Page, model: Any, t: Learned, score: Any, counts: Any) -> N
         columns["coherence (NPMI)"] = model.coherence(counts)[t.order].round(3).tolist()
         mean = f"{float(np.mean(columns['coherence (NPMI)'])):.3f}"
         rows.append(("Coherence", mean, "mean NPMI of the ten most probable words of a topic; 1 is the most, 0 is chance"))
-    rows.append(
-        (model._measure(), f"{model.history_[-1]:,.0f}", "after the last sweep, in nats") if len(model.history_) else ("", "", "")
-    )
-    rows.append(
-        (
-            "Sum of alpha",
-            f"{model.alpha_.sum():.3g}",
-            f"prior of the topics of a document; beta, of the words of a topic, is {model.beta_:g}",
-        )
-    )
+    last = f"{model.history_[-1]:,.0f}" if len(model.history_) else None
+    rows += [
+        (model._measure(), last, "after the last sweep, in nats"),
+        ("Sum of alpha", f"{model.alpha_.sum():.3g}", "prior of the topics of a document"),
+        ("Beta", f"{model.beta_:g}", "prior of the words of a topic"),
+    ]
     section = statisticians(out, rows)
     section.table(list(columns), zip(*columns.values(), strict=True), "By topic", "topic", range(len(t.names)))
 
