@@ -79,6 +79,14 @@ def test_words_without_a_language_lose_none():
     assert "man" in corpus.vocabulary  # a stop word of German and Swedish: one word is no language
 
 
+def test_articles_are_cut_from_the_words_that_they_are_tied_to():
+    texts = ["L'homme et l’arbre ne sont pas dans la maison qu'il aime", "Un homme n'est pas un arbre"]
+    assert {"homme", "arbre"} <= set(Corpus.from_texts(texts).vocabulary)
+    assert not any("'" in word for word in Corpus.from_texts(texts).vocabulary)
+    assert "arte" in Corpus.from_texts(["dell'arte"], stop_words="italian").vocabulary
+    assert "o'clock" in Corpus.from_texts(["six o'clock and the d'artagnan"]).vocabulary
+
+
 def test_stems_are_of_the_language():
     assert Corpus.from_texts(GERMAN, stem=True).vocabulary.tolist() == ["dach", "haus", "hund", "katz", "lieg", "wolf"]
 

@@ -13,6 +13,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import gammaln
 from scipy.stats import t as student
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tallies
@@ -22,6 +25,7 @@ from tallies.data.corpus import Corpus
 from tallies.engine import State
 from tallies.errors import ConvergenceWarning, DataError, DataWarning, FileError
 from tallies.evaluation.chains import effective_size, match, r_hat
+from tallies.html import build
 from tallies.topics import sampler
 from tallies.topics import scores as evaluation
 from tallies.topics.door import bag_of_words
@@ -465,7 +469,16 @@ def test_frames_come_out_with_the_names_of_the_topics():
     assert frame.columns.tolist() == model.topic_names_ == model.get_feature_names_out().tolist()
     assert sorted(sorted(name.split(": ")[1].split()[:2]) for name in frame) == [["bus", "car"], ["cat", "dog"]]
     np.testing.assert_array_equal(frame, LDA(n_topics=2, alpha=0.1, **QUICK).fit_transform(texts))
+    assert model.similar(texts[:2], n=3)[0].shape == (2, 3)
+    assert "Typical documents" in build(model, texts).html()
     assert isinstance(model.set_output(transform="polars").transform(texts), pl.DataFrame)
+
+
+def test_texts_go_through_cross_validation_and_pipelines():
+    texts = ["cat dog cat", "car bus car", "dog cat", "bus car bus"] * 5
+    assert np.isfinite(cross_val_score(LDA(n_topics=2, **QUICK), texts, cv=2)).all()
+    theta = make_pipeline(CountVectorizer(), LDA(n_topics=2, **QUICK)).fit_transform(texts)
+    assert theta.shape == (20, 2)
 
 
 def test_reordered_columns_are_matched_by_their_names():

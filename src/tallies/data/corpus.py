@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from tallies.data.files import naming
 from tallies.data.pairs import grouped
 from tallies.data.text import (
+    ELIDED,
     Document,
     language_of,
     read_documents,
@@ -190,7 +191,9 @@ class Corpus:
             counts, pieces, names = sp.csr_array(counts[:, order]), sp.csr_array(pieces[:, order]), names[order]
         counts.sort_indices()
         pieces.sort_indices()
-        return cls(counts, names, ids, authors, *((pieces, doc, kept) if keep_sentences else (None, None, None)), language)
+        if not keep_sentences:
+            return cls(counts, names, ids, authors, language=language)
+        return cls(counts, names, ids, authors, pieces, doc, kept, language)
 
     def __len__(self) -> int:
         return self.counts.shape[0]
@@ -241,6 +244,7 @@ def _reader(
     skip, root = stop_words(stops), stemmer(language or "english" if stem is True else stem)
 
     def words_of(text: str) -> list[str]:
+        text = ELIDED.sub("", text) if language in ("french", "italian", "catalan") else text
         words = [root(w) if root else w for w in tokenize(text, emoji=emoji) if w not in skip]
         return words + [f"{a}_{b}" for a, b in pairwise(words)] if bigrams else words
 

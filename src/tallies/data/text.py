@@ -19,6 +19,8 @@ MARKS = (
 )
 # two characters or more, the first a letter; inner apostrophes and hyphens stay. One Chinese character may be a word
 WORD = re.compile(rf"[^\W\d_](?:[\w{MARKS}'’-]*[\w{MARKS}])|[\u3400-\u4dbf\u4e00-\u9fff]")
+# articles and the like that French, Italian and Catalan tie to the next word: "l'homme", "dell'arte"
+ELIDED = re.compile(r"\b(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|un|gl|all|[dn]ell|dall|sull|quell|quest)['’](?=\w)", re.IGNORECASE)
 _PICTURE = "[\u2600-\u27bf\u2b50\U0001f300-\U0001faff][\U0001f3fb-\U0001f3ff]?"  # in a tone of skin
 # a word, a flag (two letters of a region), or pictures that are joined to one
 WORD_OR_EMOJI = re.compile(f"{WORD.pattern}|[\U0001f1e6-\U0001f1ff]{{2}}|{_PICTURE}(?:\u200d{_PICTURE})*")

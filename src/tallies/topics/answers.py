@@ -153,10 +153,9 @@ def top(fitted: Fitted, n: int, weight: float = 1.0) -> Array:
     at_least(1, n=n)
     if not 0 <= weight <= 1:
         raise ValueError(f"relevance must be a number from 0 to 1, got {weight!r}")
-    n_k, log_n = fitted.first.n_k, np.log(np.maximum(fitted.first.n_wk.sum(axis=1), 1))
-    found = []
-    for row, tokens in zip(topics(fitted.first).phi.T.astype(float), n_k, strict=True):
-        score = np.log(np.maximum(row, 1e-300)) - (1 - weight) * log_n
+    log_n, found = np.log(np.maximum(fitted.first.n_wk.sum(axis=1), 1)), []
+    for row, tokens in zip(topics(fitted.first).phi.T, fitted.first.n_k, strict=True):
+        score = np.log(np.maximum(row, 1e-37), dtype=float) - (1 - weight) * log_n
         found.append(largest(score - 1e3 * (row * tokens <= 0.5), n))
     return np.array(found)
 

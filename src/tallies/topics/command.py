@@ -83,7 +83,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     import pandas as pd
 
     X = read(options, path, model)
-    theta = model.transform(X)
+    theta = np.asarray(model.transform(X))
     ids = X.documents if isinstance(X, Corpus) else np.arange(len(X))
     columns = {"id": ids, "topic": theta.argmax(axis=1), **{f"topic_{k}": theta[:, k] for k in range(theta.shape[1])}}
     return pd.DataFrame(columns)

@@ -117,7 +117,7 @@ def bag_of_words(X: Any) -> sp.csr_array:
     except (TypeError, ValueError) as error:
         if isinstance(error, TypeError) and not of_dates(error):
             raise
-        told = f"expected a matrix of whole counts (documents x words; for texts use Corpus.from_texts). {error}"
+        told = f"expected a matrix of whole counts (documents x words), or a list of texts (see also Corpus.from_texts). {error}"
         raise DataError(told) from error
     X = sp.csr_array(X)
     odd = X.data[X.data % 1 != 0]

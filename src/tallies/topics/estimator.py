@@ -225,7 +225,7 @@ class LDA(Attributes):
 
     def similar(self, X: Any, n: int = 10) -> tuple[Array, Array]:
         """The n fitted documents nearest in topics to each document of X: rows (., n) and similarity, 1 - Hellinger distance."""
-        return answers.similar(self.document_topics_, self.transform(X), n)
+        return answers.similar(self.document_topics_, np.asarray(self.transform(X)), n)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log likelihood of a held-out token by document completion; `tallies.evaluate` adds its standard error."""

@@ -51,7 +51,7 @@ def page(
     out.warnings = _warnings(model, about, t, D, counts)
     out.pick("topic", "Topic", t.names, edit=True)
     common = np.argsort(-t.n_w, kind="stable")[:FINDABLE]
-    out.search("topics, words, documents", "topic", t.words[common], (t.phi[:, common] * t.share[:, None]).argmax(axis=0))
+    out.search("topics, words, documents", "topic", t.words[common].tolist(), (t.phi[:, common] * t.share[:, None]).argmax(axis=0))
     sizes, words = topics.shares_of(t), topics.words_of(t, total)
     out.hero(sizes, words, None if groups is None else topics.over_groups(groups, t))
     out.face = sizes if len(t.names) > 1 else words
@@ -201,16 +201,12 @@ def _statistics(out: Page, model: Any, t: Learned, score: Any, counts: Any) -> N
         columns["coherence (NPMI)"] = model.coherence(counts)[t.order].round(3).tolist()
         mean = f"{float(np.mean(columns['coherence (NPMI)'])):.3f}"
         rows.append(("Coherence", mean, "mean NPMI of the ten most probable words of a topic; 1 is the most, 0 is chance"))
-    rows.append(
-        (model._measure(), f"{model.history_[-1]:,.0f}", "after the last sweep, in nats") if len(model.history_) else ("", "", "")
-    )
-    rows.append(
-        (
-            "Sum of alpha",
-            f"{model.alpha_.sum():.3g}",
-            f"prior of the topics of a document; beta, of the words of a topic, is {model.beta_:g}",
-        )
-    )
+    last = f"{model.history_[-1]:,.0f}" if len(model.history_) else None
+    rows += [
+        (model._measure(), last, "after the last sweep, in nats"),
+        ("Sum of alpha", f"{model.alpha_.sum():.3g}", "prior of the topics of a document"),
+        ("Beta", f"{model.beta_:g}", "prior of the words of a topic"),
+    ]
     section = statisticians(out, rows)
     section.table(list(columns), zip(*columns.values(), strict=True), "By topic", "topic", range(len(t.names)))
 
@@ -277,7 +273,8 @@ def _marked(text: str, theta: Array, t: Learned, lead: list[int], lookup: dict[s
     runs: list[Run] = []
     end = 0
     for match in WORD.finditer(text):
-        v = lookup.get(match[0].lower().replace("’", "'"))
+        word = match[0].lower().replace("’", "'")
+        v = lookup.get(word, lookup.get(word.rpartition("'")[2]))  # "l'homme" is the word "homme"
         if v is not None:
             runs += [(text[end : match.start()], "", ""), _run(match[0], v, theta, t, lead)]
             end = match.end()

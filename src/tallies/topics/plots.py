@@ -97,7 +97,7 @@ def plot_groups(model: Any, groups: Any, X: Any = None, topics: Any = None, ax: 
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['fruit', 'metal']
     """
-    theta = model.document_topics_ if X is None else model.transform(X)
+    theta = model.document_topics_ if X is None else np.asarray(model.transform(X))
     groups = np.asarray(groups)
     if groups.shape != (len(theta),):
         raise DataError(f"groups must have one value a document, {len(theta)}, but its shape is {groups.shape}")

@@ -74,7 +74,7 @@ def map_of(t: Learned, D: Array) -> charts.Chart:
         "topic's share of all words. Choose a topic to see its words and documents."
     )
     keys = list(range(len(Z)))  # a colour for each topic, the same all over the page
-    more = {"sizes": t.share / t.share.max(), "words": t.names, "keys": keys, "select": "topic", "equal": True}
+    more = {"sizes": t.share / t.share.max(), "words": t.names, "keys": keys, "select": "topic", "equal": True, "wide": len(Z) > 12}
     return charts.points("Map of the topics", x, y, Z[:, 0], Z[:, 1], keys, tips, heads, rows, caption=caption, **more)
 
 
@@ -154,7 +154,7 @@ class Groups(NamedTuple):
 
     what: str  # "group" | "period"
     names: list[str]  # (G,)
-    n: Array  # (G,)  documents
+    n: np.ndarray  # (G,)  documents
     mean: Array  # (G, K)
     spread: Array  # (G, K)  standard errors
 
@@ -201,12 +201,12 @@ def over_groups(groups: Groups, t: Learned) -> charts.Chart:
     return charts.follow("topic", views, none | {"select": "topic", "wide": True, "caption": caption})
 
 
-def group_means(theta: Array, codes: Array, n_groups: int) -> tuple[Array, Array, Array]:
+def group_means(theta: Array, codes: np.ndarray, n_groups: int) -> tuple[np.ndarray, Array, Array]:
     """Of groups of documents, by their codes (-1: none): how many, their mean shares (groups, K), and standard errors of these."""
     import pandas as pd
 
     groups = pd.DataFrame(theta).groupby(codes)
-    found = (groups.size(), groups.mean(), groups.sem())
+    found: list[Any] = [groups.size(), groups.mean(), groups.sem()]
     n, mean, spread = (table.reindex(range(n_groups)).fillna(0).to_numpy() for table in found)
     return n.astype(int), mean, spread
 
