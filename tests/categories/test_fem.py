@@ -11,7 +11,8 @@ from sklearn.metrics import log_loss
 
 import tallies
 from tallies import FEM
-from tallies.backends import place
+from tallies.backends import one_blas_thread, place
+from tallies.categories import model as fem_model
 from tallies.categories import solvers
 from tallies.categories.basis import make_basis
 from tallies.categories.choose import fold_numbers
@@ -395,3 +396,31 @@ def test_columns_of_what_has_no_hash_are_refused():
     values = pl.Series([{"low": 0.5}, {"low": 1.5}] * 3, dtype=pl.Object)
     with pytest.raises((DataError, TypeError), match="number"):
         FEM(ridge=1.0).fit(pl.DataFrame({"a": ["x", "y"] * 3, "b": values}), [0, 1] * 3)
+
+
+@pytest.mark.parametrize(("degree", "solver"), [(1, "auto"), (2, "lbfgs"), (2, "kernel")])
+def test_losses_along_the_path_are_those_of_their_ridges(degree, solver):
+    """Boards are told nearly for certain, where a search that starts from its neighbour gains little at first."""
+    boards, won = (table[::2] for table in tic_tac_toe())
+    model = FEM(degree=degree, solver=solver).fit(boards, won)
+    codes = np.column_stack([np.unique(boards[name], return_inverse=True)[1] for name in boards])
+    X, y = one_hot(codes, degree), np.unique(won, return_inverse=True)[1]
+    folds = fold_numbers(y, 5, 0)
+    assert len(model.path_["ridge"]) >= 7
+    for ridge, loss in zip(model.path_["ridge"], model.path_["log_loss"], strict=True):
+        other = LogisticRegression(C=2 / ridge, fit_intercept=False, solver="newton-cholesky", tol=1e-7, max_iter=1000)
+        with one_blas_thread():
+            told = [log_loss(y[folds == k], other.fit(X[folds != k], y[folds != k]).predict_proba(X[folds == k])) for k in range(5)]
+        assert loss == pytest.approx(np.average(told, weights=np.bincount(folds)), abs=1e-3), ridge
+
+
+def test_a_metric_made_anew_ends_at_the_same_point(monkeypatch):
+    """Where a fit is nearly perfect the curvature is not that at W = 0, and with it far fewer sweeps do."""
+    boards, won = tic_tac_toe()
+    renewed = FEM(degree=2, ridge=1e-3, solver="lbfgs").fit(boards, won)
+    monkeypatch.setattr(fem_model, "AGED", 10**9)
+    kept = FEM(degree=2, ridge=1e-3, solver="lbfgs").fit(boards, won)
+    assert renewed.n_iter_ < 0.5 * kept.n_iter_
+    assert renewed.history_[-1] == pytest.approx(kept.history_[-1], rel=1e-3)
+    assert np.diff(renewed.history_).min() >= 0
+    np.testing.assert_allclose(renewed.predict_proba(boards), kept.predict_proba(boards), atol=1e-3)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tallies.backends import each, on_cluster
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.model import log_chosen, product
+from tallies.categories.products import log_chosen, product
 from tallies.categories.terms import Layout, Terms, feature_total, features, symmetric, terms_of
 from tallies.errors import DataError, at_least
 from tallies.estimator import seed_of

@@ -24,8 +24,9 @@ from tallies.forms import Form
 from tallies.maths import Array
 
 BUDGET = 2 << 30  # bytes that one fit may hold: features, weights and the history of L-BFGS, or a kernel matrix
-PATH_TOL = 1e-5  # a ridge is judged by held-out log loss: more digits of its optimum decide nothing
-PATH_SWEEPS = 300  # of one ridge, for the same reason
+PATH_TOL = 1e-7  # a ridge is judged by held-out log loss, which is good to 1e-3 by then: near a perfect fit gains come late
+NETWORK_TOL = 1e-6  # of networks, which are far from perfect, good to 1e-4
+PATH_SWEEPS = 2000  # of one ridge
 DECADES = (2, 1, 0, -1, -2, -3, -4)  # log10 ridge, from strong to weak; extended upwards where the strongest is best
 PER_PICK = 6  # sums of a product for one picked: sweeps of 10,000 rows gained 2 to 80% at ratios 0.5 to 5, lost a third at 8
 NARROW = 16  # columns: the narrowest that was timed, and gained
@@ -114,6 +115,7 @@ class Ground(NamedTuple):
     unseen: float  # weight of the rows to judge by
     folds: int = 1
     by_pair: bool = False  # whether pairs may get ridges of their own
+    tol: float = PATH_TOL
 
 
 class Path(NamedTuple):
@@ -144,7 +146,7 @@ def attempt(
     ground: Ground, name: str, ridge: float, before: Kept | None, best: float = -np.inf, pair_ridges: Array | None = None
 ) -> Stage:
     """A stage that fits with a ridge, or one for each pair, from where another ended; it keeps weights that beat `best`."""
-    model = replace(ground.model, ridge=ridge, tol=PATH_TOL)
+    model = replace(ground.model, ridge=ridge, tol=ground.tol)
 
     def start(survey: Any) -> Any:
         W = np.zeros_like(survey.counted) if before is None else before.params.search.point.x[0]

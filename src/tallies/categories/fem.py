@@ -32,7 +32,8 @@ from tallies.categories.answers import by_rows, dual_effect, dual_scores, listed
 from tallies.categories.base import Categorical, Choice
 from tallies.categories.choose import RIDGE, Ground, Path, arrange, degree_path, fold_numbers, ridge_path
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
-from tallies.categories.model import Rows, cut, softmax
+from tallies.categories.model import Rows, cut
+from tallies.categories.products import softmax
 from tallies.categories.scores import strongest_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.categories.words import effects_table, explained, feature_names, find_states

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import comb
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -21,16 +20,19 @@ import numpy as np
 from tallies.categories import solvers
 from tallies.categories.basis import Basis, basis_of, narrow, widen
 from tallies.categories.kernels import fem as kernels
+from tallies.categories.products import add_product, log_chosen, one_hot, product, softmax, starts_of
 from tallies.categories.solvers import Metric, Search
 from tallies.categories.terms import Layout, Terms, features, own_features, rescaled, terms_of
 from tallies.engine import Model, State
 from tallies.forms import Form
-from tallies.maths import Array, pointer
+from tallies.maths import Array
 
 SHARD_WORK = 1 << 22  # sums a sweep makes in one shard: a few milliseconds, many times what scheduling it costs
 ROWS = 512  # rows whose psi is held at a time
 CACHED = 8192  # scores held at a time where features are picked: 64 KB, so that they stay in the cache
 FREE = 0.01  # ridge of a bias in terms of the common one: it may be spread over the terms in many ways, and one is to be best
+FLAT = 1e-3  # least curvature of a row, as a share of that at W = 0: a search that goes on finds more
+AGED = 25  # sweeps after which a metric made at W = 0 is made anew, where the search is by then
 MAX_SHARDS = 16  # every shard brings home a tally of the size of W
 Solver = Literal["fem", "lbfgs", "kernel"]
 SOLVERS: dict[str, Solver] = {"pinv": "fem", "kernel": "kernel"}  # by metric; of all others "lbfgs"
@@ -84,10 +86,12 @@ class Survey(NamedTuple):
 class Tally(NamedTuple):
     lse: Array  # (n_out,)  sum_i w_i log sum exp h_i
     expected: Array  # (p, M)  sum_i w_i x_i p_i'; over psi: (r, M - n_out); kernel: w p (l, M)
+    gram: Array | None = None  # sum_i v_i x_i x_i', v the curvature of each row at the trial point; where it is asked for
 
 
 class Trial(NamedTuple):
     trial: Array  # as in Params
+    age: int
 
 
 class Params(NamedTuple):
@@ -98,6 +102,7 @@ class Params(NamedTuple):
     metric: Metric
     # ridge of each term for each output, biases aside; None: the common one for all
     pair_ridges: Annotated[np.ndarray, Form("T o", "f", 0)] | None
+    age: Annotated[int, Form(kind="i", low=-1)] = 0  # sweeps with this metric; -1: the next sweep tells of another
 
 
 @dataclass(frozen=True)
@@ -152,28 +157,38 @@ class Conditional(Model):
             # rows that agree in a number of variables share so many choose k features of degree k
             table = np.array([float(sum(comb(agree, k) for k in degrees)) for agree in range(n + 1)])
             return Survey(shard.Y, shard.weight, table[matched], shard.weight.sum(axis=0))
-        full, reduced, columns = self.metric != "diagonal", self.metric == "reduced", int(self._columns[-1])
-        r = len(self.basis.R) if self.multiply else self.terms.p
-        counted, counts = np.zeros((r, columns)), np.zeros((r, shard.weight.shape[1]))
-        gram = np.zeros(self.basis.R.shape if reduced else (r, r)) if full else None
+        r, gram = len(self.basis.R) if self.multiply else self.terms.p, None if self.metric == "diagonal" else self._no_gram()
+        counted, counts = np.zeros((r, int(self._columns[-1]))), np.zeros((r, shard.weight.shape[1]))
         for part, X in self._blocks(shard):
             weight = shard.weight[part]
-            Y, row = self._counts(shard.Y[part], weight), weight.max(axis=1)
+            Y = self._counts(shard.Y[part], weight)
             add_product(X, np.delete(Y, self.starts[1:] - 1, axis=1) if self.multiply else Y, counted)
             add_product(X, weight, counts)
-            if gram is not None and self.multiply:
-                add_product(X, X * row[:, None], gram)
-            elif gram is not None:
-                kernels.gram(np.insert(self.basis.kept[X], 0, 0, axis=1) if reduced else X, row, gram)  # of psi, with the constant
-        if gram is not None and not self.multiply:
-            gram += np.tril(gram, -1).T
+            if gram is not None:
+                self._add_gram(X, weight.max(axis=1), gram)
         if self.multiply:
             counts = self.basis.T.T @ counts
             counted = widen(self.basis, counted, counts, self.starts)
-        if gram is not None and (self.multiply or reduced):  # from psi to what the metric takes: an orthonormal basis, or features
-            _, T, R = self.basis
-            gram = R.T @ gram @ R if reduced else T.T @ (T.T @ gram).T
-        return Survey(counted, counts, gram, shard.weight.sum(axis=0))
+        return Survey(counted, counts, None if gram is None else self._whole(gram), shard.weight.sum(axis=0))
+
+    def _no_gram(self) -> Array:
+        r = len(self.basis.R) if self.multiply or self.metric == "reduced" else self.terms.p
+        return np.zeros((r, r))
+
+    def _add_gram(self, X: np.ndarray, row: Array, gram: Array) -> None:
+        """gram += sum_i row_i x_i x_i' over features, or psi; without products its lower triangle alone."""
+        if self.multiply:
+            add_product(X, X * row[:, None], gram)
+        else:  # of psi, with the constant
+            kernels.gram(np.insert(self.basis.kept[X], 0, 0, axis=1) if self.metric == "reduced" else X, row, gram)
+
+    def _whole(self, gram: Array) -> Array:
+        """What the metric takes: sums over psi in an orthonormal basis, or over features."""
+        gram = gram if self.multiply else gram + np.tril(gram, -1).T
+        if not self.multiply and self.metric != "reduced":
+            return gram
+        _, T, R = self.basis
+        return R.T @ gram @ R if self.metric == "reduced" else T.T @ (T.T @ gram).T
 
     @property
     def _columns(self) -> np.ndarray:
@@ -208,7 +223,8 @@ class Conditional(Model):
         if self.solver == "kernel" and survey.gram is not None:
             x = np.concatenate([x, survey.gram @ x])
         search = solvers.begin(x, self.starts)
-        params = Params(self._evaluated(search), search, counted, self._make_metric(survey, pair_ridges), pair_ridges)
+        metric = self._make_metric(survey, pair_ridges, None if cold else x)
+        params = Params(self._evaluated(search), search, counted, metric, pair_ridges)
         if not cold:
             return params
         m = np.array(self.outputs)  # the first step needs no sweep
@@ -216,25 +232,44 @@ class Conditional(Model):
         columns = survey.counts if survey.counts.shape[1] == 1 else np.repeat(survey.counts, m, axis=1)
         return self._climb(params, lse, columns / np.repeat(m, m))
 
-    def _make_metric(self, survey: Survey, pair_ridges: Array | None) -> Metric:
+    def _curvature(self, P: Array, weight: Array) -> Array:
+        """(l,)  of the log likelihood of rows, mean over outputs: w/m where all states are as likely, next to 0 where one is sure.
+
+        P are the probabilities of states times the weights of the rows; where matrices are multiplied last states have none.
+        """
+        square = np.add.reduceat(P * P, self._columns[:-1], axis=1)
+        if self.multiply:
+            square += (weight - np.add.reduceat(P, self._columns[:-1], axis=1)) ** 2
+        square = np.divide(square, weight, out=np.zeros_like(square), where=weight > 0)
+        v = (weight - square).sum(axis=1) / (len(self.outputs) * (self.outputs[0] - 1))
+        return np.maximum(v, FLAT * weight.mean(axis=1) / self.outputs[0])
+
+    def _make_metric(self, survey: Survey, pair_ridges: Array | None, x: Array | None = None) -> Metric:
         m, G = float(np.median(self.outputs)), survey.gram
         own = own_features(self.layout) if self.exclude else None
-        made: Metric
+        made: solvers.Plain
         if self.metric == "diagonal" or G is None:
             made = solvers.diagonal_metric(survey.counts.max(axis=1), self.ridge, m, len(self.terms.variables))
         elif self.metric == "pinv":
             made = solvers.pseudo_metric(G, self.ridge, own, len(self.outputs))
         elif self.metric == "kernel":
-            made = solvers.Dual(solvers.factor(G, self.ridge, m, 0.0), self.ridge, m)
-        elif self.metric == "reduced":
-            made = solvers.Reduced(solvers.factor(G, self.ridge, m, 1e-9), self.basis)
+            v, weight = np.full(len(G), 1 / m), np.ones((len(G), 1))
+            root = np.sqrt(v if x is None else self._curvature(softmax(x[-1].copy(), self.starts), weight))
+            made = solvers.Dual(solvers.factor(G * np.outer(root, root), self.ridge, 1.0, 0.0), self.ridge, root)
+        elif own is not None:
+            made = solvers.exclusive_metric(solvers.factor(G, self.ridge, m, 1e-6), own)
         else:
-            L = solvers.factor(G, self.ridge, m, 1e-6)
-            made = solvers.Full(L) if own is None else solvers.exclusive_metric(L, own)
+            made = self._full(G, m)
         if pair_ridges is None:
             return made
         g = survey.weight / np.outer(self.layout.sizes, self.outputs)  # of G/m where all states are as frequent
         return solvers.Stretched(made, self.terms.offset, np.sqrt((g + self.ridge) / (g + pair_ridges)))
+
+    def _full(self, G: Array, m: float) -> solvers.Plain:
+        """G/m + ridge."""
+        if self.metric == "reduced":
+            return solvers.Reduced(solvers.factor(G, self.ridge, m, 1e-9), self.basis)
+        return solvers.Full(solvers.factor(G, self.ridge, m, 1e-6))
 
     def _evaluated(self, search: Search) -> Array:
         """The trial point in the form that a sweep wants."""
@@ -247,7 +282,7 @@ class Conditional(Model):
             table[F, self.starts[o] : self.starts[o + 1]] = 0.0
 
     def outgoing(self, params: Params) -> Trial:
-        return Trial(params.trial)  # metric and memory of the search are many times as large
+        return Trial(params.trial, params.age)  # metric and memory of the search are many times as large
 
     def sweep(self, shard: Shard, latents: None, params: Params | Trial, rng: np.random.Generator) -> tuple[Tally, None]:
         lse = np.zeros(len(self.outputs))
@@ -256,12 +291,14 @@ class Conditional(Model):
             P = params.trial.copy()
             kernels.softmax_rows(P, shard.weight, self.starts, lse)
             return Tally(lse, P), None
-        G = np.zeros_like(params.trial)
+        G, gram = np.zeros_like(params.trial), self._no_gram() if params.age < 0 else None
         for part, X in self._blocks(shard):
             H = product(X, params.trial)
             kernels.softmax_rows(H, shard.weight[part], self._columns, lse, float(self.multiply))
             add_product(X, H, G)
-        return Tally(lse, G), None
+            if gram is not None:
+                self._add_gram(X, self._curvature(H, shard.weight[part]), gram)
+        return Tally(lse, G, None if gram is None else self._whole(gram)), None
 
     def _need(self, point: np.ndarray, shard: Shard, narrow: bool = False) -> None:
         """A kernel trusts the shape of a point, `narrow` in a basis, which a checkpoint may have brought."""
@@ -271,7 +308,9 @@ class Conditional(Model):
             raise ValueError(f"a point of the fit should have the shape {need}, and has {point.shape}")
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
-        lse, expected = tally
+        lse, expected, gram = tally
+        if gram is not None:
+            params = params._replace(metric=self._full(gram, 1.0))
         if self.multiply:
             # every row has one state of each output: what was counted says how many rows have a feature
             counts = np.add.reduceat(params.counted, self.starts[:-1], axis=1)
@@ -291,8 +330,11 @@ class Conditional(Model):
         if self.exclude:
             self._exclude(g)
         climb = solvers.fixed_step if self.solver == "fem" else solvers.advance
-        search = climb(params.search, value, g, params.metric, self.starts, self.tol)
-        return params._replace(trial=self._evaluated(search), search=search)
+        search, age = climb(params.search, value, g, params.metric, self.starts, self.tol), params.age + 1
+        alike = len(set(self.outputs)) == 1 < self.outputs[0] and not self.exclude  # one metric serves all, whatever they expect
+        if age >= AGED and alike and self.metric in ("gram", "reduced") and not search.done.all():
+            search, age = solvers.again(search, self.starts), -1
+        return params._replace(trial=self._evaluated(search), search=search, age=age)
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
         """Penalised log likelihood of the best point: a refused trial repeats it."""
@@ -310,48 +352,6 @@ class Conditional(Model):
         if Y.dtype.kind == "f":
             return np.einsum("im,im->i", Y, np.log(softmax(H, self.starts)))
         return np.sum(weight * log_chosen(H, Y, self.starts), axis=1)
-
-
-@lru_cache(maxsize=8)
-def starts_of(outputs: tuple[int, ...]) -> np.ndarray:
-    """(n_out + 1,)  first column of each output."""
-    return pointer(outputs)
-
-
-def one_hot(ids: np.ndarray, width: int, dtype: Any = np.float64) -> np.ndarray:
-    """(l, width)  1 at the places that each row has, else 0."""
-    out = np.empty((len(ids), width), dtype)
-    kernels.one_hot(ids, out)
-    return out
-
-
-def product(X: np.ndarray, W: Array) -> Array:
-    """(l, M)  X W of rows of numbers (l, p), or of the features that each row has (l, T)."""
-    if X.dtype.kind == "f":
-        return X @ W
-    H = np.empty((len(X), W.shape[1]))
-    kernels.gather(X, W, H)
-    return H
-
-
-def add_product(X: np.ndarray, H: Array, out: Array) -> None:
-    """out += X' H, of rows X as in `product`."""
-    if X.dtype.kind == "f":
-        out += X.T @ H
-    else:
-        kernels.scatter(X, H, out)
-
-
-def softmax(H: Array, starts: np.ndarray) -> Array:
-    """(l, M)  p of each output's states under scores H, which are overwritten."""
-    kernels.softmax_rows(H, np.ones((len(H), 1)), starts, np.zeros(len(starts) - 1))
-    return H
-
-
-def log_chosen(H: Array, states: np.ndarray, starts: np.ndarray) -> Array:
-    """(l, n_out)  log p of each output's state under scores H, which are overwritten; 0 where it is missing."""
-    chosen = np.take_along_axis(softmax(H, starts), starts[:-1] + np.maximum(states, 0), axis=1)
-    return np.where(states >= 0, np.log(chosen), 0.0)
 
 
 def cut(model: Conditional, rows: Rows, shard_rows: int | None = None, judges: Rows | None = None) -> list[Cut]:

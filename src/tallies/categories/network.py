@@ -26,10 +26,11 @@ from tallies.backends import carry_out
 from tallies.categories import base
 from tallies.categories.answers import Scorer, by_rows, energies, log_conditional, redrawn
 from tallies.categories.base import Categorical, Choice
-from tallies.categories.choose import Ground, Path, arrange, ridge_path, ridges_by_pair
+from tallies.categories.choose import NETWORK_TOL, Ground, Path, arrange, ridge_path, ridges_by_pair
 from tallies.categories.door import Categories, check_fields, code_columns, learn_codes, read_codes
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.model import Conditional, Rows, cut, starts_of
+from tallies.categories.model import Conditional, Rows, cut
+from tallies.categories.products import starts_of
 from tallies.categories.scores import coupling_scores, sequence_weights, top_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.data.columns import values_of
@@ -306,7 +307,7 @@ def _held_out(model: Conditional, rows: Rows, lag: int, seed: int, shard_rows: i
     by_pair = model.layout.degrees == (1,) and model.solver != "fem"  # the seed's matrix knows one ridge
     if model.solver != "lbfgs":
         model = replace(model, metric="diagonal")
-    ground = Ground(model, cut(model, seen, shard_rows, unseen), float(weight), by_pair=by_pair)
+    ground = Ground(model, cut(model, seen, shard_rows, unseen), float(weight), by_pair=by_pair, tol=NETWORK_TOL)
     return ground, float(seen.weight.sum(axis=0).max())
 
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from tallies.categories import choose
 from tallies.categories.base import final
-from tallies.categories.model import Conditional, Rows, Shard, cut, one_hot, product, softmax, starts_of
+from tallies.categories.model import Conditional, Rows, Shard, cut
+from tallies.categories.products import one_hot, product, softmax, starts_of
 from tallies.categories.solvers import TRUST
 from tallies.categories.terms import Layout
 from tallies.engine import Kept, Model, Stage, State

@@ -61,11 +61,11 @@ class Reduced(NamedTuple):
 
 
 class Dual(NamedTuple):
-    """(K/m + ridge) of the kernel form."""
+    """(v K + ridge) of the kernel form, v the curvature of each row: 1/m at W = 0."""
 
-    L: Square  # (l, l)  Cholesky factor
+    L: Square  # (l, l)  Cholesky factor of sqrt v K sqrt v + ridge
     ridge: Ridge
-    states: Annotated[float, Form(low=1)]  # m
+    root: Annotated[np.ndarray, Form("p", "f", 0)]  # (l,)  sqrt v
 
 
 class Exclusive(NamedTuple):
@@ -109,9 +109,9 @@ def apply(metric: Metric, v: Array, starts: np.ndarray) -> Array:
         case Reduced(L, basis):
             z = cho_solve((L, True), solve_triangular(basis.R, basis.T @ v, lower=True, check_finite=False), check_finite=False)
             z = basis.T.T @ solve_triangular(basis.R, z, lower=True, trans=1, check_finite=False)
-        case Dual(L, ridge, states):
-            z = cho_solve((L, True), v, check_finite=False)
-            return np.stack([z, states * (v - ridge * z)])
+        case Dual(L, ridge, root):
+            z = root[:, None] * cho_solve((L, True), v / root[:, None], check_finite=False)
+            return np.stack([z, (v - ridge * z) / np.square(root)[:, None]])
         case Exclusive(B, own):  # inverse without rows and columns F, from the whole one: B - B_F B_FF^-1 B_F'
             z = B @ v
             for o, F in enumerate(own):
@@ -223,6 +223,12 @@ def begin(x: Array, starts: np.ndarray) -> Search:
     return Search(point, line, pairs=Pairs((), none, none), start=zero, done=np.zeros(n_out, dtype=bool))
 
 
+def again(search: Search, starts: np.ndarray) -> Search:
+    """A search that stands where this one does, without memory: it will have another metric."""
+    fresh = begin(search.point.x, starts)
+    return fresh._replace(point=fresh.point._replace(value=search.point.value), start=search.start)
+
+
 def trial(search: Search, starts: np.ndarray) -> Array:
     """The point that the next sweep evaluates."""
     return search.point.x + spread(search.line.step, starts) * search.line.d
@@ -243,7 +249,7 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
     point: Any = Point(trial(search, starts), g, apply(metric, g, starts), value)
     pairs, start = search.pairs, search.start
     if first:
-        start = value
+        start = np.where(start == 0, value, start)
     else:
         taken = spread(good, starts)
         point = Point._make(np.where(taken if b.ndim > 1 else good, b, a) for a, b in zip(old, point, strict=True))
