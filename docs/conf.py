@@ -4,6 +4,9 @@ import dataclasses
 import inspect
 import re
 
+from docutils.nodes import SkipNode
+from latex2mathml.converter import convert
+
 from tallies import __version__
 
 project = "Tallies"
@@ -16,7 +19,7 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 default_role = "code"  # docstrings quote names in single backticks
 
-myst_enable_extensions = ["colon_fence", "deflist", "smartquotes"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "smartquotes"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
@@ -26,19 +29,15 @@ numpydoc_show_class_members = False  # members are listed by hand in api.md
 autosummary_generate = False
 numpydoc_validation_checks: set[str] = set()
 
-html_theme = "alabaster"
+html_theme = "furo"
 html_theme_options = {
-    "description": "Generative models for words, counts and categories",
-    "fixed_sidebar": True,
-    "font_family": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
-    "head_font_family": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
-    "code_font_size": "0.8em",
-    "font_size": "16px",
-    "page_width": "1060px",
-    "sidebar_width": "220px",
+    "light_css_variables": {"color-brand-primary": "#00558a", "color-brand-content": "#00558a"},
+    "dark_css_variables": {"color-brand-primary": "#7cc4f2", "color-brand-content": "#7cc4f2"},
 }
-html_sidebars = {"**": ["about.html", "navigation.html", "searchbox.html"]}
+html_math_renderer = "mathml"  # made when the site is built: no script, nothing to fetch
 html_title = "Tallies"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
 
 
@@ -60,6 +59,26 @@ def add_fields(app, what, name, obj, options, lines):
                 lines += ["", f":param {field.name}: {plain}"]
 
 
+def add_picture(app, what, name, obj, options, lines):
+    """A plot function shows what its example draws, see pictures.py."""
+    found = re.fullmatch(r"tallies\.(\w+)\.plots\.(plot_\w+)", name)
+    if found:
+        picture = f".. image:: /images/plots/{found[1]}-{found[2]}.png"
+        lines += ["", picture, f"   :alt: What {found[2]} draws", "   :class: plot", ""]
+
+
+def inline_mathematics(writer, node):
+    writer.body.append(convert(node.astext()))
+    raise SkipNode
+
+
+def displayed_mathematics(writer, node):
+    writer.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
+    raise SkipNode
+
+
 def setup(app):
+    app.add_html_math_renderer("mathml", (inline_mathematics, None), (displayed_mathematics, None))
+    app.connect("autodoc-process-docstring", add_picture)
     app.connect("autodoc-process-docstring", add_fields)
     app.connect("autodoc-process-docstring", quote_attributes)

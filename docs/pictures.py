@@ -14,6 +14,28 @@ def save(name: str, ax: Any) -> None:
     ax.figure.savefig(HERE / f"{name}.png", dpi=80, pil_kwargs={"optimize": True})
 
 
+def plot_pictures() -> None:
+    """What the example of every plot function draws, for the reference."""
+    from doctest import DocTestFinder
+    from importlib import import_module
+
+    from matplotlib import pyplot
+
+    from tallies.registry import FAMILIES
+
+    for room in FAMILIES:
+        module = import_module(f"tallies.{room}.plots")
+        for name, function in vars(module).items():
+            if name.startswith("plot_") and function.__module__ == module.__name__:
+                (test,) = DocTestFinder(recurse=False).find(function, name, globs=dict(vars(module)))
+                pyplot.close("all")
+                for example in test.examples:
+                    exec(example.source, test.globs)
+                picture = HERE.parent / "plots" / f"{room}-{name}.png"
+                picture.parent.mkdir(exist_ok=True)
+                pyplot.gcf().savefig(picture, dpi=70, pil_kwargs={"optimize": True})
+
+
 def birds_pictures() -> None:
     from tallies import NaiveBayes
     from tallies.bayes import plots
@@ -83,5 +105,5 @@ if __name__ == "__main__":
     HERE.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for draw in (birds_pictures, topics_pictures, species_pictures, boards_pictures, concepts_pictures):
+        for draw in (plot_pictures, birds_pictures, topics_pictures, species_pictures, boards_pictures, concepts_pictures):
             draw()

@@ -19,7 +19,7 @@ import tallies
 from tallies import engine, storage, watch
 from tallies.backends import Threads, _aligned, place, thread_count
 from tallies.engine import Model, Runner, Stage
-from tallies.errors import ConvergenceWarning, FileError
+from tallies.errors import ConvergenceWarning, FileError, FitError
 from tallies.estimator import Estimator, Run
 from tallies.sources import Held, cuts, held
 
@@ -380,6 +380,60 @@ def test_a_finished_fit_goes_on_with_more_sweeps(tmp_path):
     assert view(creep(**SEARCH).fit(X, resume=tmp_path / "d")) == view(again)
 
 
+class Counted(NamedTuple):
+    mean: np.ndarray
+    sweeps: int
+
+
+@dataclass(frozen=True)
+class Plain(Halving):
+    """Halving without latents: its sweeps can be dropped."""
+
+    def settle(self, shard, params, rng):
+        return None
+
+    def sweep(self, shard, latents, params, rng):
+        error = shard.X - params.mean
+        return Tally(-float((error**2).sum()), len(shard.X), error.sum(axis=0) + 1e-3 * rng.normal()), None
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_sweep_that_is_dropped_between_shards_leaves_the_state_before_it(workers):
+    sources, presses, asked = held(lambda cut: Shard(X[cut]), 40, 0, 10), [], 0
+
+    def pressed():  # within the fourth sweep: the first is never dropped
+        nonlocal asked
+        asked += 1
+        return asked > 10
+
+    def plan():
+        kept = yield Stage("", Plain(), sources, lambda end: Counted(end.params.mean, len(end.objective)), 30)
+        return kept
+
+    def runner(**more):
+        return Runner(lambda sources, shared: Threads(sources, workers), seed=3, **more)
+
+    whole = runner().run(plan())
+    cut = runner()
+    cut.pressed, cut.dropped = pressed, lambda: presses.append(cut.record())
+    kept = cut.run(plan())
+    assert (kept.stopped, kept.value.sweeps, kept.cut, cut.cut) == ("interrupted", 3, True, "interrupted")
+    assert kept.objective == whole.objective[:3]
+    assert [len(record.states[0].objective) for record in presses] == [3]
+    again = runner(record=presses[0]).run(plan())
+    assert again.objective == whole.objective
+    np.testing.assert_array_equal(again.value.mean, whole.value.mean)
+
+
+def test_a_sweep_that_writes_into_its_latents_is_carried_to_its_end():
+    def plan():
+        return (yield Stage("", Halving(), held(lambda cut: Shard(X[cut]), 40, 0, 10), lambda end: None, 5))
+
+    runner = Runner(lambda sources, shared: Threads(sources))
+    runner.pressed = lambda: True
+    assert len(runner.run(plan()).objective) == 5
+
+
 def test_ended_stages_are_written_once_and_belong_together(tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "PAUSE", 0.0)
     written: list[str] = []
@@ -455,6 +509,64 @@ def test_a_fit_that_fails_leaves_the_earlier_one():
     fresh = creep()
     with pytest.raises(AttributeError, match="not fitted"):
         _ = fresh.history_
+
+
+@dataclass(frozen=True)
+class Turning(Halving):
+    """Says `values` of its sweeps, one after the other, whatever it does."""
+
+    values: tuple[float, ...] = ()
+    gaps: bool = False
+
+    def objective(self, tally, before, after):
+        return self.values[min(int(after.noise) - 1, len(self.values) - 1)]
+
+    def update(self, params, tally, rng):
+        return Params(params.mean, params.noise + 1)  # counts the sweeps
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Turn(Creep):
+    values: tuple[float, ...] = ()
+    gaps: bool = False
+    spoil: float = 0.0
+
+    def _plan(self, data, seed):
+        model = Turning(tol=self.tol, values=self.values, gaps=self.gaps)
+        kept = yield Stage("turn", model, data, lambda end: end.params, self.max_iter, start=Params(np.zeros(3), 0.0))
+        return Fitted(Run.of(kept, seed), kept.value.mean + self.spoil, np.zeros(1), ())
+
+
+NAN, INF = np.nan, np.inf
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ((-5.0, -4.0, NAN), r"of the stage 'turn' was nan after sweep 3 \(it was -4 after sweep 2\).*Look for values in the data"),
+        ((-5.0, -INF), r"was -inf after sweep 30 \(it was -5 after sweep 1\)"),
+        ((INF,), "was inf after sweep 30;"),
+    ],
+)
+def test_a_fit_whose_objective_is_lost_is_refused_and_changes_nothing(values, told, tmp_path):
+    model = Turn(values=(-2.0, -1.0)).fit(X)
+    before = model.fitted_
+    with pytest.raises(FitError, match=told):
+        model.set_params(values=values).fit(X, checkpoint=tmp_path / "c")
+    assert model.fitted_ is before
+
+
+def test_sweeps_that_have_no_objective_yet_or_now_are_no_fault():
+    assert Turn(values=(NAN, NAN, -3.0)).fit(X).history_.tolist() == [-3.0] * 28
+    assert Turn(values=(NAN,), max_iter=2).fit(X).history_.tolist() == []
+    assert Turn(values=(-1.0, NAN), gaps=True).fit(X).history_.tolist() == [-1.0]
+
+
+@pytest.mark.parametrize("spoil", [NAN, INF])
+def test_a_fit_whose_answers_are_no_numbers_is_refused(spoil):
+    with pytest.raises(FitError, match="Turn ended after 30 sweeps with mean not a finite number; nothing was kept"):
+        Turn(values=(-1.0,), spoil=spoil).fit(X)
+    assert Turn(values=(-1.0,), spoil=-INF).fit(X).fitted_.mean[0] == -INF  # log 0
 
 
 def test_progress_names_the_stage(capsys):

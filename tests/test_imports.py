@@ -19,6 +19,8 @@ ROOMS = set(registry.FAMILIES)
 FLOOR = {
     "_version": set(),
     "errors": set(),
+    "phases": set(),
+    "guesses": {"errors"},
     "maths": {"forms"},
     "lbfgs": {"forms"},
     "kernels": {"kernels"},
@@ -29,13 +31,14 @@ FLOOR = {
     "forms": set(),
     "storage": {"disk", "errors", "forms", "_version"},
     "backends": {"errors", "engine", "sources"},
-    "watch": {"storage", "engine", "errors", "forms"},
-    "data": {"data", "disk", "errors", "storage", "maths"},
-    "evaluation": {"evaluation", "data", "errors", "maths", "backends"},
+    "watch": {"storage", "engine", "errors", "forms", "phases"},
+    "data": {"data", "disk", "errors", "storage", "maths", "phases"},
+    "evaluation": {"evaluation", "data", "errors", "maths", "backends", "phases"},
     "estimator": {
         "engine",
         "backends",
         "forms",
+        "guesses",
         "sources",
         "storage",
         "watch",
@@ -43,17 +46,43 @@ FLOOR = {
         "registry",
         "html",
     },  # html: when asked for a page
-    "html": {"html", "_version", "data", "disk", "errors", "evaluation", "maths", "registry", "storage"},
+    "html": {"html", "_version", "data", "disk", "errors", "evaluation", "maths", "registry", "storage", "phases"},
     "runs": {"_version", "disk", "errors", "estimator"},
     "datasets": {"data", "errors"},
-    "cli": {"cli", "_version", "backends", "data", "demo", "errors", "estimator", "evaluation", "registry", "runs", "storage"},
-    "demo": {"html", "registry"},
+    "cli": {
+        "cli",
+        "_version",
+        "backends",
+        "data",
+        "demo",
+        "errors",
+        "estimator",
+        "evaluation",
+        "registry",
+        "runs",
+        "storage",
+        "phases",
+    },
+    "demo": {"html", "registry", "phases"},
     "__init__": {"_version", "registry"},
     "__main__": {"cli"},
 }
 # what a room may import of the floor: any file of it, but for these
 SURFACE = {"page": {"html"}, "plots": {"html"}, "views": {"html"}, "command": {"cli"}, "demo": {"datasets", "demo"}}
-BASE = {"backends", "data", "engine", "errors", "estimator", "evaluation", "forms", "lbfgs", "maths", "sources", "kernels"}
+BASE = {
+    "backends",
+    "data",
+    "engine",
+    "errors",
+    "estimator",
+    "evaluation",
+    "forms",
+    "lbfgs",
+    "maths",
+    "sources",
+    "kernels",
+    "phases",
+}
 
 
 def imports(path: Path) -> set[tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from copy import deepcopy
 from functools import cache
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tallies.engine import Runner, Source, Stage
+from tallies.engine import Dropped, Runner, Source, Stage
 from tallies.errors import need
 
 TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
@@ -32,9 +32,14 @@ class Threads:
         common = () if shared is None else (shared.load(),)
         self.shards = [source.load(*common) for source in sources]
         self.workers = workers
+        self.stop: Callable[[], bool] | None = None
 
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
+        stop = self.stop
+
         def call(i: int) -> tuple[Any, Any]:
+            if stop is not None and stop():
+                raise Dropped
             return task(i, self.shards[i], latents[i], *broadcast)
 
         pairs = _all_of(call, len(self.shards), self.workers)
@@ -46,6 +51,8 @@ class Threads:
 
 class Dask:
     """Shards on a Dask cluster: they are made once and stay with their latents; only tallies come home."""
+
+    stop: Callable[[], bool] | None = None  # never asked: a sweep that was sent out is carried to its end
 
     def __init__(self, sources: Sequence[Source], client: Any, shared: Source | None = None):
         self.client = client
@@ -153,14 +160,13 @@ def backend(where: str | Any = "threads", workers: int | None = None) -> Iterato
         raise ValueError(
             f'backend must be "threads", a scheduler address such as "tcp://host:8786", or a Dask client; got {where!r}'
         )
-    opened = None if address is None else need("distributed", "dask", "A Dask cluster").Client(address)
-    token = _chosen.set((where if opened is None else opened, workers))
-    try:
-        yield
-    finally:
-        _chosen.reset(token)
-        if opened is not None:
-            opened.close()
+    opened = nullcontext(where) if address is None else need("distributed", "dask", "A Dask cluster").Client(address)
+    with opened as place_of_work:
+        token = _chosen.set((place_of_work, workers))
+        try:
+            yield
+        finally:
+            _chosen.reset(token)
 
 
 def place(sources: Sequence[Source], shared: Source | None = None) -> Threads | Dask:

@@ -200,10 +200,9 @@ def species(n: int = 200, p: int = 30, random_state: int = 0) -> Dataset:
     C = rng.normal(0, 0.6, (p, 3))
     Sigma = C @ C.T + 0.1 * np.eye(p)
     Z = design.to_numpy() @ B + rng.normal(size=(n, 3)) @ C.T + np.sqrt(0.1) * rng.normal(size=(n, p))
-    first = ["red", "blue", "dusky", "marsh", "stone", "pale"]
-    second = ["moth", "beetle", "spider", "bee", "snail"]
-    names = [f"{a} {b}" for b in second for a in first]
-    names = [names[j % len(names)] + (f" {j // len(names) + 1}" if j >= len(names) else "") for j in range(p)]
+    first, second = ("red", "blue", "dusky", "marsh", "stone", "pale"), ("moth", "beetle", "spider", "bee", "snail")
+    kinds = [f"{a} {b}" for b in second for a in first]
+    names = [kinds[j % 30] + f" {j // 30 + 1}" * (j >= 30) for j in range(p)]
     X = DataFrame(rng.poisson(np.exp(Z)), columns=names)
     about = f"{n:,} made-up sites with counts of {p} made-up species, from a known truth"
     truth = {"covariates": design, "coefficients": B, "covariance": Sigma}

@@ -31,27 +31,19 @@ def sync(path: str | Path) -> None:
 
 def lock(handle: int) -> bool:
     """Whether this process has the open file for itself from now on, until it closes it or dies."""
-    if fcntl is None:
-        return True
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)  # others come from file systems without locks
     return True
 
 
 def abandoned(path: Path) -> bool:
     """Whether a file that its writer locks is there, and has no writer any more."""
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        return lock(handle)
-    finally:
-        os.close(handle)
+    with suppress(OSError), open(path, "rb") as file:
+        return lock(file.fileno())
+    return False
 
 
 @contextmanager

@@ -31,6 +31,8 @@ class Model:
 
     tol: float | None = None  # stop when the objective changes by less than this part of it; None: never
     monotone: ClassVar[bool] = False  # whether the objective can never fall (tested where it is declared)
+    gaps: ClassVar[bool] = False  # whether sweeps may have no objective (NaN) after others had one
+    leaves_latents: ClassVar[bool] = False  # whether a sweep leaves the latents it is handed as they are: then it can be dropped
 
     def survey(self, shard: Any) -> Any:
         """Tally of the raw data that `init` needs, one pass."""
@@ -85,8 +87,14 @@ class Source(Protocol):
     def load(self, *shared: Any) -> Any: ...
 
 
+class Dropped(Exception):
+    """A sweep was not carried to its end: Ctrl-C came between two shards."""
+
+
 class Backend(Protocol):
     """Holds the shards and brings a task to each of them."""
+
+    stop: Callable[[], bool] | None  # asked before each shard, where a sweep can be dropped: True raises `Dropped`
 
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
         """Call task(i, shard, latents[i], *broadcast) -> (result, latents) for every shard; results and latents in shard order."""
@@ -248,6 +256,8 @@ class Runner:
         self.place, self.seed, self.watch = place, seed, watch
         self.known = Record() if record is None else record
         self.cut: Stopped = ""  # why the fit was told to stop
+        self.pressed: Callable[[], bool] = lambda: False  # whether Ctrl-C was
+        self.dropped: Callable[[], object] = lambda: None  # called when a sweep was dropped, while `record` is the state before it
         self.ended: list[Kept] = []
         self.running: tuple[tuple[Kept, ...], list[Any], list[Backend]] | None = None  # see `record`
         self.placed: tuple[Stage, Backend] | None = None  # consecutive stages of the same sources share one backend ...
@@ -266,6 +276,8 @@ class Runner:
             kept = list(self.known.ended[first : first + len(group)])
             if len(kept) < len(group):
                 kept = self.carry_out(group)
+                for stage, its in zip(group, kept, strict=True):
+                    _check_end(stage, its)
             self.ended += [k._replace(latents=None, params=None) for k in kept]
             answer = kept[0] if isinstance(asked, Stage) else kept
 
@@ -289,7 +301,17 @@ class Runner:
             for i, stage in enumerate(group):
                 stopped[i] = stopped[i] or self._stop(stage, states[i])
                 if not stopped[i]:
-                    states[i] = state = next(loops[i])
+                    try:
+                        backends[i].stop = self.pressed if _droppable(stage, states[i]) else None
+                        states[i] = state = next(loops[i])
+                    except Dropped:
+                        self.cut = stopped[i] = "interrupted"
+                        self.dropped()
+                        continue
+                    finally:
+                        backends[i].stop = None
+                    if not stage.model.gaps and np.isnan(state.objective[-1]) and not np.isnan(state.objective[:-1]).all():
+                        raise lost(stage, state.objective)
                     self.running = tuple(self.ended), states, backends
                     if not self.cut:
                         self.cut = self.watch(stage, state)
@@ -324,6 +346,27 @@ class Runner:
         rows = backend.run(_rows, state.latents, stage.model, state.params)[0] if stage.rows else []
         value = stage.keep(End(state.params, state.objective, rows))
         return Kept(value, stopped, state.objective, state.latents, state.params)
+
+
+def _droppable(stage: Stage, state: State | None) -> bool:
+    """Whether a stage has an end to show without its next sweep, and none of its latents would be changed by half of one."""
+    if state is None or not state.objective:
+        return False
+    return stage.model.leaves_latents or all(latents is None for latents in state.latents)
+
+
+def _check_end(stage: Stage, end: Kept) -> None:
+    """Refuse the end of a stage without a finite objective; there may be none yet where it was told to stop."""
+    known = [value for value in end.objective if not math.isnan(value)]
+    if (known and math.isinf(known[-1])) or (end.stopped == "converged" and not known):
+        raise lost(stage, end.objective)
+
+
+def lost(stage: Stage, objective: Sequence[float]) -> FloatingPointError:
+    """What to say of a stage whose numbers are none any more."""
+    finite = [f" (it was {value:.6g} after sweep {t})" for t, value in enumerate(objective, 1) if math.isfinite(value)]
+    name = f"the stage {stage.name!r}" if stage.name else "the fit"
+    return FloatingPointError(f"the objective of {name} was {objective[-1]} after sweep {len(objective)}{(finite or [''])[-1]}")
 
 
 def settled(objective: Sequence[float], tol: float | None) -> bool:

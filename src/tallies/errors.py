@@ -65,9 +65,6 @@ class FileError(TalliesError, ValueError):
 class MissingExtra(TalliesError, ImportError):
     """An optional dependency is needed and absent."""
 
-    def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(f"{purpose} needs the package {package!r}, which is not installed; run: pip install 'tallies[{extra}]'")
-
 
 def need(module: str, extra: str, purpose: str, package: str = "") -> Any:
     """An optional dependency, imported; `package` is its name in the index where that differs.
@@ -79,7 +76,8 @@ def need(module: str, extra: str, purpose: str, package: str = "") -> Any:
         import_module(module.partition(".")[0])  # a part of it may have been imported while the whole was there
         return import_module(module)
     except ImportError as error:
-        raise MissingExtra(package or module, extra, purpose) from error
+        told = f"{purpose} needs the package {package or module!r}, which is not installed; run: pip install 'tallies[{extra}]'"
+        raise MissingExtra(told) from error
 
 
 def need_file(path: str | Path, what: str) -> Path:
@@ -95,6 +93,10 @@ def need_file(path: str | Path, what: str) -> Path:
         here = "it is a folder" if path.is_dir() else "there is nothing"
         raise FileNotFoundError(f"expected {what}, but there is no file {str(path)!r}: {here}; check the path")
     return path
+
+
+class FitError(TalliesError, ArithmeticError):
+    """A fit came to numbers that are none: it is not kept."""
 
 
 class ConvergenceWarning(UserWarning):

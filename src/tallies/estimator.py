@@ -14,18 +14,23 @@ from collections.abc import Callable
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, TypedDict, Unpack
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _get_feature_names, check_is_fitted
 
-from tallies import forms, registry, storage, watch
+from tallies import forms, guesses, registry, storage, watch
 from tallies.backends import one_blas_thread, place
 from tallies.engine import Kept, Plan, Record, Runner, Stage, State, Stopped
-from tallies.errors import ConvergenceWarning, DataWarning, FileError, at_least, nearest
+from tallies.errors import ConvergenceWarning, DataWarning, FileError, FitError, at_least, nearest
 from tallies.forms import Form
+
+ADVICE = (
+    "nothing was kept. Look for values in the data that are far larger or smaller than the others, for columns that should be "
+    "logarithms, and for settings far from their defaults"
+)
 
 
 class RunOptions(TypedDict, total=False):
@@ -129,6 +134,20 @@ class Estimator(BaseEstimator):
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol", "random_state"})  # may differ when a fit is resumed
     next_steps: ClassVar[tuple[str, ...]] = ("model.summary()",)  # what a user may ask of a fitted `model`, as code
 
+    guesses: ClassVar[dict[str, str]] = {}  # names that people expect from other libraries -> ours, see `tallies.guesses`
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        guesses.place(cls)
+
+    if not TYPE_CHECKING:  # who checks types sees the constructor of the dataclass alone
+
+        def __new__(cls, *args: Any, **options: Any) -> Any:
+            for name in options:
+                if name not in getattr(cls, "__dataclass_fields__", options) and name not in (known := cls._get_param_names()):
+                    guesses.refuse(cls, name, known)
+            return super().__new__(cls)
+
     # the subclass's part
 
     def _prepare(self, *data: Any, **more: Any) -> Any:
@@ -167,8 +186,14 @@ class Estimator(BaseEstimator):
                     saver(last=bool(stop))
                 return stop
 
-            runner.watch = look
-            fitted = runner.run(self._plan(data, seed))
+            runner.watch, runner.pressed = look, interrupted
+            runner.dropped = saver.write if saver is not None else runner.dropped
+            try:
+                fitted = runner.run(self._plan(data, seed))
+                for where in forms.undefined(fitted):
+                    raise FloatingPointError(f"{name} ended after {fitted.run.n_iter} sweeps with {where} not a finite number")
+            except FloatingPointError as error:
+                raise FitError(f"{error}; {ADVICE}") from error
         if resume is not None:
             watch.check(resume, {"fit": fitted}, fit=type(fitted))  # what stages kept may not belong together
         if saver is not None and not runner.cut:  # where the fit was cut, that is what to go on from

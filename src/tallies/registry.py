@@ -37,20 +37,13 @@ FAMILIES = {  # room -> its estimators, in the order of help and gallery
     "categories": [
         Entry("FEM", "fem", "How combinations of categories shape an outcome: named interactions, calibrated probabilities."),
         Entry(
-            "FEMNetwork",
-            "network",
-            "The coupling network of a table of categories, of a time series, or of an alignment.",
-            "network_",
+            "FEMNetwork", "network", "The coupling network of a table of categories, a time series, or an alignment.", "network_"
         ),
     ],
     "concepts": [Entry("AuthorConcept", "estimator", "Which concept of an ontology each sentence speaks of, given who wrote it.")],
     "bayes": [
         Entry("GDA", "gda", "Gaussian discriminant analysis: a Gaussian for every class; empty cells are missing and summed out."),
-        Entry(
-            "NaiveBayes",
-            "naive_bayes",
-            "Naive Bayes for numbers, counts and categories together; empty cells are missing and summed out.",
-        ),
+        Entry("NaiveBayes", "naive_bayes", "Naive Bayes for numbers, counts and categories in one; empty cells are summed out."),
     ],
 }
 EXTRAS = {  # further public names of families, and the modules that have them

@@ -115,10 +115,7 @@ def writing(out: str | Path, options: Mapping[str, Any], state: Path | None = No
                 shutil.copy2(file, part)
                 sync(part / file.name)
             sync(part)
-            if place.exists():
-                exchange(part, place, _trash(out))
-            else:
-                _rename(part, place)
+            _put(part, place, out)
             yield place
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -136,7 +133,10 @@ def _owned(folder: Path) -> Iterator[None]:
         yield
 
 
-def _rename(part: Path, place: Path) -> None:
+def _put(part: Path, place: Path, out: str | Path) -> None:
+    """A folder takes its place, from which another one goes."""
+    if place.exists():
+        return exchange(part, place, _trash(out))
     try:
         part.rename(place)
     except OSError as error:
@@ -162,10 +162,7 @@ def _into_place(out: Path) -> None:
     if not checkpoints(place):
         for file in place.glob(f"{CHECKPOINT}.*"):  # of stages that ended
             file.unlink()
-    if out.exists():
-        exchange(place, out, _trash(out))
-    else:
-        _rename(place, out)
+    _put(place, out, out)
     (out / OWNER).unlink(missing_ok=True)
 
 

@@ -8,14 +8,15 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-from tallies import forms, storage
+from tallies import forms, phases, storage
 from tallies.engine import Kept, Record, Stage, State
 from tallies.errors import FileError
 from tallies.forms import Form
+from tallies.phases import phase
 
 
 @contextmanager
@@ -27,10 +28,15 @@ def progress(show: bool | None, name: str) -> Iterator[Callable[[Stage, State], 
     from tqdm.auto import tqdm
 
     shown: set[str] = set()
+    first = ExitStack()  # until the bar has something to draw
+    first.enter_context(phase(f"{name}, first sweep"))
     # short fits need no bar: it appears after half a second, at once when asked for
     bar = tqdm(desc=name, unit="sweep", delay=0 if show else 0.5, file=sys.stderr)
 
     def draw(stage: Stage, state: State) -> None:
+        if not shown:
+            first.close()
+            whole.enter_context(phases.bar(lambda text: bar.set_postfix_str(text)))
         new = stage.name not in shown  # stages side by side take turns, and need not be drawn at each
         shown.add(stage.name)
         with suppress(OSError):  # a terminal that is gone stops no fit
@@ -40,11 +46,12 @@ def progress(show: bool | None, name: str) -> Iterator[Callable[[Stage, State], 
             bar.n = len(state.objective) - 1
             bar.update(1)
 
-    try:
-        yield draw
-    finally:
-        with suppress(OSError):
-            bar.close()
+    with ExitStack() as whole, first:
+        try:
+            yield draw
+        finally:
+            with suppress(OSError):
+                bar.close()
 
 
 EVERY, SECONDS = 25, 60.0  # a checkpoint comes after so many sweeps or seconds, whichever is first ...
@@ -138,18 +145,20 @@ def interruptible() -> Iterator[Callable[[], bool]]:
     if current is not signal.default_int_handler:
         yield lambda: False
         return
-    asked = False
+    asked, told = False, "Stopping after this sweep (Ctrl-C again: at once)."
 
     def ask(number: int, frame: Any) -> None:
         nonlocal asked
         if asked:
             raise KeyboardInterrupt
         asked = True
-        with suppress(OSError):  # the terminal may be gone
-            print("\nStopping after this sweep (Ctrl-C again: at once).", file=sys.stderr)
+        if not answered:
+            with suppress(OSError):  # the terminal may be gone
+                print("\n" + told, file=sys.stderr)
 
-    signal.signal(signal.SIGINT, ask)
-    try:
-        yield lambda: asked
-    finally:
-        signal.signal(signal.SIGINT, current)
+    with phases.answering(told) as answered:
+        signal.signal(signal.SIGINT, ask)
+        try:
+            yield lambda: asked
+        finally:
+            signal.signal(signal.SIGINT, current)

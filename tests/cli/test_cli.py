@@ -192,3 +192,15 @@ def test_the_reference_page_names_every_command_and_option():
     from tallies.cli.main import app
 
     assert missing(typer.main.get_command(app), "tallies") == []
+
+
+def test_a_report_without_data_does_not_replace_one_with_them(iris, run):
+    assert run("fit", "gda", "iris.csv", "-t", "species", "-o", "RUN")[0] == 0
+    assert run("report", "RUN", "iris.csv")[0] == 0
+    before = Path("RUN/report.html").read_text()
+    code, _, err = run("report", "RUN")
+    assert code == 2
+    assert "made with data" in err
+    assert Path("RUN/report.html").read_text() == before
+    assert run("report", "RUN", "--force")[0] == 0
+    assert Path("RUN/report.html").read_text() != before

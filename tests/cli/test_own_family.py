@@ -137,6 +137,15 @@ def family(monkeypatch, tmp_path):
 LINE = ["fit", "creep", "n.csv", "--ends", "here", "-o"]
 
 
+def test_a_fit_that_loses_its_numbers_fails_and_writes_nothing(family, run):
+    code, out, err = run(*LINE, "RUN", "--step", "1e160")
+    assert code == 1
+    assert "Error: the objective of the fit was nan after sweep" in err
+    assert "resume" not in err
+    assert out == ""
+    assert [path.name for path in Path().iterdir()] == ["n.csv"]
+
+
 def test_help_lists_it_and_its_options(family, run):
     assert "Creep to the mean." in run("fit", "--help")[1]
     text = run("fit", "creep", "--help")[1]

@@ -106,7 +106,8 @@ def test_heat():
     ax = draw(charts.heat("t", "across", "down", ["a", "b", "c"], ["d", "e"], values, scale="sign", domain=[-1, 1], unit="weight"))
     image = ax.images[0]
     np.testing.assert_array_equal(image.get_array(), values)
-    assert (image.get_clim(), image.get_cmap().name) == ((-1, 1), "RdBu_r")
+    assert (image.get_clim(), image.get_cmap().name) == ((-1, 1), "sign")
+    assert image.get_cmap()(0.5)[:3] == pytest.approx((1, 1, 1), abs=0.01)  # white at zero
     assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b", "c"]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["d", "e"]
     assert ax.figure.axes[1].get_ylabel() == "weight"

@@ -18,7 +18,7 @@ from tallies.bayes.odd_views import odd_values
 from tallies.datasets import birds, load, names
 from tallies.errors import DataError
 from tallies.html import build, charts, write
-from tallies.html.common import About, plain_page
+from tallies.html.common import About, cautions, plain_page, statisticians
 from tallies.html.judged import Judged
 from tallies.html.page import Page
 
@@ -320,3 +320,48 @@ def test_demo_writes_a_gallery(tmp_path: Path, capsys):
     said = capsys.readouterr()
     assert said.out == ""
     assert str(index.resolve()) in said.err
+
+
+def test_findings_come_first_and_criteria_under_a_heading_of_their_own():
+    page = Page("Birds", "Four kinds of birds.")
+    page.findings = ["Owls & herons differ by their wings."]
+    page.warnings = ["Few rows."]
+    statisticians(page, [("BIC", 12.5, "smaller is better"), ("ICL", None, "not asked for")])
+    html = page.html()
+    order = ("Four kinds", "Owls &amp; herons", "Few rows", "For statisticians</h2>", "smaller is better")
+    places = [html.index(text) for text in order]
+    assert places == sorted(places)
+    assert "ICL" not in html
+
+
+def test_a_report_is_not_replaced_by_one_that_says_less(tmp_path):
+    X, y = two_classes()
+    model, path = GDA().fit(X, y), tmp_path / "report.html"
+    write(model, path, X, y)
+    whole = path.read_text()
+    with pytest.raises(DataError, match=r"report made with data, which this one lacks.*force=True \(--force"):
+        write(model, path)
+    assert path.read_text() == whole
+    write(model, path, X, y)  # as much as before
+    write(model, path, force=True)
+    assert path.read_text() != whole
+    write(model, path, X, y)  # more than before
+    (tmp_path / "own.html").write_text("<p>not ours</p>")
+    write(model, tmp_path / "own.html")
+
+
+def test_names_from_data_and_code_are_never_capitalised():
+    class Model:
+        feature_names_in_ = ["wing", "tail length"]
+        converged_ = True
+
+        def _caveats(self):
+            return ["wing has no spread", "tail length is odd", "max_iter was small", "two rows are alike", "'x' is odd"]
+
+    assert cautions(Model()) == [
+        "wing has no spread.",
+        "tail length is odd.",
+        "max_iter was small.",
+        "Two rows are alike.",
+        "'x' is odd.",
+    ]

@@ -47,6 +47,12 @@ class Classifier(ClassifierMixin, Estimator, ABC):
     """A generative classifier: subclasses give the door `_read`, and options that the model has by the same names."""
 
     takes: ClassVar[tuple[str, ...]] = ("allow_nan",)
+    guesses: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("class_prior", "class_weight", "fit_prior"), "priors"),
+        **dict.fromkeys(("class_prior_", "class_log_prior_", "prior_"), "priors_"),
+        "reg_param": "shrinkage",
+        "var_smoothing": "shrinkage",
+    }
     next_steps: ClassVar[tuple[str, ...]] = ("model.predict(X)", "model.log_prob(X)", 'model.report("page.html", X, y)')
 
     priors: Sequence[float] | None = option(

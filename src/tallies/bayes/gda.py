@@ -35,6 +35,11 @@ class GDA(Classifier):
     covariance: Literal["shared", "class", "diagonal"] = option("shared", "Which covariance.")
     shrinkage: float | Literal["auto"] | None = option(None, "auto, or a number from 0 to 1.")  # "auto": Ledoit-Wolf by class
 
+    guesses = {
+        "theta_": "means_",
+        **dict.fromkeys(("var_", "sigma_", "covariances_"), "covariance_"),
+        **dict.fromkeys(("coef_", "intercept_"), "`means_` and `covariance_` make its boundaries; `log_joint(X)` are its scores"),
+    }
     records = (Params, Laws, Gaussian, Correlated, Shape, Scatter, Whitening, Layout, Fitted)
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:

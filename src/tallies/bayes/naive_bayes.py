@@ -38,6 +38,10 @@ class NaiveBayes(Classifier):
     smoothing: float = option(1.0, "Pseudo-rows of every state.")  # see `families.py`
 
     takes = ("allow_nan", "string", "categorical")
+    guesses = {
+        **dict.fromkeys(("alpha", "var_smoothing"), "smoothing"),
+        **dict.fromkeys(("feature_log_prob_", "category_count_", "theta_", "var_", "coef_", "means_"), "tables_"),
+    }
     records = (Params, Laws, Gaussian, Categorical, Poisson, Multinomial, Layout, Fitted)
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:

@@ -100,6 +100,13 @@ class Categorical(Estimator):
 
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol"})
     takes: ClassVar[tuple[str, ...]] = ("allow_nan", "string", "categorical")
+    guesses: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("alpha", "C", "penalty", "l2", "reg", "shrinkage"), "ridge"),
+        **dict.fromkeys(("order", "max_order", "interactions"), "degree"),
+        **dict.fromkeys(("coef_", "components_", "feature_log_prob_"), "weights_"),
+        "intercept_": "it is the row (bias) of `weights_`",
+        "feature_importances_": "`interactions()` has the strongest terms first",
+    }
     max_iter: int
     tol: float
 

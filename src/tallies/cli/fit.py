@@ -16,7 +16,8 @@ import typer
 from tallies import runs
 from tallies.cli.configs import as_written, build, from_pairs, line_options, merged, model_name, options_of
 from tallies.cli.options import Answer, Late, Line, command, say, where
-from tallies.errors import DataError
+from tallies.errors import DataError, FitError
+from tallies.phases import phase
 from tallies.registry import ENTRIES, WORDS, furniture
 
 
@@ -90,11 +91,12 @@ def _carry_out(line: Line, out: Path, place: Path, model: Any, options: dict[str
     moved: list[int] = []  # an entry a sweep
     run = {"checkpoint": state, "resume": state if state.exists() else None, "callback": lambda *_: moved.append(1)}
     try:
-        with where(options.get("scheduler"), options.get("threads")), warnings.catch_warnings():
+        reading = phase(f"reading {Path(options['data']).name}", show=not line.quiet)
+        with reading, where(options.get("scheduler"), options.get("threads")), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".* was interrupted after")  # said below, with the command to go on
             furniture(model, "command").fit(model, options, **run, progress=False if line.quiet else None)
     except BaseException as error:
-        if runs.checkpoints(place) and (moved or not safe):
+        if runs.checkpoints(place) and (moved or not safe) and not isinstance(error, FitError):  # a lost fit leads nowhere
             say(f"\nStopped. The state of the fit is kept in {place.name}; go on with: tallies resume {out}")
         else:
             runs.drop_unfinished(out)

@@ -14,11 +14,12 @@ from typing import Annotated, Any
 
 import typer
 
+from tallies import phases
 from tallies._version import __version__
 from tallies.cli.configs import SCHEDULER, SWEEPS
 from tallies.cli.fit import fit_app, resume
 from tallies.cli.options import RUN, Answer, Late, Line, Option, command, say, speak_any_language
-from tallies.errors import DataError, MissingExtra, TalliesError
+from tallies.errors import DataError, FitError, MissingExtra, TalliesError
 from tallies.registry import WORDS, furniture, part
 from tallies.runs import read_run
 
@@ -87,7 +88,8 @@ def info(line: Line, run: Path) -> Answer:
 def predict(line: Line, run: Path, data: Path, out: Path | None, escape: bool, **own: Any) -> Answer:
     """Predict every row of a file."""
     model, options, family = _read(run, line, "PREDICT")
-    table = family.predict(model, options, str(data))
+    with phases.phase(f"predicting {data.name}"):
+        table = family.predict(model, options, str(data))
     return _table(line, table, out, escape, f"tallies score {run} DATA · tallies report {run} {data}")
 
 
@@ -95,7 +97,8 @@ def predict(line: Line, run: Path, data: Path, out: Path | None, escape: bool, *
 def score(line: Line, run: Path, data: Path, seed: int, **own: Any) -> Answer:
     """How good the model is on a file with known answers."""
     model, options, family = _read(run, line, "SCORE")
-    result = family.score(model, options, str(data), seed)
+    with phases.phase(f"scoring by {data.name}"):
+        result = family.score(model, options, str(data), seed)
     after = f"\nNext: tallies report {run} {data} · tallies compare {run} OTHER --data {data}"
     return Answer(result, _scores(result), after)
 
@@ -124,7 +127,8 @@ ANY_SEED = Option("seed", "Seed; default: a new one each time.", None, int, leas
 def sample(line: Line, run: Path, n: int, seed: int | None, out: Path | None, escape: bool) -> Answer:
     """Draw new data from a fitted model."""
     model, options, family = _read(run, line)
-    table = family.sample(model, options, n, seed)
+    with phases.phase(f"drawing {n:,} rows"):
+        table = family.sample(model, options, n, seed)
     return _table(line, table, out, escape, f"tallies fit {options['model']} {out} --out NEW (to see what a fit makes of them)")
 
 
@@ -134,35 +138,41 @@ UNSEEN = Option("data", "Unseen data to compare them on.", ..., Path, "data,d")
 
 @command(app, lambda: (RUNS, UNSEEN, SEED, *_own("SCORE")))
 def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> Answer:
-    """Scores of several RUNs on the same file, a row each."""
+    """Scores of several RUNs on the same file, a row each, best first, with the paired difference to the best and its error."""
     from pandas import DataFrame
 
-    from tallies.evaluation.score import warn_if_mixed
+    from tallies.evaluation.score import difference, ranked, recorded, warn_if_unlike
 
     if len(runs) < 2:
         raise DataError(f"compare needs two or more RUN folders, got {len(runs)}; for one there is: tallies score {runs[0]} {data}")
-    rows, columns = {}, set()
+    rows, models, made = {}, [], {}
     for run in runs:
         model, options, family = _read(run, line, "SCORE")
-        columns.add(tuple(getattr(model, "feature_names_in_", ())))
-        found = family.score(model, options, str(data), seed)
+        models.append(model)
+        with phases.phase(f"scoring {run.name} by {data.name}"), recorded() as scored:
+            found = family.score(model, options, str(data), seed)
+        if scored:
+            made[str(run)] = scored[-1]
         if "kind" not in found and all(isinstance(value, dict) for value in found.values()):  # several kinds: the last is the best
             found = list(found.values())[-1]
         rows[str(run)] = {"model": type(model).__name__, **{k: v for k, v in found.items() if not isinstance(v, list)}}
-    kinds = {row["kind"] for row in rows.values() if "kind" in row}
-    warn_if_mixed("kind", kinds)
-    if len(columns) > 1 and len(kinds) < 2 and kinds != {"conditional"}:  # those of a target may come from any columns
-        warnings.warn("comparing likelihoods of different columns: they are not the same quantity", stacklevel=1)
+    warn_if_unlike(models, {row["kind"] for row in rows.values() if "kind" in row})
+    if len(made) == len(rows):
+        order = ranked(made)
+        for name in order:
+            rows[name]["difference"], rows[name]["difference_stderr"] = difference(made[name], made[order[0]])
+        rows = {name: rows[name] for name in order}
     text = DataFrame.from_dict(rows, orient="index").to_string(float_format=lambda value: f"{value:,.6g}")
     return Answer(rows, text, f"\nNext: tallies report RUN {data}, for the one you choose")
 
 
 JUDGE = Option("data", "Unseen data to judge the model by.", None, Path, "DATA")
 PAGE = Option("out", "Page to write; default: report.html in the RUN folder.", None, Path, "out,o")
+FORCE = Option("force", "Replace a page that was made with more, such as data.", False, bool, run=True)
 
 
-@command(app, lambda: (RUN, JUDGE, PAGE, *_own("REPORT")))
-def report(line: Line, run: Path, data: Path | None, out: Path | None, **own: Any) -> Answer:
+@command(app, lambda: (RUN, JUDGE, PAGE, FORCE, *_own("REPORT")))
+def report(line: Line, run: Path, data: Path | None, out: Path | None, force: bool, **own: Any) -> Answer:
     """Write one self-contained HTML page about a fitted model."""
     model, options, family = _read(run, line, "REPORT")
     fitted, path = Path(options["data"]), None if data is None else str(data)
@@ -170,9 +180,10 @@ def report(line: Line, run: Path, data: Path | None, out: Path | None, **own: An
     if hasattr(family, "report_options"):
         path, more = family.report_options(model, options, path)
         about |= more
-    rows = () if path is None else family.report_data(model, options, path)
+    with phases.phase(f"reading {path}", show=path is not None):
+        rows = () if path is None else family.report_data(model, options, path)
     about["held_out"] = None if path is None else Path(path).resolve() != fitted.resolve()
-    page = model.report(out or run / "report.html", *rows, **about)
+    page = model.report(out or run / "report.html", *rows, force=force, **about)
     result = {"report": str(page), "bytes": page.stat().st_size}
     return Answer(result, after=f"Wrote {page}. Next: open it in a browser; it needs no network.")
 
@@ -208,8 +219,11 @@ def main() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    phases.DISPLAY.hushed = not {"-q", "--quiet", "-h", "--help", "--version"}.isdisjoint(sys.argv)
+    stopping = "Stopping, when what runs now lets go (Ctrl-C again: at once)."
     try:
-        code = app(prog_name="tallies", standalone_mode=False)
+        with phases.answering(stopping, wait=0.5, hard=True), phases.phase("starting"):
+            code = app(prog_name="tallies", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         say("\nStopped.")
         sys.exit(130)
@@ -233,4 +247,5 @@ def _explain(error: Exception) -> int:
     if not isinstance(error, TalliesError | ValueError | TypeError | OSError | MemoryError):
         raise error
     say(f"Error: {' '.join(str(error).split()) or type(error).__name__}")
-    return 2 if isinstance(error, TalliesError | ValueError | FileNotFoundError) and not isinstance(error, MissingExtra) else 1
+    wrong_use = isinstance(error, TalliesError | ValueError | FileNotFoundError)
+    return 2 if wrong_use and not isinstance(error, MissingExtra | FitError) else 1

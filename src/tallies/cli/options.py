@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 import typer
 
+from tallies import phases
+
 
 class Option(NamedTuple):
     """An option or argument of a command: a hyperparameter of a model, something about its data, or about the run."""
@@ -161,6 +163,7 @@ def _whole(function: Function, options: Iterable[Option]) -> Callable[..., None]
         told = {key: str(values[key]) if isinstance(values[key], Path) else values[key] for key in said}
         with where(threads=values.pop("threads")):
             answer = function(Line(str(ctx.info_name), told, as_json, quiet), **values)
+        phases.hush()  # from here on the terminal is for the answer
         if as_json:
             from tallies.storage import plain
 
@@ -202,5 +205,6 @@ def speak_any_language(words: list[str]) -> None:
 def say(text: str, quiet: bool = False) -> None:
     """Words for a person, on stderr."""
     if not quiet:
+        phases.clear()
         with suppress(OSError):  # nobody is there to read it
             print(text, file=sys.stderr, flush=True)

@@ -63,6 +63,13 @@ class AuthorConcept(Estimator):
     tol: float | None = 5e-3  # relative change of the objective; a prior fitted for longer collapses on few concepts
     random_state: Any = 0  # of the choice of held-out words
 
+    guesses = {
+        **dict.fromkeys(("n_topics", "n_components", "n_concepts"), "the concepts are those of the ontology that `fit` is given"),
+        **dict.fromkeys(("alpha", "smoothing"), "gamma"),
+        **dict.fromkeys(("components_", "topics_", "feature_log_prob_"), "concept_words_"),
+        "document_topics_": "document_concepts_",
+        "author_topics_": "author_concepts_",
+    }
     next_steps = ("model.annotate(sentences)", "model.explain(sentence, concept)", 'model.report("page.html", corpus)')
     records = (
         *(Fitted, Settings, Mention, Multinomial, Concepts, Papers, Rows, Psi, Lexicon, Strings, Postings, Words, Context),

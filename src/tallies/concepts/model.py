@@ -120,6 +120,8 @@ class EM(Model):
         psi = Psi(m / m.sum(), np.ones(n_rows), sp.csr_array((n_rows, len(m))), m / m.sum())
         return Params(psi, self.settings.gamma * strength, words, -1, np.empty(0, dtype=np.uint64), np.empty(0))
 
+    leaves_latents = True
+
     def settle(self, shard: Shard, params: Params, rng: np.random.Generator) -> Latents:
         shape = len(shard.sentences.document), min(self.settings.keep, self.n_concepts)
         return Latents(np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.float32), np.zeros(shape[0], dtype=bool), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import linalg
@@ -15,6 +15,18 @@ from tallies.estimator import Estimator, part
 
 class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     """What can be read of a PLN once it is fitted."""
+
+    guesses: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("n_components", "n_factors", "ranks"), "rank"),
+        "exog": "`fit(counts, covariates=...)` takes them",
+        "add_const": "intercept",
+        **dict.fromkeys(("coef_", "beta_"), "coefficients_"),
+        **dict.fromkeys(("latent_variables_", "latent_positions_"), "latent_mean_"),
+        "loadings_": "components_",
+        **dict.fromkeys(("sigma_", "Sigma_"), "covariance_"),
+        **dict.fromkeys(("omega_", "Omega_"), "precision_"),
+        "loglike_": "loglik_",
+    }
 
     # what was learned
 

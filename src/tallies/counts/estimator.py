@@ -36,7 +36,7 @@ from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, DataWarning, at_least, one_of
 from tallies.estimator import Inputs, RunOptions, option, seed_of
-from tallies.evaluation.score import Score, mean_score
+from tallies.evaluation.score import Score, mean_score, noted
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -307,7 +307,8 @@ class PLN(Attributes):
         found = self.evidence(counts, covariates=covariates, offsets=offsets, **options)
         if told := answers.poor(found.ess):
             warnings.warn(told, DataWarning, stacklevel=3)
-        return Score(found.value / len(found.rows), "estimate", found.stderr / len(found.rows), "nats/row")
+        score = Score(found.value / len(found.rows), "estimate", found.stderr / len(found.rows), "nats/row")
+        return noted(score, found.rows)
 
     def sample(self, n: int, *, covariates: Any = None, offsets: Any = None, random_state: Any = None) -> np.ndarray:
         """Draw counts (n, p) from the fitted model; without covariates and offsets, those of rows of the fit drawn at random.

@@ -111,6 +111,7 @@ class Sampling(Model):
     options: Importance
     q: int
     good: bool  # whether the start is: then the first epoch collects gradients and does not move
+    gaps = True  # one value an epoch
 
     def settle(self, shard: Shard, params: SamplingParams, rng: np.random.Generator) -> SamplingLatents:
         n_batches = len(params.sizes)

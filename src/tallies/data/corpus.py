@@ -15,6 +15,7 @@ from tallies.data.files import naming
 from tallies.data.pairs import grouped
 from tallies.data.text import Document, read_documents, split_sentences, stemmer, stop_words, tokenize
 from tallies.errors import DataError
+from tallies.phases import phase
 
 Pieces = tuple[str, tuple[str, ...], list[str]]  # id, authors and texts (its sentences, or the whole) of a document
 
@@ -122,6 +123,7 @@ class Corpus:
         return cls._count(stream, True, **words)
 
     @classmethod
+    @phase("counting words, choosing the vocabulary")
     def _count(
         cls,
         stream: Iterator[Pieces],

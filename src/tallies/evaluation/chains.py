@@ -32,9 +32,7 @@ def effective_size(chains: Sequence[np.ndarray]) -> float:
         return float("nan")
     draws = np.array([c[-n:] for c in chains], dtype=float)
     centred = draws - draws.mean(axis=1, keepdims=True)
-    size = 2 ** int(np.ceil(np.log2(2 * n)))
-    power = np.abs(np.fft.rfft(centred, size, axis=1)) ** 2
-    covariance = np.fft.irfft(power, size, axis=1)[:, :n].mean(axis=0) / n
+    covariance = np.mean([np.correlate(c, c, "full")[n - 1 :] for c in centred], axis=0) / n  # at each lag
     within = covariance[0] * n / (n - 1)
     total = within * (n - 1) / n + (draws.mean(axis=1).var(ddof=1) if m > 1 else 0.0)
     if total <= 0:

@@ -7,10 +7,14 @@ conditional likelihood of a target are four different things, and `compare` warn
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+
+from tallies.phases import phase
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,12 +29,43 @@ class Score(NamedTuple):
     unit: str  # such as "nats/row"
 
 
+class Scored(NamedTuple):
+    """A score with what it was made of."""
+
+    score: Score
+    rows: np.ndarray  # (n,) log likelihood of each row
+    sizes: np.ndarray  # (n,) units in each row: 1, or its tokens
+
+
+_scored: ContextVar[list[Scored] | None] = ContextVar("tallies_scored", default=None)
+
+
+@contextmanager
+def recorded() -> Iterator[list[Scored]]:
+    """The scores that are made inside the block, in order, with the values of their rows."""
+    found: list[Scored] = []
+    token = _scored.set(found)
+    try:
+        yield found
+    finally:
+        _scored.reset(token)
+
+
+def noted(score: Score, rows: Any, sizes: Any = None) -> Score:
+    """The score, after telling who records scores what its rows are worth."""
+    found = _scored.get()
+    if found is not None:
+        rows = np.asarray(rows, dtype=float)
+        found.append(Scored(score, rows, np.ones(len(rows)) if sizes is None else np.asarray(sizes, dtype=float)))
+    return score
+
+
 def mean_score(values: Any, kind: Literal["exact", "bound", "estimate", "conditional"], unit: str) -> Score:
     """The mean of per-row log likelihoods with its standard error."""
     values = np.asarray(values, dtype=float)
     mean = float(values.mean())
     stderr = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 and np.isfinite(mean) else None
-    return Score(mean, kind, stderr, unit)
+    return noted(Score(mean, kind, stderr, unit), values)
 
 
 def evaluate(model: Any, X: Any, *data: Any, **options: Any) -> Score:
@@ -41,29 +76,67 @@ def evaluate(model: Any, X: Any, *data: Any, **options: Any) -> Score:
     >>> tallies.evaluate(model, [[0.5], [5.5]])
     Score(value=-0.918..., kind='exact', stderr=0.0, unit='nats/row')
     """
-    return model._evaluate(X, *data, **options)
+    with phase(f"scoring by {type(model).__name__}"):
+        return model._evaluate(X, *data, **options)
 
 
 def compare(models: Mapping[str, Any], X: Any, *data: Any, **options: Any) -> pd.DataFrame:
-    """One row a model, best score first.
+    """One row a model, best score first; `difference` is that to the best, with the standard error of the paired rows.
+
+    Rows that are hard for one model are hard for the other: the error of the difference is often far smaller than that of either
+    score, and says whether one model is better than the other.
 
     >>> import tallies
     >>> X, y = [[0.0], [1.0], [5.0], [9.0]], [0, 0, 1, 1]
     >>> table = tallies.compare({"shared": tallies.GDA().fit(X, y), "class": tallies.GDA(covariance="class").fit(X, y)}, X)
-    >>> table.index.tolist()
-    ['class', 'shared']
+    >>> table.index.tolist(), table.columns.tolist()
+    (['class', 'shared'], ['value', 'kind', 'stderr', 'unit', 'difference', 'difference_stderr'])
     """
     import pandas as pd
 
-    scores = {name: evaluate(model, X, *data, **options) for name, model in models.items()}
-    for what in ("kind", "unit"):
-        warn_if_mixed(what, {getattr(score, what) for score in scores.values()})
-    table = pd.DataFrame.from_dict(scores, orient="index", columns=list(Score._fields))
-    return table.sort_values("value", ascending=False)
+    found: dict[str, Scored] = {}
+    for name, model in models.items():
+        with recorded() as scored:
+            score = evaluate(model, X, *data, **options)
+        found[name] = scored[-1] if scored else Scored(score, np.empty(0), np.empty(0))
+    warn_if_unlike(models.values(), *({getattr(scored.score, what) for scored in found.values()} for what in ("kind", "unit")))
+    order = ranked(found)
+    table = pd.DataFrame.from_dict({name: found[name].score for name in order}, orient="index", columns=list(Score._fields))
+    pairs = np.array([difference(found[name], found[order[0]]) for name in order], dtype=float)  # no error: NaN
+    return table.assign(difference=pairs[:, 0], difference_stderr=pairs[:, 1])
 
 
-def warn_if_mixed(what: str, found: set[str]) -> None:
-    """Warn where scores to be compared have more than one kind or unit."""
-    if len(found) > 1:
-        told = f"comparing scores of different {what}: {', '.join(sorted(found))}; they are not the same quantity"
-        warnings.warn(told, stacklevel=3)
+def ranked(found: Mapping[str, Scored]) -> list[str]:
+    """Their names, best score first; what is no number comes last."""
+    return sorted(found, key=lambda name: -np.nan_to_num(found[name].score.value, nan=-np.inf))
+
+
+def difference(scored: Scored, best: Scored) -> tuple[float, float | None]:
+    """By how much a score is larger than another one, and the standard error of that over the rows, which are the same for both;
+    None where they are not.
+
+    >>> score, one = Score(0.0, "exact", None, "nats/row"), np.ones(3)
+    >>> difference(Scored(score, np.array([1.0, 2.0, 6.0]), one), Scored(score, np.array([0.0, 2.0, 5.0]), one))
+    (0.666..., 0.333...)
+    """
+    rows, sizes = scored.rows, scored.sizes
+    if len(rows) != len(best.rows) or not len(rows) or not np.array_equal(sizes, best.sizes):
+        return scored.score.value - best.score.value, None
+    with np.errstate(invalid="ignore"):
+        apart = np.where(rows == best.rows, 0.0, rows - best.rows)  # impossible for both: no difference
+    n, total = len(rows), sizes.sum()
+    mean = float(apart.sum() / total)
+    if n < 2 or not np.isfinite(mean):
+        return mean, None
+    return mean, float(np.sqrt(np.sum((apart - mean * sizes) ** 2) * n / (n - 1)) / total)
+
+
+def warn_if_unlike(models: Iterable[Any], kinds: set[str], units: Collection[str] = ()) -> None:
+    """Warn where scores to be compared are not the same quantity: of more than one kind or unit, or of other columns."""
+    for what, found in (("kind", kinds), ("unit", units)):
+        if len(found) > 1:
+            told = f"comparing scores of different {what}: {', '.join(sorted(found))}; they are not the same quantity"
+            warnings.warn(told, stacklevel=3)
+    columns = {tuple(getattr(model, "feature_names_in_", ())) or getattr(model, "n_features_in_", None) for model in models}
+    if len(columns) > 1 and len(kinds) < 2 and kinds != {"conditional"}:  # those of a target may come from any columns
+        warnings.warn("comparing likelihoods of different columns: they are not the same quantity", stacklevel=3)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tallies.html.common import About, plain_page
 from tallies.html.page import Page
+from tallies.phases import phase
 from tallies.registry import furniture
 
 
@@ -27,11 +28,15 @@ def build(model: Any, *data: Any, **options: Any) -> Page:
     check_is_fitted(model)
     about = About(**{name: options.pop(name) for name in About._fields if name in options})
     room = furniture(model, "page")
-    return plain_page(model, about) if room is None else room.page(model, about, *data, **options)
+    page = plain_page(model, about) if room is None else room.page(model, about, *data, **options)
+    page.made_of = ["data"] * bool(data) + sorted(name for name, value in options.items() if value is not None)
+    return page
 
 
-def write(model: Any, path: str | Path, *data: Any, **options: Any) -> Path:
+def write(model: Any, path: str | Path, *data: Any, force: bool = False, **options: Any) -> Path:
     """Write the page of a fitted model to one HTML file, and return where it is.
+
+    A page that was made with more (data, groups) is not replaced by one with less, unless by `force`.
 
     >>> import tallies, tempfile
     >>> from tallies.html import write
@@ -39,7 +44,8 @@ def write(model: Any, path: str | Path, *data: Any, **options: Any) -> Path:
     >>> write(model, tempfile.mkdtemp() + "/report.html").name
     'report.html'
     """
-    return build(model, *data, **options).write(path)
+    with phase(f"writing {Path(path).name}"):
+        return build(model, *data, **options).write(path, force)
 
 
 __all__ = ["About", "Page", "build", "write"]

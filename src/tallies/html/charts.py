@@ -53,7 +53,12 @@ def bar(title: str, unit: str, labels: Iterable[Any], values: Any, domain: Any =
 def heat(
     title: str, x: str, y: str, across: Texts, down: Texts, values: Any, texts: Any = None, tips: Any = None, **more: Any
 ) -> Chart:
-    """A matrix of coloured cells; scale="sign" is centred on 0 when `domain` is. Without texts its numbers are the table."""
+    """A matrix of coloured cells; scale="sign" is white at 0. Without texts its numbers are the table.
+
+    What each thing has to do with itself is left out where things are set against themselves (x and y are the same) without texts.
+    """
+    if texts is None and x == y and list(across) == list(down):
+        values = np.where(np.eye(len(down), dtype=bool), np.nan, np.asarray(values, dtype=float))
     chart = {"kind": "heat", "title": title, "x": {"title": x}, "y": {"title": y}, "across": across, "down": down, "values": values}
     chart |= {"columns": [f"{y} / {x}", *across]}
     if texts is not None:
@@ -62,16 +67,7 @@ def heat(
 
 
 def points(
-    title: str,
-    x: Axis,
-    y: Axis,
-    px: Any,
-    py: Any,
-    group: Any = None,
-    tips: Any = (),
-    columns: Any = (),
-    rows: Any = (),
-    **more: Any,
+    title: str, x: Axis, y: Axis, px: Any, py: Any, group: Any = None, tips: Any = (), heads: Any = (), rows: Any = (), **more: Any
 ) -> Chart:
     """A map of points with shapes and colours by group, if any; `outlines` are closed curves, `names` words in the plane.
 
@@ -80,7 +76,7 @@ def points(
     """
     group = [0] * len(px) if group is None else group
     chart = {"kind": "points", "title": title, "x": x, "y": y, "px": px, "py": py, "group": group, "tips": tips}
-    return {**chart, "columns": columns, "rows": rows, **more}
+    return {**chart, "columns": heads, "rows": rows, **more}
 
 
 def follow(by: str, views: list[Chart], none: Chart | None = None) -> Chart:

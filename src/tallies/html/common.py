@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,12 +36,30 @@ class About(NamedTuple):
 
 def cautions(model: Any) -> list[str]:
     """What to know of any fit before trusting it, as sentences."""
-    found = [text[:1].upper() + text[1:] + "." * (not text.endswith(".")) for text in model._caveats()]
+    names = [str(name) for what in ("feature_names_in_", "classes_") for name in getattr(model, what, ())]
+    found = [sentence(text, names) for text in model._caveats()]
     if not model.converged_:
         why = {"interrupted": "it was interrupted", "callback": "a callback ended it", "cycle": "it goes round in a circle"}
         reason = why.get(model.stopped_, "raise max_iter")
         found.append(f"The fit stopped after {plural(model.n_iter_, 'sweep')} before it had settled: {reason}.")
     return found
+
+
+def statisticians(page: Page, criteria: Sequence[tuple[str, Any, str]]) -> Section:
+    """Criteria of the fit (likelihoods, BIC, perplexity ...), each with its value and what it means: after what was found."""
+    told = [row for row in criteria if row[1] not in (None, "")]
+    return page.section("statisticians", "For statisticians").table(["criterion", "value", "what it means"], told)
+
+
+def sentence(text: str, names: Collection[str] = ()) -> str:
+    """A text with a capital and a full stop; what it begins with stays as it is where that is a name from the data or from code.
+
+    >>> sentence("two rows are alike"), sentence("wing has no spread", ["wing"]), sentence("max_iter is small.")
+    ('Two rows are alike.', 'wing has no spread.', 'max_iter is small.')
+    """
+    first = text.split()[0].rstrip(",:;") if text.split() else ""
+    named = not first.isalpha() or any(name and text.startswith(name) for name in names)
+    return (text if named else text[:1].upper() + text[1:]) + "." * (not text.endswith("."))
 
 
 def converged(page: Page, model: Any) -> Section:

@@ -15,7 +15,9 @@ from scipy.stats import norm, poisson
 from tallies.errors import need
 from tallies.html.charts import Chart
 
-COLOURS = ["#0072b2", "#d55e00", "#009e73", "#b4528c", "#b87d00", "#2f8fc4", "#6b5fb5", "#4d4d4d"]  # as in page.css
+COLOURS = ["#0072b2", "#d55e00", "#009e73", "#b4528c", "#b87d00", "#6b5fb5", "#8c4a1f", "#4d4d4d"]  # as in page.css
+COLOURS += ["#7a8a00", "#a3122a", "#d61fb0", "#24502a"]
+SIGN = ["#0555a0", "#78afdc", "#ffffff", "#f0966e", "#b22814"]  # as in charts.js: white at zero
 DASHES = ["-", (0, (7, 4)), (0, (2, 3)), (0, (9, 3, 2, 3))]
 LABELS = 80  # names beside a matrix that can still be read
 LAW_POINTS = 241  # at which a density is drawn
@@ -60,7 +62,11 @@ def _colour(k: int) -> str:
 
 
 def _marker(k: int) -> str:
-    return "os^D"[(k + k // 8) % 4]
+    return "os^D"[(k + k // len(COLOURS)) % 4]
+
+
+def _dash(k: int) -> Any:
+    return DASHES[k // len(COLOURS) % 4]
 
 
 def _ranked(chart: Chart) -> Chart:
@@ -82,7 +88,11 @@ def _lines(chart: Chart, ax: Any) -> None:
     for i, s in enumerate(chart["series"]):
         s = _law(s, chart["x"]["domain"]) if "law" in s else s
         x, y, k = np.asarray(s["x"]), np.asarray(s["y"], dtype=float), s.get("colour", s.get("key", i))
-        style: dict[str, Any] = {"color": _colour(k), "linestyle": "--" if s.get("dash") else DASHES[k // 8 % 4], "linewidth": 1.5}
+        style: dict[str, Any] = {
+            "color": _colour(k),
+            "linestyle": "--" if s.get("dash") else _dash(k),
+            "linewidth": 1.5,
+        }
         style |= {"label": s.get("name") or None, "drawstyle": "steps-post" if s.get("step") else "default"}
         style |= {"marker": _marker(k), "markersize": 4} if s.get("marks") else {}
         ax.errorbar(x, y, _errors(s, y), **style)
@@ -114,8 +124,12 @@ def _bars(chart: Chart, ax: Any) -> None:
         signed = many == 1 and "key" not in s and (values < 0).any()  # red for, blue against
         colour = [COLOURS[int(v > 0)] for v in values] if signed else _colour(s.get("key", s.get("colour", g)))
         place, height = at + (g - (many - 1) / 2) * thick, thick * (0.6 if behind else 1)
-        ax.barh(place, values, height, color=colour, xerr=_errors(s, values), ecolor=SOFT, label=s.get("name") or None)
+        style = {"ecolor": "0.1", "capsize": 3, "label": s.get("name") or None}
+        drawn = ax.barh(place, values, height, color=colour, xerr=_errors(s, values), **style)
+        if thick >= 0.4:  # room for a number at each
+            ax.bar_label(drawn, [f"{value:.3g}" for value in values], padding=3, fontsize=7)
     ax.axvline(0, color="0.3", linewidth=1)
+    ax.margins(x=0.12)  # room for the numbers
     ax.set_yticks(at, [str(label) for label in chart["labels"]], fontsize=8)
     ax.invert_yaxis()  # from the top down, as a ranking is read
 
@@ -123,17 +137,19 @@ def _bars(chart: Chart, ax: Any) -> None:
 def _heat(chart: Chart, ax: Any) -> None:
     values = np.asarray(chart["values"], dtype=float)
     low, high = chart.get("domain") or (np.nanmin(values), np.nanmax(values))
-    colours = "RdBu_r" if chart.get("scale") == "sign" else "Blues" if chart.get("flip") else "cividis"
+    colours: Any = "Blues" if chart.get("flip") else "cividis"
+    if chart.get("scale") == "sign":
+        high = max(abs(low), abs(high))
+        low, colours = -high, need("matplotlib.colors", "plots", "A plot").LinearSegmentedColormap.from_list("sign", SIGN)
     aspect = "equal" if values.shape[0] == values.shape[1] else "auto"
     image = ax.imshow(values, cmap=colours, vmin=low, vmax=high, aspect=aspect, interpolation="nearest")
     for names, ticks, turn in ((chart["across"], ax.set_xticks, 90), (chart["down"], ax.set_yticks, 0)):
         names = [str(name) for name in names] if len(names) <= LABELS else []
         ticks(range(len(names)), names, rotation=turn, fontsize=8)
-    if "texts" not in chart:
-        ax.figure.colorbar(image, ax=ax, shrink=0.8, label=chart.get("unit", ""))
-        return
+    ax.set_facecolor("0.9")  # seen where a cell is left out, such as on a diagonal
+    ax.figure.colorbar(image, ax=ax, shrink=0.8, label=chart.get("unit", ""))
     for (i, j), share in np.ndenumerate(image.norm(values)):
-        if chart["texts"][i][j]:
+        if "texts" in chart and chart["texts"][i][j]:
             light = abs(share - 0.5) > 0.3 if chart.get("scale") == "sign" else (share > 0.5) == (colours == "Blues")
             ax.text(j, i, chart["texts"][i][j], ha="center", va="center", color="white" if light else "black", fontsize=8)
 
@@ -143,7 +159,7 @@ def _points(chart: Chart, ax: Any) -> None:
     called = {part["key"]: part["name"] for part in chart.get("legend", ())}
     for o in chart.get("outlines", ()):
         edge = [np.append(o[axis], o[axis][0]) for axis in "xy"]
-        ax.plot(*edge, color=_colour(o["key"]), linestyle=DASHES[o["key"] // 8 % 4], label=called.pop(o["key"], None))
+        ax.plot(*edge, color=_colour(o["key"]), linestyle=_dash(o["key"]), label=called.pop(o["key"], None))
         ax.fill(*edge, color=_colour(o["key"]), alpha=0.08)
     for link in chart.get("links", ()):
         a, b = ((x[link[end]], y[link[end]]) for end in "ab")

@@ -161,7 +161,8 @@ def confusion(classes: Sequence[str], true: np.ndarray, called: np.ndarray, most
     chart = charts.heat("What each class was called", "called", "true class", names, names, rate[np.ix_(shown, shown)], texts, tips)
     rows = [[classes[i], classes[j], int(counts[i, j]), float(rate[i, j])] for i in shown for j in shown if counts[i, j]]
     caption = f"Each row of the matrix is a true class; its cells add to 100%. The diagonal is right.{some}"
-    chart |= {"columns": ["true class", "called", "rows", "share of the true class"], "rows": rows, "domain": [0, 1]}
+    chart |= {"columns": ["true class", "called", "rows", "share of the true class"], "rows": rows}
+    chart |= {"domain": [0, 1], "unit": "share of the true class"}
     return chart | {"select": "class", "keys": shown, "flip": True, "empty": True, "caption": caption}
 
 

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
@@ -21,6 +22,7 @@ import numpy as np
 
 from tallies._version import __version__
 from tallies.disk import atomic
+from tallies.errors import DataError
 from tallies.storage import plain
 
 DIGITS = 6  # significant digits of numbers in the page: more than any reader or pixel can tell
@@ -71,16 +73,29 @@ class Section:
         return self.add(*filter(None, [self.page.figures(charts)]))
 
     def table(
-        self, columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "", rows_of: str = "", keys: Sequence[int] = ()
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        caption: str = "",
+        rows_of: str = "",
+        keys: Sequence[int] = (),
+        first: int | None = None,
     ) -> Section:
-        """A table; with `rows_of` a selector's key, only the rows whose `keys` entry is selected are shown."""
+        """A table, which readers sort by clicking a head; with `rows_of` a selector's key, only the rows whose `keys` entry is
+        selected are shown. `first` is the column that matters: on a phone it comes first, and the others under it."""
         rows = [list(row) for row in rows]
         numeric = [bool(rows) and all(isinstance(row[j], int | float) for row in rows) for j in range(len(columns))]
         head = (tag("th", c, scope="col", class_="num" if n else None) for c, n in zip(columns, numeric, strict=True))
-        cells = [[tag("td", show(v), class_=_cell_class(v, n)) for v, n in zip(row, numeric, strict=True)] for row in rows]
+        cells = [
+            [
+                tag("td", show(v), class_=_cell_class(v, n, j == first), data_head=columns[j] if first is not None else None)
+                for j, (v, n) in enumerate(zip(row, numeric, strict=True))
+            ]
+            for row in rows
+        ]
         body = (tag("tr", *row, data_key=int(keys[i]) if keys else None) for i, row in enumerate(cells))
-        about = tag("caption", tag("span", caption)) if caption else None
-        table = tag("table", about, tag("thead", tag("tr", *head)), tag("tbody", *body), data_rows_of=rows_of or None)
+        about, look = tag("caption", tag("span", caption)) if caption else None, None if first is None else "stacks"
+        table = tag("table", about, tag("thead", tag("tr", *head)), tag("tbody", *body), data_rows_of=rows_of or None, class_=look)
         return self.add(tag("div", table, class_="box tall" if len(rows) > 20 else "box", tabindex=0))
 
     def facts(self, rows: Iterable[tuple[str, Any]]) -> Section:
@@ -125,10 +140,12 @@ class Page:
 
     def __init__(self, title: str, lead: str, kind: str = "report"):
         self.title, self.lead, self.kind, self.note = title, lead, kind, ""
+        self.findings: list[str] = []  # what was found, in the reader's words, a sentence each: first on the page
         self.warnings: list[str] = []
         self.numbers: list[tuple[str, str, str]] = []  # what, value, note
         self.picks: list[dict[str, Any]] = []
         self.sections: list[Section] = []
+        self.made_of: list[str] = []  # what the report was given beside the model, such as "data"
         self.face: dict[str, Any] | None = None  # the chart that stands for the page in a gallery
         self._hero: Html | None = None
         self._cards: list[Html] = []
@@ -184,6 +201,7 @@ class Page:
             tag("p", tag("b", "Tallies"), f" {self.kind}", class_="mark"),
             tag("h1", self.title),
             tag("p", self.lead, class_="lead"),
+            tag("ul", *(tag("li", text) for text in self.findings), class_="findings") if self.findings else None,
             tag("p", self.note) if self.note else None,
             tag("ul", *warnings, class_="warnings", aria_label="Warnings") if warnings else None,
             tag("dl", *numbers, class_="numbers") if numbers else None,
@@ -196,7 +214,9 @@ class Page:
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="referrer" content="no-referrer">',
-            f'<meta name="generator" content="Tallies {__version__}">{tag("title", self.title)}<style>{style}</style></head><body>',
+            f'<meta name="generator" content="Tallies {__version__}">',
+            f'<meta name="made-of" content="{escape(" ".join(self.made_of))}">',
+            f"{tag('title', self.title)}<style>{style}</style></head><body>",
             '<a class="hidden skip" href="#main">Skip to the results</a>',
             '<svg id="probe" width="0" height="0" class="hidden" aria-hidden="true"></svg>',
             text_of(tag("header", *header), picks),
@@ -209,12 +229,29 @@ class Page:
         ]
         return "".join(parts)
 
-    def write(self, path: str | Path) -> Path:
-        """Write the page atomically: a reader never meets half of it."""
+    def write(self, path: str | Path, force: bool = True) -> Path:
+        """Write the page atomically: a reader never meets half of it. Without `force`, not over a page that was made of more."""
         path = Path(path)
+        lost = sorted(_made_of(path) - set(self.made_of))
+        if lost and not force and set(self.made_of) < _made_of(path):
+            raise DataError(
+                f"{str(path)!r} is a report made with {' and '.join(lost)}, which this one lacks: it would say less; give it the "
+                "same again, write to another file, or pass force=True (--force on the command line) to replace it"
+            )
         with atomic(path) as part:
             part.write_text(self.html(), encoding="utf-8")
         return path
+
+
+def _made_of(path: Path) -> set[str]:
+    """What the page in a file was made of; nothing where there is none of ours."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            head = file.read(2000)
+    except (OSError, UnicodeDecodeError):
+        return set()
+    found = re.search(r'<meta name="made-of" content="([^"]*)">', head)
+    return set(found[1].split()) if found else set()
 
 
 def now() -> str:
@@ -277,8 +314,9 @@ def _button(pick: str, index: int, inside: str) -> Html:
     return tag("button", inside, type="button", data_pick=pick, data_index=index)
 
 
-def _cell_class(value: Any, numeric: bool) -> str | None:
-    return "num" if numeric else "long" if isinstance(value, str) and len(value) > 40 else None
+def _cell_class(value: Any, numeric: bool, first: bool) -> str | None:
+    kind = "num" if numeric else "long" if isinstance(value, str) and len(value) > 40 else ""
+    return f"{kind} {'first' * first}".strip() or None
 
 
 def _plain_table(chart: dict[str, Any]) -> Html:

@@ -89,6 +89,16 @@ class LDA(Attributes):
     records = (Params, Latents, Counts, Sampled, Documents, Assignments, Fitted)
     run_fields = frozenset({"max_iter", "plateau", "random_state"})
     takes = ("sparse", "positive_only")
+    guesses = {
+        **dict.fromkeys(("n_components", "num_topics", "k"), "n_topics"),
+        "doc_topic_prior": "alpha",
+        **dict.fromkeys(("topic_word_prior", "eta"), "beta"),
+        **dict.fromkeys(("passes", "n_iter", "max_doc_update_iter"), "max_iter"),
+        **dict.fromkeys(("components_", "topic_word_", "exp_dirichlet_component_"), "topics_"),
+        **dict.fromkeys(("doc_topic_", "embedding_"), "document_topics_"),
+        "perplexity_": "`perplexity(X)` takes documents, best ones that the fit has not seen",
+        "bound_": "history_",
+    }
     fixed_length = True
     next_steps = ("model.top_words()", "model.transform(X)", 'model.report("page.html", X)')
 

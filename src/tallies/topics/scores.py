@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from tallies.backends import each, on_cluster, over_rows
 from tallies.errors import DataError, one_of
-from tallies.evaluation.score import Score
+from tallies.evaluation.score import Score, noted
 from tallies.maths import ragged
 from tallies.sources import MAX_SHARDS, held
 from tallies.topics.kernels import lists as kernels
@@ -140,7 +140,7 @@ def per_token(values: np.ndarray, n: np.ndarray) -> Score:
     """Sum of document log likelihoods over sum of tokens, with the standard error of that ratio over documents."""
     mean, D = values.sum() / n.sum(), len(values)
     stderr = float(np.sqrt(np.sum((values - mean * n) ** 2) * D / (D - 1)) / n.sum()) if D > 1 else None
-    return Score(float(mean), "estimate", stderr, "nats/token")
+    return noted(Score(float(mean), "estimate", stderr, "nats/token"), values, n)
 
 
 def windows(texts: Iterable[Sequence[str]], place: dict[str, int], width: int | None) -> sp.csr_array:

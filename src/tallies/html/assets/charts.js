@@ -5,7 +5,9 @@ const Charts = (() => {
   const NS = document.getElementById("probe").namespaceURI;
   const DASHES = ["", "7 4", "2 3", "9 3 2 3"];
   const AMOUNT = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]]; // cividis
-  const SIGN = [[5, 85, 160], [120, 175, 220], [247, 247, 247], [240, 150, 110], [178, 40, 20]];
+  const SIGN = [[5, 85, 160], [120, 175, 220], [255, 255, 255], [240, 150, 110], [178, 40, 20]]; // white at zero
+  const COLOURS = 12;
+  const READABLE = 60; // names beside a matrix that are read without zooming
 
   function svg(tag, attributes, ...children) {
     const node = document.createElementNS(NS, tag);
@@ -50,11 +52,11 @@ const Charts = (() => {
     while (not - fits > 1) { const half = (fits + not) >> 1; if (long(text.slice(0, half) + "…") <= room) fits = half; else not = half; }
     return text.slice(0, fits) + "…";
   }
-  const colour = (i) => "s" + (i % 8);
+  const colour = (i) => "s" + (i % COLOURS);
 
-  // the shape of series i: eight colours, four shapes, so that 32 series differ, and colour never stands alone
+  // the shape of series i: twelve colours, four shapes, so that 48 series differ, and colour never stands alone
   function shape(i, x, y, r, attributes) {
-    const kind = (i + Math.floor(i / 8)) % 4;
+    const kind = (i + Math.floor(i / COLOURS)) % 4;
     const path = [
       `M${x - r},${y}a${r},${r} 0 1 0 ${2 * r},0a${r},${r} 0 1 0 ${-2 * r},0`,
       `M${x - r * 0.9},${y - r * 0.9}h${r * 1.8}v${r * 1.8}h${-r * 1.8}z`,
@@ -63,7 +65,7 @@ const Charts = (() => {
     ][kind];
     return svg("path", { d: path, class: colour(i), ...attributes });
   }
-  const dash = (i) => DASHES[Math.floor(i / 8) % 4] || null;
+  const dash = (i) => DASHES[Math.floor(i / COLOURS) % 4] || null;
 
   // laws by their parameters: thousands of densities cost a few numbers each
   const LAWS = {
@@ -172,9 +174,9 @@ const Charts = (() => {
     if (low > 0) low = 0;
     const longest = Math.max(...spec.labels.map(long), 7);
     const above = longest + 12 > width * 0.42, room = above ? 18 : 0; // names too long for the side stand above their bars
-    const left = above ? 4 : longest + 12, right = width - 58, top = 6;
-    const height = top + n * (thick * G + gap + room) + 44;
     const signed = low < 0; // red for, blue against, as in the tables of weights and correlations
+    const left = (above ? 4 : longest + 12) + (signed ? 52 : 0), right = width - 58, top = 6; // numbers stand outside of both ends
+    const height = top + n * (thick * G + gap + room) + 44;
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
     const X = (v) => left + ((v - low) / (high - low || 1)) * (right - left);
     const stops = [];
@@ -185,8 +187,8 @@ const Charts = (() => {
     spec.labels.forEach((label, i) => {
       const y = top + i * (thick * G + gap + room) + gap / 2 + room;
       const chosen = spec.keys && picked !== null && spec.keys[i] === picked;
-      const place = above ? { x: 8, y: y - 6, class: "over" } : { x: left - 8, y: y + (thick * G) / 2 + 4, "text-anchor": "end" };
-      root.append(svg("text", { ...place, "font-weight": chosen ? 700 : null }, clip(label, above ? width - 8 : left - 10)));
+      const place = above ? { x: 8, y: y - 6, class: "over" } : { x: longest + 4, y: y + (thick * G) / 2 + 4, "text-anchor": "end" };
+      root.append(svg("text", { ...place, "font-weight": chosen ? 700 : null }, clip(label, above ? width - 8 : longest + 2)));
       if (spec.behind) root.append(svg("rect", { x: X(0), y, width: Math.max(X(spec.behind.values[i]) - X(0), 1), height: thick * G, class: "behind", rx: 2 }));
       const more = spec.behind ? `\n${spec.behind.name}: ${number(spec.behind.values[i])}` : "";
       spec.series.forEach((s, g) => {
@@ -196,11 +198,14 @@ const Charts = (() => {
         const dim = !spec.keys && s.key !== undefined && picked !== null && s.key !== picked ? " dim" : "";
         const [a, b] = [X(Math.min(0, v)), X(Math.max(0, v))], yy = y + g * thick;
         root.append(svg("rect", { x: a, y: yy, width: Math.max(b - a, 1), height: thick - (G > 1 ? 1 : 0), class: colour(c) + dim, "stroke-width": 0, rx: 2 }));
-        if (s.low) root.append(svg("path", { d: `M${X(s.low[i])},${yy + thick / 2}H${X(s.high[i])}`, class: "base" }));
+        if (s.low) {
+          const [u, w, m, cap] = [X(s.low[i]), X(s.high[i]), yy + thick / 2, Math.min(4, thick / 2 - 1)];
+          for (const kind of ["whisker under", "whisker"]) root.append(svg("path", { d: `M${u},${m}H${w}M${u},${m - cap}v${2 * cap}M${w},${m - cap}v${2 * cap}`, class: kind + dim }));
+        }
         if (chosen) root.append(svg("rect", { x: a - 1, y: yy - 1, width: Math.max(b - a, 1) + 2, height: thick + 2, class: "picked", rx: 3 }));
-        const end = Math.max(b, s.high ? X(s.high[i]) : b, spec.behind ? X(spec.behind.values[i]) : b);
+        const end = v < 0 ? Math.min(a, s.low ? X(s.low[i]) : a) : Math.max(b, s.high ? X(s.high[i]) : b); // of its own bar
         const range = s.low ? ` (${number(s.low[i], 3)} to ${number(s.high[i], 3)})` : "";
-        if (thick >= 10) root.append(svg("text", { x: (v < 0 && !s.low ? X(0) : end) + 5, y: yy + thick / 2 + 4, class: "tick" + dim }, number(v, 3)));
+        if (thick >= 10) root.append(svg("text", { x: end + (v < 0 ? -5 : 5), y: yy + thick / 2 + 4, "text-anchor": v < 0 ? "end" : null, class: "tick over" + dim }, number(v, 3)));
         stops.push({ x: b, y: yy + thick / 2, box: [0, yy - room, width, yy + thick], key, tip: `${label}${s.name ? "\n" + s.name : ""}\n${spec.x.title}: ${number(v)}${range}${more}` });
       });
     });
@@ -213,21 +218,23 @@ const Charts = (() => {
     const canvas = document.createElement("canvas");
     [canvas.width, canvas.height] = [values[0].length, values.length];
     const pen = canvas.getContext("2d"), image = pen.createImageData(canvas.width, canvas.height);
-    values.flat().forEach((v, i) => image.data.set([...shade(v), 255], 4 * i));
+    values.flat().forEach((v, i) => image.data.set(v === null ? [128, 128, 128, 40] : [...shade(v), 255], 4 * i));
     pen.putImageData(image, 0, 0);
     return canvas.toDataURL();
   }
 
-  function heat(spec, width, picked) {
+  function heat(spec, width, picked, zoomed) {
     const R = spec.down.length, C = spec.across.length;
     const side = (labels) => Math.max(...labels.map(long), 7) + 10;
-    const left = Math.min(side(spec.down), width * 0.3, 180) + 18, least = Math.max(R, C) <= 60 ? 13 : 2; // up to 60 names can be read
-    const cell = Math.max(Math.min((width - left - 4) / C, 130, Math.max(560 / R, 12)), least), tall = Math.min(cell, R < 6 ? 64 : 46);
+    const left = Math.min(side(spec.down), width * 0.3, 180) + 18, least = Math.max(R, C) <= READABLE || zoomed ? 13 : 2;
+    const cell = Math.max(Math.min((width - left - 4) / C, 130), least), tall = Math.max(Math.min(cell, R < 6 ? 64 : 46, Math.max(620 / R, 13)), least);
     width = Math.max(width, left + C * cell + 4); // wider than the page: the figure scrolls
     const turn = Math.max(...spec.across.map(long)) > cell - 4;
-    const top = 24 + (cell < 11 ? 0 : turn ? Math.min(side(spec.across), 110) : 18), height = top + R * tall + 8;
+    const top = 24 + (cell < 11 ? 0 : turn ? Math.min(side(spec.across), 110) : 18), height = top + R * tall + 46;
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
-    const stops = [], named = tall >= 11, [low, high] = spec.domain || extent(spec.values.flat());
+    const stops = [], named = tall >= 11;
+    let [low, high] = spec.domain || extent(spec.values.flat());
+    if (spec.scale === "sign") high = Math.max(Math.abs(low), Math.abs(high)), low = -high; // white is zero, and both signs alike
     const key = (i) => (spec.keys ? spec.keys[i] : i), line = picked === null ? -1 : spec.down.findIndex((_, i) => key(i) === picked);
     const flip = spec.flip && (document.documentElement.dataset.paper || !matchMedia("(prefers-color-scheme: dark)").matches); // strong cells stand out from the paper
     const widest = spec.texts ? Math.max(...spec.texts.flat().map(long)) : 0, small = widest > cell - 4; // smaller on a phone
@@ -255,13 +262,27 @@ const Charts = (() => {
       }));
     } else spec.values.forEach((row, i) => row.forEach((v, j) => {
       const rgb = shade(v), [x, y] = [left + j * cell, top + i * tall];
-      root.append(svg("rect", { x, y, width: Math.max(cell - 1, 1), height: Math.max(tall - 1, 1), ...(spec.empty && v === 0 ? { class: "none" } : { fill: `rgb(${rgb})` }) }));
+      const bare = v === null || (spec.empty && v === 0);
+      root.append(svg("rect", { x, y, width: Math.max(cell - 1, 1), height: Math.max(tall - 1, 1), ...(bare ? { class: "none" } : { fill: `rgb(${rgb})` }) }));
       const text = fits ? spec.texts[i][j] : "";
       if (text) root.append(svg("text", { x: x + cell / 2, y: y + tall / 2 + 4, "text-anchor": "middle", class: (dark(rgb) ? "on-dark" : "on-light") + (small ? " small" : "") }, text));
       stops.push({ x: x + cell / 2, y: y + tall / 2, box: [x, y, x + cell, y + tall], key: spec.select ? key(i) : undefined, tip: told(i, j) });
     }));
     if (line >= 0) root.append(svg("rect", { x: left - 1, y: top + line * tall - 1, width: C * cell + 1, height: tall + 1, class: "picked" }));
+    legend(root, left, top + R * tall + 14, low, high, (t) => shade(low + t * (high - low)), spec.unit || "", spec.scale === "sign", width - left);
     return { root, stops };
+  }
+
+  // what the colours of a chart mean: a bar from the least to the most, with zero where there are signs
+  function legend(root, x, y, low, high, shade, unit, signed, room) {
+    const wide = Math.min(200, room - 20), n = 50;
+    const g = svg("g", { class: "legend" });
+    for (let i = 0; i < n; i++) g.append(svg("rect", { x: x + (i * wide) / n, y, width: wide / n + 0.5, height: 9, fill: `rgb(${shade(i / (n - 1))})` }));
+    g.append(svg("rect", { x, y, width: wide, height: 9, class: "frame" }));
+    const at = [[0, low, "start"], ...(signed ? [[0.5, 0, "middle"]] : []), [1, high, "end"]];
+    for (const [t, v, anchor] of at) g.append(svg("text", { x: x + t * wide, y: y + 22, "text-anchor": anchor, class: "tick" }, number(v, 3)));
+    if (unit) g.append(svg("text", { x: x + wide + 10, y: y + 9, class: "tick" }, clip(unit, Math.max(room - wide - 20, 20))));
+    root.append(g);
   }
 
   // a map: shapes by group, or coloured by an amount (`values`), or circles of given area (`sizes`, 0 to 1); arrows from the middle,
@@ -331,5 +352,6 @@ const Charts = (() => {
     return { root: f.root, stops };
   }
 
-  return { draw: { lines, bars, heat, points }, svg, shape, dash, colour, number };
+  const zooms = (spec) => spec.kind === "heat" && Math.max(spec.down.length, spec.across.length) > READABLE && Math.max(spec.down.length, spec.across.length) <= 400;
+  return { draw: { lines, bars, heat, points }, svg, shape, dash, colour, number, zooms };
 })();

@@ -177,16 +177,18 @@
     }
     const picked = spec.select ? chosen[spec.select] : null, now = JSON.stringify([chosen, slides]);
     const width = document.documentElement.dataset.paper ? 680 : Math.max(Math.floor(figure.node.clientWidth), 240); // the width of a sheet
-    if (figure.svg && figure.width === width && figure.seen === now) return;
+    if (figure.svg && figure.width === width && figure.seen === now && figure.drawn === figure.zoomed) return;
     if (!spec.rows) spec.rows = spec.values.map((row, i) => [spec.down[i], ...row]); // a large matrix is in the page once
-    Object.assign(figure, { width, seen: now, spec });
+    Object.assign(figure, { width, seen: now, spec, drawn: figure.zoomed });
+    figure.zoom.hidden = !Charts.zooms(spec);
     const focused = figure.svg && document.activeElement === figure.svg;
-    const { root, stops } = Charts.draw[spec.kind](spec, width, picked);
+    const { root, stops } = Charts.draw[spec.kind](spec, width, picked, figure.zoomed);
     figure.heading.textContent = spec.title;
     figure.caption.textContent = spec.caption || "";
     figure.plot.replaceChildren(root);
     const wide = root.viewBox.baseVal.width > width + 1;
     figure.plot.classList.toggle("wider", wide);
+    figure.plot.classList.toggle("zoomed", Boolean(figure.zoomed) && !figure.zoom.hidden);
     root.style.width = wide ? root.viewBox.baseVal.width + "px" : "";
     figure.svg = root;
     listen(root, stops, spec.select, spec.title);
@@ -220,6 +222,37 @@
     const cell = (v) => html("td", { class: typeof v === "number" ? "num" : null }, typeof v === "number" ? Charts.number(v, 5) : v === null ? "–" : String(v));
     table.append(html("tbody", {}, ...rows.map((row) => html("tr", {}, ...row.map(cell)))));
     figure.box.replaceChildren(table);
+    sortable(table);
+  }
+
+  // tables are sorted by the column whose head is clicked: numbers from the largest down first, words from a to z
+  const value = (cell) => {
+    const text = cell ? cell.textContent.trim().replace(/^±\s*/, "").replaceAll(",", "").replace("−", "-") : "";
+    return /^[-+]?(\d|\.\d|inf)/.test(text) ? (text.startsWith("inf") ? Infinity : text.startsWith("-inf") ? -Infinity : parseFloat(text)) : null;
+  };
+  function sortable(table) {
+    const body = table.tBodies[0], heads = table.tHead ? [...table.tHead.rows[0].cells] : [];
+    if (!body || body.rows.length < 2) return;
+    heads.forEach((head, j) => {
+      head.setAttribute("aria-sort", "none");
+      head.setAttribute("tabindex", "0");
+      const sort = () => {
+        const rows = [...body.rows], found = rows.map((row) => value(row.cells[j])), words = rows.map((row) => row.cells[j].textContent.trim());
+        const numbers = found.some((v) => v !== null) && words.every((text, i) => found[i] !== null || text === "–" || text === "");
+        const before = head.getAttribute("aria-sort"), down = before === "none" ? numbers : before === "ascending";
+        const order = rows.map((_, i) => i).sort((a, b) => {
+          if (!numbers) return (down ? -1 : 1) * words[a].localeCompare(words[b], "en", { numeric: true });
+          if (found[a] === null || found[b] === null) return (found[a] === null) - (found[b] === null); // gaps stay last
+          return (down ? -1 : 1) * (found[a] - found[b] || a - b);
+        });
+        heads.forEach((other) => other.setAttribute("aria-sort", "none"));
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        body.append(...order.map((i) => rows[i]));
+        live.textContent = `sorted by ${head.textContent}, ${down ? "descending" : "ascending"}`;
+      };
+      head.addEventListener("click", sort);
+      head.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { sort(); event.preventDefault(); } });
+    });
   }
 
   // downloads
@@ -279,8 +312,10 @@
       b.addEventListener("click", () => act(figure));
       return b;
     };
+    figure.zoom = html("button", { type: "button", "aria-pressed": "false" }, "zoom: all names");
+    figure.zoom.addEventListener("click", () => { figure.zoomed = !figure.zoomed; figure.zoom.setAttribute("aria-pressed", String(figure.zoomed)); draw(figure); });
     const vector = (f) => hand(new Blob([alone(f)], { type: "image/svg+xml" }), file(f, "svg"));
-    node.replaceChildren(figure.heading, figure.chips, figure.plot, figure.caption, html("div", { class: "tools" }, button("csv", csv), button("svg", vector), button("png", png), figure.details));
+    node.replaceChildren(figure.heading, figure.chips, figure.plot, figure.caption, html("div", { class: "tools" }, figure.zoom, button("csv", csv), button("svg", vector), button("png", png), figure.details));
     figures.push(figure);
     draw(figure);
   }
@@ -333,6 +368,7 @@
   selectors();
   document.querySelectorAll("figure[data-chart]").forEach(build);
   texts();
+  document.querySelectorAll(".box > table").forEach(sortable);
   refresh();
   read();
   addEventListener("hashchange", read);
