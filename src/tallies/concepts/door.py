@@ -20,6 +20,7 @@ from tallies.data.text import tokenize
 from tallies.errors import DataError, DataWarning
 from tallies.forms import Form
 from tallies.maths import Array, ragged
+from tallies.phases import phase
 from tallies.sources import cuts
 
 # sentences of a shard: one takes 0.2 ms with a large ontology, so these are many times the cost of scheduling, and few enough that
@@ -112,8 +113,10 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
     words: Strings | Definitions
     if isinstance(settings.words, Mention):
         told = [[g for g in several if g < G] for several in given]
-        words, vocabulary = mention.strings_of(concepts, mention.learn_words(texts, told) if any(told) else []), None
-        x = encode(texts, document, words)
+        with phase(f"indexing {G:,} concepts"):
+            words, vocabulary = mention.strings_of(concepts, mention.learn_words(texts, told) if any(told) else []), None
+        with phase(f"looking for them in {len(texts):,} sentences"):
+            x = encode(texts, document, words)
     else:
         bags = corpus if isinstance(corpus, Corpus) else Corpus.from_pairs(enumerate(texts))
         x = Sentences(sp.csr_array(bags.sentence_counts, dtype=float, copy=True), document)  # the corpus stays as it is
@@ -123,7 +126,8 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
             _small("word_sparsity and overlap", f"{G:,} concepts x {len(vocabulary):,} words", G * len(vocabulary))
         if settings.words.overlap and settings.words.overlap_kind == "distance":
             _small('overlap_kind="distance"', f"{G:,} x {G:,} concepts", G * G)
-        words = word_counts.definitions_of(concepts, vocabulary, settings.words, settings.null)
+        with phase(f"indexing {G:,} concepts"):
+            words = word_counts.definitions_of(concepts, vocabulary, settings.words, settings.null)
         if not words.counts.nnz:
             raise DataError("the concepts share no word with the corpus; is the ontology of another field or language?")
     if not x.counts.nnz:

@@ -24,6 +24,7 @@ from tallies.data.files import check_header, reading
 from tallies.data.pairs import grouped, text_of
 from tallies.errors import DataError, DataWarning, FileError, need, need_file
 from tallies.maths import ragged
+from tallies.phases import phase
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
 ESCAPE = re.compile(r"\\(.)")
@@ -79,7 +80,7 @@ class Ontology:
         """Read an OBO file, or a csv, tsv or parquet table with the columns id, name, definition, synonyms, parents; .gz alike."""
         path = need_file(path, "an ontology (OBO, csv, tsv or parquet)")
         kind = next((s for s in reversed(path.suffixes) if s != ".gz"), "")
-        with reading(path, "an ontology"):
+        with reading(path, "an ontology"), phase(f"reading {path.name}"):
             if kind == ".parquet":
                 return cls.from_table(need("pyarrow.parquet", "parquet", "Reading Parquet", "pyarrow").read_table(path))
             text = _text(path)
