@@ -268,7 +268,7 @@ CASES = [
         tolerance=1e-6,
         by_place=True,
     ),
-    # concepts: a corpus is cut between documents, and has no order of rows to change
+    # concepts: a corpus has no order of rows to change
     Case(
         "author-concept mentions",
         lambda: tallies.AuthorConcept(),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tallies import AuthorConcept, Corpus, Ontology
+from tallies.concepts.answers import expected, written
 from tallies.concepts.page import marked
 from tallies.errors import DataError
 from tallies.html import build
@@ -81,3 +82,75 @@ def test_other_corpora_and_words(fitted):
         build(model, Corpus.from_texts(["Death of a cell."]))
     bags = AuthorConcept(words="multinomial").fit(Corpus.from_pairs(TEXT, [("d1", "Ann")]), CONCEPTS)
     assert "1 author" in build(bags).lead
+
+
+@pytest.fixture(scope="module")
+def people():
+    """Three authors who write of three things, and of one that all write of."""
+    concepts = Ontology(["c", "g", "b", "w"], ["cell death", "gene expression", "brain", "water"])
+    own = {"ann_x": "Cell death was seen.", "iBob": "The gene expression rose.", "Cy": "The brain is large."}
+    said, wrote = [], []
+    for name, text in own.items():
+        for i in range(6):
+            said += [(f"{name} {i}", text), (f"{name} {i}", "It is water.")]
+            wrote.append((f"{name} {i}", name))
+    corpus = Corpus.from_pairs(said, wrote)
+    return AuthorConcept().fit(corpus, concepts), corpus
+
+
+def test_the_first_screen_says_who_writes_of_what(people):
+    model, corpus = people
+    page = build(model, corpus, data_name="papers")
+    assert page.title == "Who writes of what in papers"
+    assert page.lead.startswith("Most is written of water (in 18 sentences)")
+    assert sorted(text.partition(":")[0] for text in page.findings) == [
+        "Cy writes of brain",
+        "ann_x writes of cell death",  # a name is never capitalised
+        "iBob writes of gene expression",
+    ]
+    html = page.html()
+    first = html[: html.index('<section id="sentences"')]
+    assert "Objective" not in first
+    assert "likelihood" not in first
+    assert first.count("<figure") == 1  # one picture
+    grid = next(c for c in data_of(html)["charts"] if c["title"] == "Who writes of what")["none"]
+    for author, concept in (("ann_x", "cell death"), ("iBob", "gene expression"), ("Cy", "brain")):
+        row = grid["values"][grid["down"].index(author)]
+        assert row[grid["across"].index(concept)] == pytest.approx(0.5, abs=0.05)
+        assert row[grid["across"].index("water")] == pytest.approx(0.5, abs=0.05)
+    assert grid["across"][0] == "water"  # the commonest first
+    assert html.index('id="statisticians"') > html.index('id="concepts"')
+
+
+def test_expected_sentences_of_authors_add_up(people):
+    model, _ = people
+    found = written(model.fitted_)
+    np.testing.assert_allclose(found.sum(axis=0), expected(model.fitted_), rtol=1e-5)  # all documents have authors
+    both = Corpus.from_pairs([("d", "cell death"), ("e", "cell death")], [("d", "Ann"), ("d", "Bob"), ("e", "Bob")])
+    for options in ({}, {"document_backoff": 2.0}, {"preset": "seed"}):
+        other = AuthorConcept(**options).fit(both, Ontology(["x", "y"], ["cell death", "death of cells"]))
+        shares = written(other.fitted_).sum(axis=1)
+        assert shares[1] == pytest.approx(3 * shares[0], rel=0.01)  # one sentence, and half of one, of which Ann has a half
+
+
+def test_tags_of_a_sentence_are_sorted_by_the_number_that_they_show():
+    concepts = Ontology(["a", "b", "c"], ["cell", "cell death", "gene"])
+    texts = [("d", "Cell death of a gene."), ("d", "A gene in a cell."), ("e", "Death of the cell and gene.")]
+    model = AuthorConcept().fit(Corpus.from_pairs(texts * 3), concepts)
+    html = build(model, Corpus.from_pairs(texts * 3)).html()
+    several = 0
+    for tags in re.findall(r'<div class="tags">(.*?)</div>', html):
+        shown = [int(p) for p in re.findall(r"(\d+)%", tags)]
+        assert shown == sorted(shown, reverse=True)
+        several += len(shown) > 1
+    assert several
+
+
+@pytest.mark.parametrize("authors", [[], [("d", "only one")], [("d", "x" * 120), ("e", "名前 😀")]])
+def test_pages_of_few_and_odd_authors(authors):
+    corpus = Corpus.from_pairs([("d", "cell death"), ("e", "It rained."), ("e", "cell death")], authors)
+    page = build(AuthorConcept().fit(corpus, Ontology(["x"], ["cell death"])), corpus)
+    assert page.findings == []  # who writes of the one concept is no finding
+    assert "cell death" in page.html()
+    nothing = build(AuthorConcept().fit(["cell", "death"], Ontology(["x"], ["cell death of a strange and rare kind"])))
+    assert "speak of a concept" in nothing.lead

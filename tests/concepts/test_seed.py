@@ -57,6 +57,12 @@ def test_what_is_given_beside_the_preset_wins(given):
     assert now == SEED._replace(**{**soft, **given, "words": now.words})
 
 
+def test_options_of_the_words_are_named_where_they_belong():
+    for name in ("smoothing", "word_sparsity", "overlap"):
+        with pytest.raises(TypeError, match=rf"words=tallies.Multinomial\({name}="):
+            AuthorConcept(preset="seed", **{name: 1.0})
+
+
 def test_soft_em_inside_the_preset_keeps_all_responsibilities_and_never_falls():
     for seed in range(3):
         data = small(seed)

@@ -189,3 +189,12 @@ def test_sentences_are_searched_and_the_tree_selects(browser, others):
     node.send_keys(Keys.ENTER)
     assert browser.hash() == "#concept=cell death"
     assert node.get_attribute("aria-pressed") == "true"
+
+
+def test_a_search_that_finds_nothing_says_so(browser, others):
+    browser.open(others["concepts"])
+    box, told = browser.one(".passages input"), browser.one(".passages .soft")
+    box.send_keys("zebra")
+    assert told.text == "nothing found for “zebra”"
+    box.send_keys(Keys.ESCAPE)
+    assert "shown" in told.text

@@ -318,6 +318,18 @@ def expected(fitted: Fitted, some: Any = slice(None)) -> Array:
     return np.asarray(fitted.responsibilities[some].sum(axis=0)).ravel()[: fitted.n_concepts]
 
 
+def written(fitted: Fitted) -> sp.csr_array:
+    """(A, G) expected sentences of each author on each concept; those of several authors in equal parts."""
+    papers, A, S = fitted.papers, len(fitted.papers.authors), len(fitted.best)
+    D, rows = len(papers.documents), papers.rows
+    who = sp.csr_array((np.ones(len(rows.row)), rows.row, rows.ptr), shape=(D, max(A, rows.row.max(initial=-1) + 1)))[:, :A]
+    who.data /= np.repeat(np.diff(who.indptr), np.diff(who.indptr))
+    by_document = sp.csr_array((np.ones(S), (papers.sentence_document, np.arange(S))), shape=(D, S)) @ fitted.responsibilities
+    found = sp.csr_array(who.T @ by_document)[:, : fitted.n_concepts]
+    found.eliminate_zeros()
+    return found
+
+
 def parents(fitted: Fitted) -> list[list[int]]:
     """Numbers of the parents of each concept."""
     up = fitted.concepts.up

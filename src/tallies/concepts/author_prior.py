@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from tallies.concepts.kernels.mentions import Prior
 from tallies.concepts.penalties import sparsity_counts
 from tallies.forms import Form
-from tallies.maths import Array, log0, pointer, ragged
+from tallies.maths import Array, dot0, log0, pointer, ragged
 
 
 class Rows(NamedTuple):
@@ -142,7 +142,10 @@ def log_penalty(psi: Psi, prior: Array, gamma: float, sparsity: float, level: bo
     """What `maximise` adds to the log likelihood: log Dirichlet priors and sparsity * sum of the norms of the rows."""
     value = float(np.sum(prior * np.log(psi.base), where=prior > 0)) if level else 0.0
     if gamma and not level:
-        value += gamma * float(np.sum(psi.base * np.log(laid_out(psi))))
+        # sum_rg base_g log psi_rg: base alone, which most cells are, and what their own parts add to it
+        at, flat = psi.own.indices, np.repeat(psi.constant, np.diff(psi.own.indptr)) * psi.base[psi.own.indices]
+        value += gamma * float(len(psi.constant) * dot0(psi.base, log0(psi.base)) + psi.base.sum() * np.log(psi.constant).sum())
+        value += gamma * float(np.sum(psi.base[at] * np.log1p(psi.own.data / flat)))
     if sparsity:
         value += sparsity * float(np.linalg.norm(laid_out(psi), axis=1).sum() + level * np.linalg.norm(psi.base))
     return value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -21,9 +20,13 @@ from tallies.data.text import tokenize
 from tallies.errors import DataError, DataWarning
 from tallies.forms import Form
 from tallies.maths import Array, ragged
+from tallies.phases import phase
+from tallies.sources import cuts
 
-MIN_SENTENCES = 256  # in a shard: a sentence of a large ontology takes 0.2 ms, so this is many times the cost of scheduling
-MAX_SHARDS = 32
+# sentences of a shard: one takes 0.2 ms with a large ontology, so these are many times the cost of scheduling, and few enough that
+# Ctrl-C, which is heard between shards, acts at once
+MIN_SENTENCES, MAX_SENTENCES = 256, 2048
+MAX_SHARDS = 128  # bounds the memory of tallies waiting to be added
 
 
 class Sentences(NamedTuple):
@@ -110,31 +113,44 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
     words: Strings | Definitions
     if isinstance(settings.words, Mention):
         told = [[g for g in several if g < G] for several in given]
-        words, vocabulary = mention.strings_of(concepts, mention.learn_words(texts, told) if any(told) else []), None
-        x = encode(texts, document, words)
+        with phase(f"indexing {G:,} concepts"):
+            words, vocabulary = mention.strings_of(concepts, mention.learn_words(texts, told) if any(told) else []), None
+        with phase(f"looking for them in {len(texts):,} sentences"):
+            x = encode(texts, document, words)
     else:
         bags = corpus if isinstance(corpus, Corpus) else Corpus.from_pairs(enumerate(texts))
         x = Sentences(sp.csr_array(bags.sentence_counts, dtype=float, copy=True), document)  # the corpus stays as it is
         x.counts.sum_duplicates()
         vocabulary = np.asarray(bags.vocabulary, dtype=object)
-        words = word_counts.definitions_of(concepts, vocabulary, settings.words, settings.null)
+        if settings.words.whole_table:
+            _small("word_sparsity and overlap", f"{G:,} concepts x {len(vocabulary):,} words", G * len(vocabulary))
+        if settings.words.overlap and settings.words.overlap_kind == "distance":
+            _small('overlap_kind="distance"', f"{G:,} x {G:,} concepts", G * G)
+        with phase(f"indexing {G:,} concepts"):
+            words = word_counts.definitions_of(concepts, vocabulary, settings.words, settings.null)
         if not words.counts.nnz:
             raise DataError("the concepts share no word with the corpus; is the ontology of another field or language?")
-        if settings.words.whole_table and G * len(vocabulary) > TABLE:
-            size = f"{G:,} concepts x {len(vocabulary):,} words"
-            raise DataError(f"word_sparsity and overlap need the whole table of {size} at once; use a smaller ontology")
     if not x.counts.nnz:
         raise DataError("the sentences share no word with the concepts; is the ontology of another field or language?")
     papers = _papers(settings, [str(d) for d in ids], document, authors)
+    size = max(MIN_SENTENCES, min(-(-len(texts) // 32), MAX_SENTENCES), -(-len(texts) // MAX_SHARDS))
     shards = [
         Shard(*piece(x, papers.rows, a, b), label_ptr[a : b + 1] - label_ptr[a], flat[label_ptr[a] : label_ptr[b]], a)
-        for a, b in _cuts(document, shard_rows)
+        for a, b in ((rows.start, rows.stop) for rows in cuts(len(texts), 0, shard_rows or size))
     ]
     n_rows = len(papers.authors) + (len(authors) if settings.document_backoff is not None else 0)
+    if settings.author_sparsity:
+        _small("author_sparsity", f"{n_rows:,} authors and documents x {G:,} concepts", n_rows * G)
     factors = np.append(factors, [1.0] * settings.null)
     ids_of, names = np.array(concepts.ids, dtype=object), np.array(concepts.names, dtype=object)
     known = Concepts(ids_of, names, concepts.links, dict(concepts.alternatives))
     return Data(shards, known, papers, words, vocabulary, n_rows, factors, any(given))
+
+
+def _small(what: str, table: str, cells: int) -> None:
+    """Refuse a table that would take minutes and all memory before it failed."""
+    if cells > TABLE:
+        raise DataError(f"{what} would need the whole table of {table} at once; use a smaller ontology")
 
 
 def sentences_of(corpus: Any) -> tuple[list[str], np.ndarray, Any, list[list[str]]]:
@@ -213,14 +229,3 @@ def encode(texts: Sequence[str], document: np.ndarray, words: Strings | np.ndarr
     X = sp.csr_array((np.ones(len(flat)), flat, ptr), shape=(len(texts), width))
     X.sum_duplicates()
     return Sentences(X, document)
-
-
-def _cuts(document: np.ndarray, shard_rows: int | None) -> list[tuple[int, int]]:
-    """Shards of whole documents, by the number of sentences alone."""
-    S = len(document)
-    size = shard_rows or max(MIN_SENTENCES, -(-S // MAX_SHARDS))
-    ends = np.append(np.flatnonzero(np.diff(document)) + 1, S)  # of documents
-    cuts = [0]
-    while cuts[-1] < S:
-        cuts.append(int(ends[np.searchsorted(ends[:-1], cuts[-1] + size)]))
-    return list(pairwise(cuts))

@@ -65,7 +65,12 @@ class AuthorConcept(Estimator):
 
     guesses = {
         **dict.fromkeys(("n_topics", "n_components", "n_concepts"), "the concepts are those of the ontology that `fit` is given"),
-        **dict.fromkeys(("alpha", "smoothing"), "gamma"),
+        **{
+            name: f"it is an option of the words: words=tallies.{kind.__name__}({name}=...)"
+            for kind in (Mention, Multinomial)
+            for name in kind._fields
+        },
+        "alpha": "gamma",
         **dict.fromkeys(("components_", "topics_", "feature_log_prob_"), "concept_words_"),
         "document_topics_": "document_concepts_",
         "author_topics_": "author_concepts_",

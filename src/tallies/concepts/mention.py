@@ -100,9 +100,9 @@ class Lexicon(NamedTuple):
         if not sp.csr_array((post.gain, post.string, post.ptr), shape=(N, K)).has_canonical_format or (met != k.need).any():
             raise ValueError("postings should have each word class of a string once")
 
-    def missing(self) -> Array:
-        """What each word of the strings costs when it is missing: m of eq. 2."""
-        return self.noise.missing - self.noise.missing_rare * self.postings.log_rate[self.strings.words[:, 1]]
+    def missing(self, some: slice = slice(None)) -> Array:
+        """What words of the strings cost when they are missing: m of eq. 2."""
+        return self.noise.missing - self.noise.missing_rare * self.postings.log_rate[self.strings.words[some, 1]]
 
     def odds(self) -> Array:
         """(K,) log odds of using each string at all: nu of eq. 1, or what labels made of it."""
@@ -238,7 +238,7 @@ def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: i
 def parts(words: Lexicon, texts: Sequence[str], keys: set[int], m: int) -> list[tuple[str, float]]:
     """The terms of l_m (eq. 1) for a sentence with the given keys; `texts` are those of all keys."""
     k, table = words.strings, words.strings.words_of(m)
-    miss = words.missing()[k.word_ptr[m] : k.word_ptr[m + 1]]
+    miss = words.missing(slice(k.word_ptr[m], k.word_ptr[m + 1]))
     out = [(f"string: {spelled(words, texts, m)}", float(words.postings.start[m] + miss.sum()))]
     met: set[int] = set()  # keys of several words of the string count once, for all of them
     for word, lack in zip(table.tolist(), miss.tolist(), strict=True):

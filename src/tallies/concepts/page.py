@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.concepts.answers import expected
+from tallies.concepts.answers import expected, written
 from tallies.concepts.views import profile
 from tallies.data.text import WORD, stem
 from tallies.errors import DataError
 from tallies.html import charts
-from tallies.html.common import About, begin, finish, percent, plural, told
-from tallies.html.page import Node, Page, Run, Tag
+from tallies.html.common import About, begin, finish, percent, plural, statisticians, told
+from tallies.html.page import Node, Page, Run, Section, Tag
 from tallies.maths import Array
 
 LISTED = 300  # concepts and authors that can be chosen: those with most sentences
 SENTENCES = 400  # sentences in the page
 TYPICAL = 4  # sentences of a concept before others fill the page
 BARS = 20
+SHOWN = 16  # authors and concepts of the picture: as many as a phone shows side by side
+FOUND = 4  # findings about single authors
 NODES = 3000  # nodes of the tree
 PREFIX = 6  # letters by which a word of a sentence is known for a form of a word of a concept
 STRONG = (1.0, 3.0)  # log odds from which a mark is stronger
@@ -32,24 +34,19 @@ STRONG = (1.0, 3.0)  # log odds from which a mark is stronger
 def page(model: Any, about: About, corpus: Any = None) -> Page:
     """The report of an AuthorConcept; the corpus of the fit, or another, gives it sentences to show."""
     names = [str(name) for name in model.concept_names_]
-    G = len(names)
     given = None if corpus is None else list(corpus.sentences or [])
     if given is not None and not given:
         raise DataError("the corpus has no sentences; make it with sentences=True, or leave it out of the report")
-    ours = given is None or len(given) == model.n_sentences_
     n_g = expected(model.fitted_)  # expected sentences of each concept
     listed = np.argsort(-n_g, kind="stable")
     listed = listed[n_g[listed] > 0.05][:LISTED]
     place = {int(g): i for i, g in enumerate(listed)}
-    authors = _authors(model)
+    by_author = written(model.fitted_)
+    authors = np.argsort(-by_author.sum(axis=1), kind="stable")[:LISTED]
     spoken = float(np.mean([a is not None for a in model.assignments_]))
-    out = begin(model, about, "Concepts in", _lead(model, names, n_g, spoken))
+    out = begin(model, about, "Who writes of what in" if len(authors) > 1 else "Concepts in", _lead(model, names, n_g, spoken))
+    out.findings = _findings(model, names, by_author)
     _warn(out, model, n_g, spoken)
-    out.numbers = [
-        ("Sentences with a concept", percent(spoken, model.n_sentences_), f"of {plural(model.n_sentences_, 'sentence')}"),
-        ("Concepts met", f"{int((n_g >= 0.5).sum()):,}", f"of {plural(G, 'concept')} in the ontology"),
-        ("Authors", f"{len(model.authors_):,}", f"of {plural(len(model.document_ids_), 'document')}"),
-    ]
     out.pick("concept", "Concept", list(_distinct([names[g] for g in listed])))
     out.pick("author", "Author", [str(model.authors_[a]) for a in authors])
     most = listed[:BARS]
@@ -57,18 +54,23 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     choice = {"keys": list(range(len(most))), "select": "concept", "caption": caption}
     top = charts.bar("What is written about", "expected sentences", [names[g] for g in most], n_g[most], **choice)
     profiles = [profile(model, str(model.authors_[a])) for a in authors]
-    out.hero(top, charts.follow("author", profiles, _grid(model, authors, listed, names)) if profiles else None)
-    out.face = top
+    grid = _grid(model, by_author, authors, listed, names)
+    out.face = grid or top
+    out.hero(charts.follow("author", profiles, grid) if grid else top)
     if given is not None:
+        ours = len(given) == model.n_sentences_
         _sentences(out, model, corpus, given, listed, place, ours)
-    learned = out.section("learned", "What it learned")
+    if len(authors):
+        _people(out.section("authors", "Authors"), model, names, by_author, authors)
+    about_concepts = out.section("concepts", "Concepts").charts(top if grid else None)
     words = [_words(model, int(g), names[g]) for g in listed]
     if words and all(chart["labels"] for chart in words):
-        learned.charts(charts.follow("concept", words))
+        about_concepts.charts(charts.follow("concept", words))
     met = plural(int((n_g > 0.05).sum()), "concept was", "concepts were")
-    learned.text(f"The ontology, with the expected sentences of each concept and all below it ({met} met).")
-    learned.tree(_tree(model, names, np.asarray(model.roll_up(n_g)), place), "concept")
-    sizes = model.n_sentences_, len(model.document_ids_), len(model.authors_), G
+    about_concepts.text(f"The ontology, with the expected sentences of each concept and all below it ({met} met).")
+    about_concepts.tree(_tree(model, names, np.asarray(model.roll_up(n_g)), place), "concept")
+    _criteria(out, model, n_g)
+    sizes = model.n_sentences_, len(model.document_ids_), len(model.authors_), len(names)
     facts = list(zip(("Sentences", "Documents", "Authors", "Concepts"), sizes, strict=True))
     return finish(out, model, about, facts, _CODE, "predict RUN texts.jsonl", "report RUN texts.jsonl")
 
@@ -82,14 +84,36 @@ def _distinct(names: list[str]) -> Iterator[str]:
 
 
 def _lead(model: Any, names: list[str], n_g: Array, spoken: float) -> str:
-    text = (
-        f"{plural(model.n_sentences_, 'sentence')} of {plural(len(model.authors_), 'author')} read with an ontology of "
-        f"{plural(len(names), 'concept')}: {percent(spoken, model.n_sentences_)} of the sentences speak of one."
-    )
-    if n_g.max(initial=0) > 0:
-        best = np.argsort(-n_g, kind="stable")[:3]
-        text += f" The commonest: {', '.join(f'{names[g]} ({n_g[g]:,.0f})' for g in best if n_g[g] > 0)}."
-    return text
+    S, best = model.n_sentences_, [g for g in np.argsort(-n_g, kind="stable")[:3] if n_g[g] >= 0.5]
+    whose = f" of {plural(len(model.authors_), 'author')}" if len(model.authors_) else ""
+    told = f"{plural(S, 'sentence')}{whose}, read with {plural(len(names), 'concept')}."
+    if best:
+        first = f"{names[best[0]]} (in {plural(round(n_g[best[0]]), 'sentence')})"
+        more = [f"{names[g]} ({n_g[g]:,.0f})" for g in best[1:]]
+        told = f"Most is written of {', '.join([first, *more])}. {told}"
+    return f"{told} {percent(spoken, S)} of the sentences speak of a concept."
+
+
+def _special(by_author: sp.csr_array) -> sp.csr_array:
+    """(A, G) how much more an author writes of a concept than all do: n_ag log(share / share among all)."""
+    cells, total = by_author.tocoo(), by_author.sum(axis=1)
+    share, usual = cells.data / total[cells.row], (by_author.sum(axis=0) / max(total.sum(), 1e-300))[cells.col]
+    return sp.csr_array((cells.data * np.log(share / usual), (cells.row, cells.col)), shape=by_author.shape)
+
+
+def _findings(model: Any, names: list[str], by_author: sp.csr_array) -> list[str]:
+    """The authors who write most of something that others write less of, one a concept."""
+    cells, total = _special(by_author).tocoo(), by_author.sum(axis=1)
+    found: dict[int, tuple[float, str]] = {}
+    taken = set()
+    for i in np.argsort(-cells.data, kind="stable")[:LISTED]:
+        a, g = int(cells.row[i]), int(cells.col[i])
+        share, usual = by_author[a, g] / total[a], by_author[:, [g]].sum() / total.sum()
+        if len(found) < FOUND and a not in found and g not in taken and by_author[a, g] >= 2 and share > 1.5 * usual:
+            taken.add(g)
+            told = f"{share:.0%} of the sentences that speak of a concept, against {usual:.0%} among all authors."
+            found[a] = share, f"{model.authors_[a]} writes of {names[g]}: {told}"
+    return [told for _, told in sorted(found.values(), reverse=True)]
 
 
 def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
@@ -102,25 +126,53 @@ def _warn(out: Page, model: Any, n_g: Array, spoken: float) -> None:
     )
 
 
-def _authors(model: Any) -> np.ndarray:
-    """Authors that can be chosen: those with most documents."""
-    n = np.bincount(model.fitted_.papers.rows.row, minlength=len(model.authors_))[: len(model.authors_)]
-    return np.argsort(-n, kind="stable")[:LISTED]
-
-
-def _grid(model: Any, authors: np.ndarray, listed: np.ndarray, names: list[str]) -> charts.Chart | None:
+def _grid(model: Any, by_author: sp.csr_array, authors: np.ndarray, listed: np.ndarray, names: list[str]) -> charts.Chart | None:
     """Who writes of what: the share of each concept in an author's sentences."""
-    if len(authors) < 2 or len(listed) < 2:
+    who = np.arange(len(authors))[:SHOWN]
+    if len(who) < 2 or len(listed) < 2:
         return None
-    who, what = authors[:BARS], listed[:BARS]
-    psi = model.fitted_.psi.own[who][:, what].toarray()
-    psi = psi / np.maximum(psi.sum(axis=1, keepdims=True), 1e-12)
-    across, down = [names[g] for g in what], [str(model.authors_[a]) for a in who]
-    texts = [[f"{v:.0%}" if v >= 0.005 else "" for v in row] for row in psi]
-    tips = [[f"{a}\n{c}: {v:.1%}" for c, v in zip(across, row, strict=True)] for a, row in zip(down, psi, strict=True)]
-    caption = "Share of each of the commonest concepts in what an author says of them. Choose an author to see a profile."
-    choice = {"flip": True, "empty": True, "keys": list(range(len(who))), "select": "author", "caption": caption}
-    return charts.heat("Who writes of what", "concept", "author", across, down, psi, texts, tips, **choice)
+    n = by_author[authors[who]]
+    special = _special(by_author)[authors[who]].argmax(axis=1)  # what each of them is known for, then the commonest
+    what = list(dict.fromkeys([*special[np.isin(special, listed)].tolist(), *listed.tolist()]))[:SHOWN]
+    what = sorted(what, key=lambda g: -n[:, [g]].sum())
+    share = n[:, what].toarray() / np.maximum(n.sum(axis=1), 1e-12)[:, None]
+    # authors in the order of the concept that they write more of than the others: what belongs together lies on a diagonal
+    order = np.argsort(np.argmax(share / np.maximum(share.mean(axis=0), 1e-12), axis=1), kind="stable")
+    who, share = who[order], np.where(share < 0.005, 0.0, share)[order]
+    across, down = [names[g] for g in what], [str(model.authors_[authors[i]]) for i in who]
+    texts = [[f"{v:.0%}" if v else "" for v in row] for row in share]
+    tips = [[f"{a}\n{c}: {v:.1%}" for c, v in zip(across, row, strict=True)] for a, row in zip(down, share, strict=True)]
+    caption = (
+        "Of the sentences of an author that speak of a concept, the share of each of these; empty: under 0.5%. "
+        "Choose an author to see a profile."
+    )
+    choice = {"flip": True, "empty": True, "keys": who.tolist(), "select": "author", "caption": caption, "wide": True}
+    return charts.heat("Who writes of what", "concept", "author", across, down, share, texts, tips, unit="share", **choice)
+
+
+def _people(section: Section, model: Any, names: list[str], by_author: sp.csr_array, authors: np.ndarray) -> None:
+    """What each author writes about, those with most sentences first."""
+    rows = []
+    for a in authors:
+        n_g = by_author[[a]].toarray()[0]
+        best = [g for g in np.argsort(-n_g, kind="stable")[:5] if n_g[g] >= 0.5]
+        rows.append(
+            [str(model.authors_[a]), ", ".join(f"{names[g]} ({n_g[g]:,.0f})" for g in best) or "-", round(float(n_g.sum()), 1)]
+        )
+    heads = ["author", "writes of (expected sentences)", "sentences with a concept"]
+    section.table(heads, rows, rows_of="author", keys=list(range(len(authors))), first=0)
+
+
+def _criteria(out: Page, model: Any, n_g: Array) -> None:
+    p, null = n_g[n_g > 0] / max(n_g.sum(), 1e-300), model.fitted_.settings.null
+    effective = float(np.exp(-np.sum(p * np.log(p))))
+    objective = f"{model._measure()}, over the concepts kept for each sentence, in nats"
+    criteria = [
+        ("Objective", float(model.history_[-1]), objective),
+        ("Effective number of concepts", effective, "so many equally common ones would be as hard to foretell"),
+        ("Prior of none of them", float(model.fitted_.psi.everybody[-1]) if null else None, "learned with the others"),
+    ]
+    statisticians(out, criteria)
 
 
 def _words(model: Any, g: int, name: str) -> charts.Chart:
@@ -144,6 +196,7 @@ def _sentences(out: Page, model: Any, corpus: Any, texts: list[str], listed: Any
     items = []
     for row, s in enumerate(chosen):
         found = by.get(row, table[:0])
+        found = found.sort_values("probability", ascending=False, kind="stable")
         ids = [str(c) for c in found["id"]]
         keys = [key[c] for c in ids if c in key]
         named = zip(ids, found["name"], found["probability"], strict=True)

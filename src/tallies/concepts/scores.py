@@ -92,7 +92,7 @@ def expected(shard: Shard, side: kernels.Prior, found: Scores, r: Array, value: 
 def strengths(x: Sentences, side: kernels.Prior, words: Lexicon, found: Scores) -> Array:
     """(S, keep) probability that each candidate explains its words, rather than the null."""
     k, X, strength = words.strings, x.counts, np.zeros_like(found.value)
-    classes, null = np.ascontiguousarray(k.words[:, 0]), log0(author_prior.cells(side, x.document, -1))
+    classes, null = np.ascontiguousarray(k.words[:, 0]), log0(author_prior.cells(side, slice(None), -1)[x.document])
     kernels.compete(X.indptr, X.indices, k.n_classes, k.word_ptr, classes, found.concept, found.value, found.string, null, strength)
     return strength
 

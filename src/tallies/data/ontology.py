@@ -23,6 +23,7 @@ from tallies.data.files import KINDS, read_records, reading
 from tallies.data.pairs import grouped, text_of
 from tallies.errors import DataError, DataWarning, FileError, need_file
 from tallies.maths import ragged
+from tallies.phases import phase
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*([A-Z]+)?')  # "text" SCOPE, as after def: and synonym:
 ESCAPE = re.compile(r"\\(.)")
@@ -78,7 +79,7 @@ class Ontology:
         """Read an OBO file, also .gz, or a table, see `read_table`, with the columns id, name, definition, synonyms, parents."""
         path = need_file(path, "an ontology (OBO, or a table)")
         kind = next((s for s in reversed(path.suffixes) if s not in (".gz", ".zip")), "").lower()
-        with reading(path, "an ontology"):
+        with reading(path, "an ontology"), phase(f"reading {path.name}"):
             if kind in KINDS:
                 import pandas as pd
 

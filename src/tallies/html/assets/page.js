@@ -365,7 +365,8 @@
       item.hidden = !fits || met > Number(node.dataset.most);
       if (!item.hidden) shown.push(item);
     }
-    node.querySelector(".soft").textContent = met === shown.length ? `${met} shown` : `${shown.length} of ${met} shown; select or search to see others`;
+    const nothing = words[0] ? `nothing found for “${box.value.trim()}”` : "nothing of what is selected";
+    node.querySelector(".soft").textContent = !met ? nothing : met === shown.length ? `${met} shown` : `${shown.length} of ${met} shown; select or search to see others`;
   }
   function texts() {
     for (const node of document.querySelectorAll(".passages")) {
