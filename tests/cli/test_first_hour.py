@@ -51,28 +51,16 @@ def test_describe(run):
 
 def test_dialects_may_be_told(run):
     Path("odd.csv").write_bytes("sort:size\nä:1,234\nb:5,678\n".encode("cp1252") * 6)
-    words = [
-        "fit",
-        "naive-bayes",
-        "odd.csv",
-        "-t",
-        "sort",
-        "--sep",
-        ":",
-        "--decimal",
-        ",",
-        "--encoding",
-        "cp1252",
-        "-o",
-        "RUN",
-        "-q",
-    ]
+    told = ["--sep", ":", "--decimal", ",", "--encoding", "cp1252"]
+    words = ["fit", "naive-bayes", "odd.csv", "-t", "sort", *told, "-o", "RUN", "-q"]
     assert run(*words)[0] == 0
     assert tomllib.loads(Path("RUN/run.toml").read_text())["sep"] == ":"
     assert tallies.load("RUN/model.tallies").classes_.tolist() == ["b", "ä"]
     assert run("score", "RUN", "odd.csv", "--json")[0] == 0  # as the fit was told
-    Path("other.csv").write_text("sort|size\nä|1,234\nb|5,678\n")
-    assert json.loads(run("score", "RUN", "other.csv", "--sep", "|", "--json")[1])["rows"] == 2
+    Path("other.csv").write_text("sort~size\nä~1.234\nb~5.678\n", encoding="utf-8")  # another file, in another dialect
+    code, out, err = run("score", "RUN", "other.csv", "--sep", "~", "--json")
+    assert code == 0, err
+    assert json.loads(out)["accuracy"] == 1.0
     code, _, err = run("describe", "trees.parquet", "--sep", ";")
     assert (code, "--sep is about tables of text" in err) == (2, True)
 
@@ -167,5 +155,5 @@ def test_a_series_holds_out_its_end(tmp_path, run):
 
     write_files(tmp_path)
     code, _, err = run("fit", "fem-network", "flowers.csv", "--columns", "colour", "--lag", "1", "--cv", "3", "-o", "RUN")
-    assert (code, "--holdout takes the last ones" in err) == (2, True)
+    assert (code, "which takes the last ones" in err) == (2, True)
     assert parts(10, {"holdout": 0.2, "seed": 0}, in_order=True).tolist() == [0] * 8 + [1, 1]
