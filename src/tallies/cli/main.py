@@ -73,7 +73,9 @@ def _read(run: Path, line: Line, what: str = "") -> tuple[Any, dict[str, Any], A
             whose = f"{option.title} is for {' and '.join(option.models)}"
             raise DataError(f"{whose}, but {str(run)!r} is a fit of {options['model']}; leave it out")
         options[option.name] = line.told[option.name]
-    options |= {option.name: line.told[option.name] for option in READING if option.name in line.told}
+    same = "data" not in line.told or Path(line.told["data"]).resolve() == Path(options["data"]).resolve()
+    for option in READING:  # another file may be in another dialect
+        options[option.name] = line.told.get(option.name, options.get(option.name) if same else None)
     return model, options, furniture(model, "command")
 
 

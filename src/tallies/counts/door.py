@@ -151,7 +151,8 @@ def read_formula(text: str, data: Any) -> tuple[pd.DataFrame, Formula]:
     if "~" in text and text.split("~")[0].strip():
         raise DataError(f'the formula describes the covariates only, such as "~ 1 + tree"; got {text!r}')
     frame = _frame(data)
-    words = [c for c in frame.columns if not pd.api.types.is_numeric_dtype(frame[c])]
+    named = {piece.strip("`") for piece in PIECE.findall(text)}  # columns that it does not use may hold anything in new rows
+    words = [c for c in frame.columns if str(c) in named and not pd.api.types.is_numeric_dtype(frame[c])]
     levels = {str(c): sorted(frame[c].dropna().unique().tolist()) for c in words}
     X, state = _matrix(Formula(text, levels, {}), frame)
     return X, Formula(text, levels, state)
