@@ -403,3 +403,9 @@ def test_a_start_is_read_by_name():
     for start in (row, row.to_dict(), ["y", "w"], pd.Series(["y", "w"])):
         pd.testing.assert_frame_equal(model.simulate(5, start=start), model.simulate(5, start=["y", "w"]))
     assert model._start(row).tolist() == [1, 2]
+
+
+def test_one_row_is_no_series():
+    model = FEMNetwork(lag=1, ridge=1.0).fit([["a", "x"], ["b", "y"]] * 5)
+    with pytest.raises(DataError, match="one row alone"):
+        model.score([["a", "x"]])

@@ -3,6 +3,7 @@
 import gzip
 import json
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -182,3 +183,14 @@ def test_authors_that_are_no_names():
 def test_settings_that_mean_nothing(options):
     with pytest.raises(ValueError, match="must"):
         AuthorConcept(**options).fit(["Cell death was seen."], Ontology(["x"], ["cell death"]))
+
+
+def test_odd_labels_and_a_prior_without_weight_are_told_in_words():
+    concepts = Ontology(["x", "y"], ["cell death", "gene"])
+    corpus = Corpus.from_texts(["cell death", "a gene"], sentences=True)
+    with pytest.warns(DataWarning, match="2 labels are not in the ontology, such as"):
+        AuthorConcept().fit(corpus, concepts, labels=[[None, 3], ["x"]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        model = AuthorConcept(gamma=0.0, max_iter=3).fit(corpus, concepts)
+        assert model.explain("cell death", "y")["log_odds"].iloc[0] < 0

@@ -156,6 +156,8 @@ class FEMNetwork(Categorical):
     def _read(self, X: Any) -> np.ndarray:
         """Codes of the rows (lag 0), or of each row and the next, side by side (lag 1)."""
         codes = read_codes(self, X, self.categories_)
+        if self.lag and len(codes) < 2:
+            raise DataError("lag=1 looks at a row and the next one, but X has one row alone; pass a series of two or more")
         return np.hstack([codes[:-1], codes[1:]]) if self.lag else codes
 
     def log_conditional(self, X: Any) -> Array:

@@ -24,7 +24,7 @@ from tallies.data.corpus import Corpus
 from tallies.errors import DataError, at_least
 from tallies.estimator import Run, seed_of
 from tallies.forms import Form
-from tallies.maths import Array
+from tallies.maths import Array, log0
 from tallies.sources import held
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def explain(fitted: Fitted, rules: Ranking, sentence: str, concept: str, authors
     g, null = place(fitted.concepts, concept), fitted.settings.null
     x, rows = read(fitted, [sentence], None if authors is None else [clean_names(authors)])
     p = author_prior.cells(author_prior.mixture(rows, ranking_psi(fitted, rules.smoothing), guess=True), 0, slice(None))
-    parts = [("prior", float(np.log(p[g]) - (np.log(p[-1]) if null else 0.0)))]
+    parts = [("prior", float(log0(p[g]) - (log0(p[-1]) if null else 0.0)))]
     w = fitted.words
     if isinstance(w, Lexicon):
         keys, texts = set(x.counts.indices.tolist()), list(w.strings.keys)

@@ -194,7 +194,7 @@ def label_lists(labels: Any, n: int, concepts: Ontology, null: bool) -> list[lis
     if len(several) != n:
         many = f"there are {n} sentences and {len(several)} labels"
         raise DataError(f"labels must have one entry a sentence, {many}; use None for unknown")
-    unknown = sorted({c for v in several for c in v or () if concepts.resolve(c) is None})
+    unknown = sorted({c for v in several for c in v or () if concepts.resolve(c) is None}, key=str)
     if unknown:
         told = f"{len(unknown)} labels are not in the ontology, such as {unknown[:3]}; they were left out"
         warnings.warn(told, DataWarning, stacklevel=4)
