@@ -22,8 +22,10 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, optimize, stats
 
+from tallies.backends import one_blas_thread
 from tallies.counts.answers import correlation, rates
 from tallies.counts.fitted import Fitted, Learned
+from tallies.counts.records import blocks
 from tallies.counts.tables import HIDDEN
 
 
@@ -43,37 +45,34 @@ def coefficient_table(fitted: Fitted, confidence: float) -> pd.DataFrame:
 
 def coefficient_covariance(fitted: Fitted, apart: np.ndarray | None = None) -> np.ndarray:
     """Sandwich covariance of vec B; NaN for those that are separated."""
-    X, v, Y = fitted.design.X, fitted.data.v, fitted.data.Y.astype(np.float64)
-    (n, d), p = X.shape, Y.shape[1]
-    A = rates(fitted)
-    H, J = np.zeros((d, p, d, p)), np.zeros((d * p, d * p))
-    for i in np.flatnonzero(v):
-        D = _curvature(fitted.model, A[i], fitted.latent_variance[i])
-        score = np.outer(X[i], Y[i] - A[i]).ravel()
-        J += v[i] ** 2 * np.outer(score, score)
-        H += v[i] * np.multiply.outer(np.outer(X[i], X[i]), D).transpose(0, 2, 1, 3)
-    # n - d in place of n, as for a regression with d coefficients a column
-    J *= n / max(n - d, 1)
+    live = fitted.data.v > 0
+    X, v, Y, A = fitted.design.X[live], fitted.data.v[live], fitted.data.Y[live].astype(np.float64), rates(fitted)[live]
+    (n, d), p, S2 = X.shape, Y.shape[1], fitted.latent_variance[live]
+    H, XX = np.zeros((d * d, p * p)), (v[:, None, None] * X[:, :, None] * X[:, None, :]).reshape(n, -1)
     known = np.flatnonzero(~(separated(fitted) if apart is None else apart).ravel())
-    some = np.ix_(known, known)
-    H, out = H.reshape(d * p, -1)[some], np.full_like(J, np.nan)
-    half = linalg.solve(H, J[some], assume_a="pos")
-    out[some] = linalg.solve(H, half.T, assume_a="pos")
+    some, out = np.ix_(known, known), np.full((d * p, d * p), np.nan)
+    with one_blas_thread():  # matrices too small to be worth threads that wait for each other
+        for b in blocks(n, p * p, 1 << 21):
+            H += XX[b].T @ _curvature(fitted.model, A[b], S2[b]).reshape(-1, p * p)
+        H = H.reshape(d, d, p, p).transpose(0, 2, 1, 3).reshape(d * p, d * p)[some]
+        scores = (v[:, None, None] * X[:, :, None] * (Y - A)[:, None, :]).reshape(n, -1)[:, known]
+        # n - d in place of n, as for a regression with d coefficients a column
+        J = scores.T @ scores * (len(live) / max(len(live) - d, 1))
+        out[some] = linalg.solve(H, linalg.solve(H, J, assume_a="pos").T, assume_a="pos")
     return out
 
 
 def _curvature(model: Learned, A: np.ndarray, S2: np.ndarray) -> np.ndarray:
+    """D of some rows (n, p, p)."""
     if model.C is None:  # eq. 2, in a form that allows a = 0
         u = S2 * S2 / (1 + 0.5 * S2 * S2 * A)
         root = np.sqrt(A * (1 - 0.5 * u * A))
-        inner = root[:, None] * model.covariance * root
-        inner[np.diag_indices(len(inner))] += 1.0
-        return root[:, None] * linalg.inv(inner) * root
-    C = model.C
-    Q = np.hstack([C, 0.5 * C * C])
-    AQ = A[:, None] * Q
-    inner = Q.T @ AQ + np.diag(np.concatenate([np.ones(C.shape[1]), 0.5 / S2**2]))
-    return np.diag(A) - AQ @ linalg.solve(inner, AQ.T, assume_a="pos")  # eq. 1
+        roots = root[:, :, None] * root[:, None, :]
+        return roots * np.linalg.inv(roots * model.covariance + np.eye(A.shape[1]))
+    Q = np.hstack([model.C, 0.5 * model.C**2])
+    AQ = A[:, :, None] * Q
+    inner = Q.T @ AQ + np.concatenate([np.ones_like(S2), 0.5 / S2**2], axis=1)[:, None, :] * np.eye(Q.shape[1])
+    return A[:, None, :] * np.eye(A.shape[1]) - AQ @ np.linalg.solve(inner, AQ.transpose(0, 2, 1))  # eq. 1
 
 
 def separated(fitted: Fitted) -> np.ndarray:
