@@ -50,6 +50,7 @@ def test_dialects_that_nobody_has_looked_at(tmp_path):
         (b"plz,n\n01067,1\n10115,2\n", {"plz": ["01067", "10115"], "n": [1, 2]}),
         (b"chapter,n\n1_2,1\n3_4,2\n", {"chapter": ["1_2", "3_4"], "n": [1, 2]}),
         (b"price\n1.234\n5.678\n", {"price": [1.234, 5.678]}),
+        (b"price;size\n1.234;a\n5.678;b\n", {"price": [1.234, 5.678], "size": ["a", "b"]}),  # nothing says thousands
         (b"price;size\n1.234;1,5\n5.678;2,5\n", {"price": [1234, 5678], "size": [1.5, 2.5]}),  # thousands, since beside 1,5
         (b'price,size\n"1,234",1.5\n"5,678",2.5\n', {"price": [1234, 5678], "size": [1.5, 2.5]}),
         (b"done\ntrue\nFALSE\n", {"done": [True, False]}),
@@ -78,6 +79,8 @@ def test_what_is_told_wins(tmp_path):
     path.write_text("a;b\n1,234;x\n")
     assert tallies.read_table(path)["a"].tolist() == [1.234]
     assert tallies.read_table(path, decimal=".")["a"].tolist() == [1234]
+    path.write_text("a;b\n1.234;x\n")
+    assert tallies.read_table(path, decimal=",")["a"].tolist() == [1234]
     path.write_text("a\tb\n1.5\tx\n")
     with told(sep="tab", decimal=","):
         assert tallies.read_table(path)["a"].tolist() == ["1.5"]

@@ -102,11 +102,11 @@ def told_columns(columns: Columns) -> str:
 
 def say_first(columns: Columns, run: dict[str, Any]) -> dict[str, Any]:
     """Options of a run that tell of the columns when the data have passed the door, before the work goes on."""
-    after, told = run.get("callback"), []
+    after, text = run.get("callback"), [told_columns(columns)]
 
     def callback(*state: Any) -> Any:
-        if not told:
-            told.append(logging.getLogger("tallies").info("%s", told_columns(columns)))
+        while text:
+            logging.getLogger("tallies").info("%s", text.pop())
         return after(*state) if after is not None else None
 
     return {**run, "callback": callback}

@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -58,10 +59,12 @@ class Raw(NamedTuple):
 
 
 def connect() -> Any:
-    """A database in memory that loads nothing from a network."""
+    """A database in memory that loads nothing from a network, and says nothing."""
     import duckdb
 
-    return duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+    base = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+    base.execute("SET enable_progress_bar = false")
+    return base
 
 
 def as_frame(base: Any, sql: str) -> pd.DataFrame:
@@ -173,7 +176,7 @@ def _sniff(base: Any, file: Path, sep: str | None, loose: bool) -> Dialect | Non
     told = "" if sep is None else f", delim={quoted(sep)}"
     told += ", strict_mode=false, null_padding=true" if loose else ""
     row: tuple[Any, ...] = ()
-    for sample in ("", ", sample_size=-1"):  # a quote may come late
+    for sample in ("", ", sample_size=-1") if _has_quotes(file) else ("",):  # they may come late
         try:
             row = base.execute(
                 "SELECT Delimiter, Quote, Escape, SkipRows, len(Columns) FROM "
@@ -183,7 +186,13 @@ def _sniff(base: Any, file: Path, sep: str | None, loose: bool) -> Dialect | Non
             return None
         if row[1] != "(empty)":
             break
-    return Dialect(*("" if mark == "(empty)" else mark for mark in row[:3]), *row[3:], loose)
+    delim, quote, escape = ("" if mark == "(empty)" else mark for mark in row[:3])
+    return Dialect(delim, quote, escape, skip=row[3], width=row[4], loose=loose)
+
+
+def _has_quotes(file: Path) -> bool:
+    with file.open("rb") as source:
+        return any(b'"' in block or b"'" in block for block in iter(partial(source.read, 1 << 20), b""))
 
 
 def _longest(file: Path) -> int:
@@ -244,7 +253,7 @@ def load(base: Any, file: Path, told: Told, spaces: bool = False) -> Raw:
     blank = [f"coalesce(trim({cell}), '') = ''" for cell in cells]
     comment = ["starts_with(c0, '#')", *blank[1:]]
     base.execute(f"DELETE FROM raw WHERE ({' AND '.join(blank)}) OR ({len(cells) > 1} AND {' AND '.join(comment)})")
-    _refuse_open_quotes(base, cells if not dialect.quote else (), dialect.skip + above)
+    _refuse_open_quotes(base, cells if not dialect.quote and _has_quotes(file) else (), dialect.skip + above)
     lines = above + dialect.skip - bool(short)
     notes = [f"{lines} line{'s' * (lines != 1)} above the table left out"] if lines else []
     if dialect.loose:

@@ -10,7 +10,7 @@ import logging
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -20,7 +20,6 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from tallies.data import dialect
 from tallies.data.dialect import Told
-from tallies.data.output import unescaped
 from tallies.data.written import GAPS, MARKS, read_text
 from tallies.errors import DataError, MissingExtra, TalliesError, need, need_file
 
@@ -120,9 +119,10 @@ class Contents(NamedTuple):
 
 def contents(path: Path) -> Contents:
     """What a table file holds: what its first bytes say, else what its name says."""
-    with path.open("rb") as file:
+    name, packed = path.name.lower().removesuffix(".gz").removesuffix(".zip"), True
+    opened: Callable[[], Any] = partial(open, path, "rb")
+    with opened() as file:
         first = file.read(8)
-    name, opened, packed = path.name.lower().removesuffix(".gz").removesuffix(".zip"), partial(open, path, "rb"), True
     if first.startswith(b"\x1f\x8b") or path.suffix.lower() == ".gz":
         opened = partial(gzip.open, path, "rb")
     elif first.startswith(b"PK\3\4"):
@@ -138,7 +138,7 @@ def contents(path: Path) -> Contents:
     else:
         packed = False
     with opened() as file:
-        first = file.read(8) if packed else first
+        first = file.read(8)
     magic = next((kind for mark, kind in MAGIC.items() if first.startswith(mark)), None)
     return Contents(magic or kind_of(name), opened, packed, Path(name).suffix)
 
@@ -196,7 +196,7 @@ def read_table(
     from tallies.data.table import check_names
 
     given = Told(sep, decimal, encoding, header)
-    about = Told(*(mine if mine is not None else theirs for mine, theirs in zip(given, TOLD.get(), strict=True)))
+    about = TOLD.get()._replace(**{name: value for name, value in given._asdict().items() if value is not None})
     if about.decimal not in (None, ".", ","):
         raise DataError(f"decimal (--decimal) must be a point or a comma, got {about.decimal!r}")
     path = need_file(path, "a table")
@@ -223,7 +223,7 @@ def _read_text(path: Path, found: Contents, about: Told) -> tuple[pd.DataFrame, 
     parts = [] if sep == usual or len(frame.columns) < 2 else [f"separator {name}"]
     marks = [note for note in notes if note in MARKS]
     encodings = [] if encoding == "utf-8" else [encoding]
-    return unescaped(frame), [*parts, *marks, *encodings, *(note for note in notes if note not in marks)]
+    return frame, [*parts, *marks, *encodings, *(note for note in notes if note not in marks)]
 
 
 def _read_sheet(path: Path, found: Contents, about: Told) -> tuple[pd.DataFrame, list[str]]:
@@ -315,18 +315,23 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
             twice = [name for name in names if name and names.count(name) > 1]
             if twice:
                 raise DataError(f"column names must differ, but {twice[:5]} occur more than once; rename or drop them")
-            yield from _rows(base.execute("SELECT * FROM raw") if names else None, names)
+            yield from _rows(_fetched(base.execute("SELECT * FROM raw")) if names else (), names)
     elif found.kind == "parquet":
         with database(path, found) as (base, source):
-            rows = base.execute(f"SELECT * FROM {source}")
-            yield from _rows(rows, [column[0] for column in rows.description])
+            found_rows = base.execute(f"SELECT * FROM {source}")
+            yield from _rows(_fetched(found_rows), [column[0] for column in found_rows.description])
     else:
-        yield from read_table(path).replace({float("nan"): None}).to_dict("records")
+        frame = read_table(path).rename(columns=str)
+        yield from _rows(frame.astype(object).where(frame.notna(), None).itertuples(index=False), list(frame.columns))
 
 
-def _rows(found: Any, names: list[str]) -> Iterator[dict[str, Any]]:
-    while rows := found.fetchmany(1000) if found is not None else []:
-        yield from (dict(zip(names, row, strict=True)) for row in rows)
+def _fetched(query: Any) -> Iterator[tuple[Any, ...]]:
+    while rows := query.fetchmany(1000):
+        yield from rows
+
+
+def _rows(rows: Iterable[tuple[Any, ...]], names: list[str]) -> Iterator[dict[str, Any]]:
+    yield from (dict(zip(names, row, strict=True)) for row in rows)
 
 
 def json_lines(path: Path, source: IO[bytes], flat: bool = False) -> Iterator[dict[str, Any]]:

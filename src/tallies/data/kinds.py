@@ -98,7 +98,7 @@ def kind_of_column(name: Any, column: pd.Series) -> tuple[Kind, int, int]:
     words = known.astype(str)
     if all(DATE.fullmatch(word) for word in words.unique()):
         return "date", gaps, levels
-    if levels > max(FEW, len(known) / 2) and words.str.split().str.len().mean() >= 4:
+    if levels > max(FEW, len(known) / 2) and words.map(lambda word: len(word.split())).mean() >= 4:
         return "text", gaps, levels
     return ("id" if own else "category"), gaps, levels
 
@@ -230,6 +230,8 @@ def from_file(X: Any, y: Any = None, sample_weight: Any = None, model: Any = Non
     roles = {name: role for name, role in ((y, "target"), (sample_weight, "weights")) if isinstance(name, str)}
     for name, role in roles.items():
         if name not in frame:
-            raise DataError(f"the {role} should be in the column {name!r}, which {str(X)!r} does not have; {nearest(name, frame)}")
-    parts = [frame[part] if isinstance(part, str) else part for part in (y, sample_weight)]
-    return chosen(frame, describe(frame, roles=roles)), *parts
+            raise DataError(
+                f"the {role} should be in the column {name!r}, which {str(X)!r} does not have; {nearest(name, map(str, frame))}"
+            )
+    y, sample_weight = (frame[part] if isinstance(part, str) else part for part in (y, sample_weight))
+    return chosen(frame, describe(frame, roles=roles)), y, sample_weight

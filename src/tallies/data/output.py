@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how a text begins that a spreadsheet would calculate, or that is escaped already
-ESCAPED = re.compile(r"'+[=+\-@\t\r]")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -27,20 +25,11 @@ def escaped(frame: pd.DataFrame) -> pd.DataFrame:
     >>> escaped(pd.DataFrame({"a": ["=1+1", "x", "-2"]}))["a"].tolist()
     ["'=1+1", 'x', '-2']
     """
-    return _mapped(frame, lambda text: f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text)
-
-
-def unescaped(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table of `escaped` as it was."""
-    return _mapped(frame, lambda text: text[1:] if ESCAPED.match(text) else text)
-
-
-def _mapped(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
-    """A table with every text changed, and the names of its columns; what is no text stays."""
     from pandas.api.types import is_numeric_dtype
 
     def told(value: Any) -> Any:
-        return change(value) if isinstance(value, str) else value
+        formula = isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value)
+        return f"'{value}" if formula else value
 
     new = frame.copy(deep=False)
     for i in range(len(frame.columns)):
