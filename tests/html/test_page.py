@@ -188,7 +188,7 @@ def test_the_first_screen_says_what_tells_classes_apart_in_words():
     keys = [section.key for section in page.sections]
     assert keys == ["learned", "quality", "why", "strange", "statisticians", "convergence", "fitted", "use"]
     late = page.sections[keys.index("statisticians")].html()
-    assert all(text in late for text in ("Log loss", "Brier score", "log p(columns)"))
+    assert all(text in late for text in ("log p(class | columns)", "Brier score", "log p(columns)"))
 
 
 def test_columns_are_contrasted_by_what_they_hold():
@@ -418,7 +418,7 @@ def test_findings_come_first_and_criteria_under_a_heading_of_their_own():
 def test_scores_of_a_classifier_are_for_statisticians_and_come_late():
     X, y = two_classes()
     html = build(GDA().fit(X, y), X, y).html()
-    heads = ("What it learned", "Which rows are strange?", "For statisticians", "Did the fit settle?")
+    heads = ("What tells the classes apart", "Which rows are strange?", "For statisticians", "Did the fit settle?")
     learned, strange, statisticians, settled = (f"{head}</h2>" for head in heads)
     order = ["Without looking", learned, strange, statisticians, "Brier score", settled]
     places = [html.index(text) for text in order]

@@ -16,7 +16,7 @@ from tallies.bayes.why_views import contrast, first_sentence, more_of, rows_to_e
 from tallies.data.table import table_rows
 from tallies.errors import DataError
 from tallies.html import charts
-from tallies.html.common import About, begin, finish, plural, statisticians, told
+from tallies.html.common import About, begin, finish, plural, told
 from tallies.html.judged import Judged
 from tallies.html.page import Page, Section
 
@@ -60,8 +60,8 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     ranking = _ranking(columns, bits / need, listed)
     if known is not None:
         out.findings.append(_mistake(known, spoken_classes))
-        out.numbers = [*known.numbers(prior)[:2], _hardest(known)]
-        out.hero(view or ranking, known.confusion())
+        out.numbers = [*known.numbers(prior), _hardest(known)]
+        out.hero(known.confusion(), view or ranking)
     else:
         out.hero(view | {"wide": True} if view else ranking)
     out.face = view or ranking
@@ -73,15 +73,10 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     rows = [(classes[k], float(model.params_.n[k]), f"{prior[k]:.1%}") for k in frequent]
     learned.table(["class", "rows in the fit", "probability before looking"], rows)
     if known is not None:
-        _quality(out, known)
+        _quality(out, known, model, X)
     if judged is not None:
         _why(out, judged, model, table, columns, label)
         _strange(out, judged, model, table, columns, label)
-    if known is not None:
-        joint = model._evaluate(X)
-        error = "" if joint.stderr is None else f" ± {joint.stderr:.3g}"
-        own = ("log p(columns)", f"{joint.value:.4g}{error}", f"{joint.unit}, {joint.kind}; compares models of the same columns")
-        statisticians(out, [*known.numbers(prior)[2:], own])
     counted = Counter(c.family for c in columns)
     facts = [
         ("Rows", float(model.params_.n.sum())),
@@ -166,10 +161,11 @@ def _words(found: list[tuple[list[str], np.ndarray]], classes: list[str]) -> cha
     return charts.follow("class", views) if views else None
 
 
-def _quality(out: Page, judged: Judged) -> None:
-    section, mistakes = out.section("quality", "How good is it?").charts(judged.calibration(), judged.sureness()), judged.mistakes()
-    if mistakes:
-        section.table(["true class", "called", "rows", "share of the true class"], mistakes, "The commonest mistakes")
+def _quality(out: Page, judged: Judged, model: Any, X: Any) -> Section:
+    section = out.section("quality", "How good is it?").charts(judged.calibration(), judged.sureness())
+    joint = model._evaluate(X)
+    error = "–" if joint.stderr is None else f"± {joint.stderr:.3g}"
+    return judged.quality(section, [["log p(columns)", joint.value, error, joint.kind, joint.unit]])
 
 
 def _why(out: Page, judged: Judged, model: Any, table: Any, columns: list[Column], name: Callable[[int], str]) -> None:

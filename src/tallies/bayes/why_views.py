@@ -72,7 +72,7 @@ def why(fitted: Fitted, columns: list[Column], classes: list[str], table: Table,
     called, against, total = classes[a[0]], classes[b[0]], float(odds.sum())
     times = f"{np.exp(total):,.{0 if total > 2 else 1}f}" if total < np.log(1e4) else "over 10,000"
     caption = f"{label}. Together {total:.2g}: {called} is {times} times as probable as {against}. 0.7 doubles the odds."
-    unit = f"log odds: right speaks for {called}, left for {against}"
+    unit = "log odds: right for the class called"
     names, values = zip(*shown, strict=True) if shown else ((), ())
     return charts.bar(f"Why {called}, and not {against}?", unit, names, values, caption=caption)
 
