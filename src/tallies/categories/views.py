@@ -21,6 +21,7 @@ LINKS = 80  # lines in a network: the strongest
 STATES = 40  # states of a variable in a table
 PARTNERS = 3  # terms that the effect of a variable is shown with: the strongest
 CASES = 3  # states of the other variables of such a term: those that matter most
+LONG = 24  # letters of a name for which half of the page is too narrow
 PARTS = 14  # parts of a row's log odds
 ALONE = "on average"
 WEIGHT = "weight (log odds beside the mean of all classes)"
@@ -100,8 +101,8 @@ def effect(categories: Categories, terms: Terms, weight: Array, v: int, for_: st
         down, values = [*down, *(where[i] for i in shown)], [*values, *both[shown]]
     caption = f"Weight for {for_}, each row beside the mean of its states: on average over all other variables, and where some of "
     caption += "these have the states at the side. Rows that differ from the first tell of interactions."
-    title = f"What {names[v]} says of {for_}"
-    return matrix(title, names[v], "where", list(labels[v]), down, np.array(values), caption, wide=True)
+    title, look = f"What {names[v]} says of {for_}", {"wide": True} if max(map(len, down)) > LONG else {}
+    return matrix(title, names[v], "where", list(labels[v]), down, np.array(values), caption, **look)
 
 
 def explanation(what: Sequence[str], log_odds: Array, title: str, called: str, against: str) -> charts.Chart:
