@@ -362,15 +362,15 @@ def test_an_explanation_adds_up_to_the_log_odds(options, classes):
     new.iloc[5, 0] = 99  # never seen: it has no part
     parts, P = model.explain(new), np.sort(model.predict_log_proba(new), axis=1)
     rows = parts.groupby("row", sort=False)
-    np.testing.assert_allclose(rows["log_odds"].sum(), P[:, -1] - P[:, -2], atol=1e-10)
-    np.testing.assert_array_equal(rows["called"].first(), model.predict(new))
+    np.testing.assert_allclose(rows["contribution"].sum(), P[:, -1] - P[:, -2], atol=1e-10)
+    np.testing.assert_array_equal(rows["predicted"].first(), model.predict(new))
     assert list(rows.groups) == new.index.tolist()
-    assert all(np.diff(np.abs(mine["log_odds"])).max() <= 1e-12 for _, mine in rows)
-    mine = parts[parts["row"] == "r0"].set_index("what")["log_odds"]
+    assert all(np.diff(np.abs(mine["contribution"])).max() <= 1e-12 for _, mine in rows)
+    mine = parts[parts["row"] == "r0"].set_index("feature")["contribution"]
     effect, (called, against) = model.effect(v0=new.iloc[0, 0], v1=new.iloc[0, 1]), parts.iloc[0, 1:3].astype(str)
     assert mine[f"v0={new.iloc[0, 0]} & v1={new.iloc[0, 1]}"] == pytest.approx(effect[called] - effect[against])
-    assert not parts[parts["row"] == "r5"]["what"].str.contains("v0=").any()
-    assert ("(gaps)" in set(parts["what"])) == (options == {"missing": "ignore"})
+    assert not parts[parts["row"] == "r5"]["feature"].str.contains("v0=").any()
+    assert ("(gaps)" in set(parts["feature"])) == (options == {"missing": "ignore"})
 
 
 def test_a_checkpoint_belongs_to_names_and_categories(tmp_path):

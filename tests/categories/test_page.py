@@ -188,7 +188,7 @@ def test_rows_are_explained_wrong_ones_first():
     parts = model.explain(new[7:8])
     assert first["title"].startswith(f"Why row 7 was called {parts['called'][0]} (")
     assert first["title"].endswith(f"though it is {truth[7]}")
-    assert sum(first["series"][0]["values"]) == pytest.approx(parts["log_odds"].sum(), rel=1e-4)
+    assert sum(first["series"][0]["values"]) == pytest.approx(parts["contribution"].sum(), rel=1e-4)
     assert first["series"][0]["values"] == sorted(first["series"][0]["values"], reverse=True)
 
 

@@ -113,7 +113,7 @@ def test_combinations_effects_and_explanations(model, X):
             plots.plot_effect(model, *wrong)
     ax = plots.plot_explanation(model, X[:1])
     parts = model.explain(X[:1])
-    assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(parts["log_odds"].sum())
+    assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(parts["contribution"].sum())
     with pytest.raises(ValueError, match="one row, got 2"):
         plots.plot_explanation(model, X[:2])
     with pytest.raises(ValueError, match="none was tried"):

@@ -278,7 +278,7 @@ class FEM(ClassifierMixin, Categorical):
         codes = read_codes(self, X, self.categories_)
         parts = explained(codes, self._scores_of(codes), *self._zero_sum(), self.categories_)
         parts["row"] = np.asarray(X.index if isinstance(X, pd.DataFrame) else np.arange(len(codes)))[parts["row"]]
-        return parts.assign(**{end: self.classes_[parts[end]] for end in ("called", "against")})
+        return parts.assign(**{end: self.classes_[parts[end]] for end in ("predicted", "against")})
 
     def standard_errors(
         self, X: Any, y: Any, *, n_boot: int = 50, sample_weight: Any = None, random_state: Any = 0

@@ -108,7 +108,7 @@ def _reasons(out: Page, model: Any, X: Any, judged: Judged | None) -> None:
         truth = "" if judged is None or judged.y[i] < 0 or judged.y[i] == best[i] else f", is {judged.classes[judged.y[i]]}"
         named.append(f"row {row}: called {called} ({sure[i]:.0%}){truth}")
         title = f"Why row {row} was called {called} ({sure[i]:.0%})" + truth.replace(",", ", though it", 1)
-        each.append(views.explanation(mine["what"].tolist(), mine["log_odds"].to_numpy(), title, called, against))
+        each.append(views.explanation(mine["feature"].tolist(), mine["contribution"].to_numpy(), title, called, against))
     out.pick("row", "Row", named, "the first")
     say = "Rows that it got wrong come first, then those of which it was least sure. model.explain(X) does the same for any row."
     out.section("rows", "Why was a row called so?").text(say).charts(charts.follow("row", each))

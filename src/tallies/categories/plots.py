@@ -91,9 +91,9 @@ def plot_explanation(model: Any, row: Any, ax: Any = None) -> Any:
     parts = model.explain(row)
     if parts["row"].nunique() != 1:
         raise ValueError(f"expected a table of one row, got {parts['row'].nunique()}; give one, such as X[:1]")
-    called, against = (str(parts[end][0]) for end in ("called", "against"))
+    called, against = (str(parts[end][0]) for end in ("predicted", "against"))
     return draw(
-        explanation(parts["what"].tolist(), parts["log_odds"].to_numpy(), f"Why it is called {called}", called, against), ax
+        explanation(parts["feature"].tolist(), parts["contribution"].to_numpy(), f"Why it is called {called}", called, against), ax
     )
 
 

@@ -96,7 +96,13 @@ def explained(codes: np.ndarray, H: Array, b: Array, terms: Terms, V: Array, cat
     values, told, what = (np.take_along_axis(table, order, axis=1) for table in (values, told, what))
     row = np.nonzero(told)[0]
     return pd.DataFrame(
-        {"row": row, "called": called[row], "against": against[row], "what": names[what[told]], "log_odds": values[told]}
+        {
+            "row": row,
+            "predicted": called[row],
+            "against": against[row],
+            "feature": names[what[told]],
+            "contribution": values[told],
+        }
     )
 
 
