@@ -42,7 +42,10 @@ def odd_values(columns: list[Column], table: Table, row: int, k: int, most: int 
         if tail < ODD:
             found.append((tail, column, value, usual))
     least = sorted(found, key=lambda one: one[0])[:most]
-    return "; ".join(_said(*one, k) for _, *one in least) or "no single value is odd: their combination is"
+    return (
+        "; ".join(_said(column, value, usual, k) for _, column, value, usual in least)
+        or "no single value is odd: their combination is"
+    )
 
 
 def _tail(column: Column, value: float, usual: float, k: int) -> float:
