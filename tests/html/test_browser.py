@@ -150,8 +150,9 @@ def test_table_and_downloads(browser, pages):
 
     browser.open(pages["wine"])
     figure = browser.figure("What each class was called")
-    browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", figure)  # not at the very edge of the window
-    figure.find_element(By.TAG_NAME, "summary").click()
+    summary = figure.find_element(By.TAG_NAME, "summary")
+    browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", summary)
+    summary.click()
     assert [th.text for th in figure.find_elements(By.TAG_NAME, "th")][:3] == ["true class", "called", "rows"]
     for ending in ("csv", "svg", "png"):
         figure.find_element(By.CSS_SELECTOR, f"button[aria-label='download {ending}']").click()
