@@ -101,6 +101,16 @@ def test_archives_hold_one_table(tmp_path):
         tallies.read_table(tmp_path / "two.zip")
 
 
+def test_counts_in_any_dialect(tmp_path):
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "counts.zip", "w") as archive:
+        archive.writestr("counts.csv", "Probe;Eiche;Ulme\na;3;0\nb;1.234;7\nc;2.000;1\nd;-;0\n")
+    frame = tallies.read_counts(tmp_path / "counts.zip")
+    assert frame.index.tolist() == ["a", "b", "c", "d"]
+    assert frame["Ulme"].tolist() == [0, 7, 1, 0]
+
+
 def test_the_index_of_a_parquet_file_comes_back(tmp_path):
     pytest.importorskip("pyarrow")
     import pandas as pd

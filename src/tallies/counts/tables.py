@@ -51,7 +51,7 @@ class Counts(NamedTuple):
 
 
 def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
-    """Read a count table: .csv, .tsv, .txt (also .gz), .parquet, .mtx, .h5ad or .biom. Rows are samples; `transpose` turns it.
+    """Read a count table: any that `read_table` reads, .mtx, .h5ad or .biom. Rows are samples; `transpose` turns it.
 
     A first column that is not numeric names the rows. Beside `counts.mtx`, files `counts.rows.txt` and `counts.columns.txt`
     (one name a line) are used where they exist. BIOM stores samples as columns and is turned.
@@ -66,13 +66,13 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     """
     path = need_file(path, "a count table")
     suffixes = [s.lower() for s in path.suffixes]
-    kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes or [""])[-1]
-    if kind not in (*KINDS, ".mtx", ".h5ad", ".biom"):
+    kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in (".gz", ".zip") else (suffixes or [""])[-1]
+    if kind not in (*KINDS, ".zip", ".mtx", ".h5ad", ".biom"):
         raise DataError(
-            f"expected a .csv, .tsv, .parquet, .mtx, .h5ad or .biom file, got {path.name!r}; convert it to one of these"
+            f"expected a .csv, .tsv, .xlsx, .parquet, .mtx, .h5ad or .biom file, got {path.name!r}; convert it to one of these"
         )
     with reading(path, kind):
-        if kind in KINDS:
+        if kind in KINDS or kind == ".zip":
             table = named_rows(read_table(path))
         elif kind == ".mtx":
             table = _read_mtx(path)
