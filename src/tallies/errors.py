@@ -65,6 +65,11 @@ class FileError(TalliesError, ValueError):
 class MissingExtra(TalliesError, ImportError):
     """An optional dependency is needed and absent."""
 
+    def __init__(self, package: str, extra: str, purpose: str):
+        home = Path(__file__).parents[2]  # of a checkout that is installed as it is, with `pip install -e .`
+        what = f"-e '{home}[{extra}]'" if (home / "pyproject.toml").is_file() else f"'tallies[{extra}]'"
+        super().__init__(f"{purpose} needs the package {package!r}, which is not installed; run: pip install {what}")
+
 
 def need(module: str, extra: str, purpose: str, package: str = "") -> Any:
     """An optional dependency, imported; `package` is its name in the index where that differs.
@@ -76,10 +81,7 @@ def need(module: str, extra: str, purpose: str, package: str = "") -> Any:
         import_module(module.partition(".")[0])  # a part of it may have been imported while the whole was there
         return import_module(module)
     except ImportError as error:
-        home = Path(__file__).parents[2]  # of a checkout that is installed as it is, with `pip install -e .`
-        what = f"-e '{home}[{extra}]'" if (home / "pyproject.toml").is_file() else f"'tallies[{extra}]'"
-        told = f"{purpose} needs the package {package or module!r}, which is not installed; run: pip install {what}"
-        raise MissingExtra(told) from error
+        raise MissingExtra(package or module, extra, purpose) from error
 
 
 def need_file(path: str | Path, what: str) -> Path:

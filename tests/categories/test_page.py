@@ -138,7 +138,7 @@ def test_tic_tac_toe_leads_with_its_eight_lines():
 def test_criteria_are_for_statisticians(fitted):
     model, X, y = fitted
     page = build(model, X, y, held_out=False)
-    assert [what for what, *_ in page.numbers] == ["Right", "Stated confidence"]
+    assert [what for what, *_ in page.numbers] == ["Right", "Without looking"]
     assert not re.search("log loss|Brier|likelihood|nats", page.lead)
     keys = [section.key for section in page.sections]
     assert keys.index("criteria") > max(keys.index("learned"), keys.index("rows"), keys.index("quality"))
@@ -186,7 +186,7 @@ def test_rows_are_explained_wrong_ones_first():
     page = build(model, new, truth)
     first = followed(page, "row")[0]["views"][0]
     parts = model.explain(new[7:8])
-    assert first["title"].startswith(f"Why row 7 was called {parts['called'][0]} (")
+    assert first["title"].startswith(f"Why row 7 was called {parts['predicted'][0]} (")
     assert first["title"].endswith(f"though it is {truth[7]}")
     assert sum(first["series"][0]["values"]) == pytest.approx(parts["contribution"].sum(), rel=1e-4)
     assert first["series"][0]["values"] == sorted(first["series"][0]["values"], reverse=True)

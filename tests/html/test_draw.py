@@ -210,5 +210,5 @@ def test_reliability_and_surprise_are_those_of_a_page():
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'tallies\[plots\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[plots\]'"):
         draw(charts.bars("", AXIS, ["x"], [{"name": "", "values": [1.0]}]))

@@ -43,7 +43,11 @@ def read_offsets(value: str | None) -> Any:
     if not Path(value).exists() and "." not in value:
         raise DataError(f"--offsets must be a rule or a file, got {value!r}; {nearest(value, sorted(OFFSETS))}")
     with reading(value, "a table of logarithms"):
-        return read_counts(value)
+        table = read_counts(value)
+        text = table.select_dtypes(exclude=["number", "bool"]).columns.tolist()
+        if text:
+            raise DataError(f"expected a table of logarithms, but columns {text[:5]} hold texts; drop them")
+        return table
 
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
@@ -77,8 +81,10 @@ def _tables(options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
 
 def _asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
     """Counts that a fitted model is asked of, with their covariates and offsets: those of the line, and none for its own counts."""
-    told = {name: options.get(name) if name in options.get("told", ()) else None for name in ("covariates", "offsets")}
-    counts, covariates, offsets = _tables(told, path)
+    both = "covariates", "offsets"
+    known = both if options.get("rows") else options.get("told", ())  # rows held out of the fit have theirs in the same files
+    told = {name: options.get(name) if name in known else None for name in both}
+    counts, covariates, offsets = _tables({**told, "rows": options.get("rows")}, path)
     fitted = model.fitted_
     if not is_own(fitted, model._table(counts)):
         if covariates is None and list(fitted.design.names) not in (["intercept"], ["Intercept"]):
