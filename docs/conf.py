@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+from pathlib import Path
 
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
@@ -77,7 +78,23 @@ def displayed_mathematics(writer, node):
     raise SkipNode
 
 
+def write_gallery(app):
+    """Fit the models of `make demo`, and frame their pages in gallery.md."""
+    from tallies.demo import run
+
+    folder = Path(app.outdir) / "demo"
+    pages = [page for page in sorted(run(folder, quiet=True).parent.glob("*.html")) if page.name != "index.html"]
+    titles = [re.search("<title>(.*?)</title>", page.read_text(encoding="utf-8"))[1] for page in pages]
+    framed = [
+        f'<h2>{title}</h2><p><a href="demo/{page.name}">Open this page by itself</a></p>'
+        f'<iframe class="demo" src="demo/{page.name}" title="{title}" loading="lazy"></iframe>'
+        for title, page in zip(titles, pages, strict=True)
+    ]
+    (Path(app.srcdir) / "gallery.html").write_text("\n".join(framed), encoding="utf-8")
+
+
 def setup(app):
+    app.connect("builder-inited", write_gallery)
     app.add_html_math_renderer("mathml", (inline_mathematics, None), (displayed_mathematics, None))
     app.connect("autodoc-process-docstring", add_picture)
     app.connect("autodoc-process-docstring", add_fields)
