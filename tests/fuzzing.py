@@ -43,7 +43,7 @@ def refused(error: BaseException) -> bool:
     """Whether an error is one of ours, or of scikit-learn's validation: raised on purpose, in words."""
     if isinstance(error, TalliesError):
         return len(str(error)) > 20
-    if not isinstance(error, ValueError | TypeError):
+    if not isinstance(error, ValueError | TypeError | FileNotFoundError):
         return False
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1]

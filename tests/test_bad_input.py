@@ -34,6 +34,7 @@ Y = np.arange(20) % 2
         (X[0], Y, "1D array"),
         (np.full((20, 3), np.nan), Y, "no observed value"),
         (pd.DataFrame({"a": ["x"] * 20}), Y, "expects numbers"),
+        (pd.DataFrame({"a": X[:, 0], "b": X[:, 1] + 1j}), Y, "Complex data|expects"),
     ],
 )
 def test_bad_data_are_refused_in_words(model, X, y, message):

@@ -273,3 +273,12 @@ def test_the_warning_is_by_work(n, K, d, warns):
         warnings.simplefilter("always")
         GDA()._foresee(n, K, d)
     assert bool(found) == warns
+
+
+def test_impossible_rows_without_weight_change_nothing():
+    X = np.array([[1.0, -1.0], [1.0, np.nan], [1.0, 0.5], [2.0, 0.1], [5.0, 0.2], [2.0, np.nan]])
+    weight = np.array([1.0, 0, 0, 0, 0, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        model = GDA(semi_supervised=True, max_iter=5).fit(X, [0, 1, 0, 1, 0, 1], sample_weight=weight)
+    assert np.isfinite(model.history_).all()

@@ -221,7 +221,8 @@ def observed_log_likelihood(shard: Shard, J: Array) -> float:
     total = np.empty(len(J))
     kernels.evidence(J, total)
     values = np.where(shard.y < 0, total, J[np.arange(len(J)), shard.y])
-    return float(np.sum(shard.weight * values, where=shard.weight > 0))
+    with np.errstate(invalid="ignore"):  # a row without weight may be impossible: 0 times infinity is left out
+        return float(np.sum(shard.weight * values, where=shard.weight > 0))
 
 
 def class_weights(y: np.ndarray, weight: Array, K: int) -> Array:

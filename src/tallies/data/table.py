@@ -131,6 +131,9 @@ def checked(estimator: Any, X: Any, reset: bool, **rules: Any) -> Any:
     """
     check_names(X)
     refuse_dates(X)
+    kinds = getattr(X, "dtypes", ())
+    if any(getattr(kind, "kind", "") == "c" for kind in (kinds if np.iterable(kinds) else ())):  # of arrays scikit-learn tells
+        raise DataError("Complex data not supported: some columns hold complex numbers; take their real parts, or leave them out")
     with np.errstate(over="ignore", invalid="ignore"):  # a sum may overflow while it looks for infinities
         if reset:
             return check_array(X, estimator=estimator, input_name="X", **rules)
