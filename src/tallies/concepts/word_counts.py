@@ -131,7 +131,8 @@ def lay_out(counts: sp.csr_array, smooth: Array, dtype: Any, unseen: Array | flo
     c.sum_duplicates()
     e = np.repeat(smooth, np.diff(c.indptr))
     total = np.asarray(counts.sum(axis=1)).ravel() + smooth.sum() + unseen
-    ptr, concept, gain = c.indptr.astype(np.int64), c.indices.astype(np.int32), np.log1p(c.data / e).astype(dtype)
+    ratio = np.divide(c.data, e, out=np.zeros(len(e)), where=c.data > 0)  # a word that was never met may have no smoothing either
+    ptr, concept, gain = c.indptr.astype(np.int64), c.indices.astype(np.int32), np.log1p(ratio).astype(dtype)
     return Words(ptr, concept, gain, c.data, -np.log(total), total, smooth)
 
 

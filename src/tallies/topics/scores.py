@@ -22,6 +22,7 @@ from tallies.topics.kernels import lists as kernels
 BLOCK = 64  # documents of one task: a few milliseconds of work
 PIECE = 256  # documents that are sent to a worker of a cluster at least
 BURN_IN, SAMPLES = 20, 30  # sweeps over a new document by Gibbs sampling
+MOST_WORK = 1e13  # steps of the left-to-right estimator: hours
 EPSILON = 1e-12  # added to joint probabilities in NPMI and C_v, the value of Röder et al. (2015)
 
 
@@ -115,6 +116,12 @@ def left_to_right(X: sp.csr_array, chains: Sequence[Topics], rng: np.random.Gene
 
     Tokens come in random order; the work grows with the square of the length of a document.
     """
+    work = float(np.square(X.sum(axis=1), dtype=float).sum()) * n_passes * sum(len(topics.alpha) for topics in chains)
+    if work > MOST_WORK:
+        raise DataError(
+            f"left_to_right reads a document anew for each of its words, and the longest has {int(X.sum(axis=1).max()):,}: that would "
+            'take hours; use method="completion", or shorter documents'
+        )
     seeds = rng.integers(2**63, size=X.shape[0], dtype=np.uint64)
     values = np.concatenate(by_documents(_read_on, (X, seeds), tuple(chains), n_passes))
     return per_token(values, X.sum(axis=1))
