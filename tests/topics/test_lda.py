@@ -741,5 +741,5 @@ def test_odd_counts_and_no_documents_are_refused_in_words():
 
 def test_left_to_right_refuses_what_would_take_hours():
     model = LDA(n_topics=2, max_iter=6, burn_in=3).fit([[2, 1], [1, 3]])
-    with pytest.raises(DataError, match="longest has 1,000,000.*completion"):
+    with pytest.raises(DataError, match=r"longest has 1,000,000.*completion"):
         tallies.evaluate(model, [[1_000_000, 0]], method="left_to_right")

@@ -116,12 +116,11 @@ def left_to_right(X: sp.csr_array, chains: Sequence[Topics], rng: np.random.Gene
 
     Tokens come in random order; the work grows with the square of the length of a document.
     """
-    work = float(np.square(X.sum(axis=1), dtype=float).sum()) * n_passes * sum(len(topics.alpha) for topics in chains)
+    lengths = X.sum(axis=1)
+    work = float(np.square(lengths, dtype=float).sum()) * n_passes * sum(len(topics.alpha) for topics in chains)
     if work > MOST_WORK:
-        raise DataError(
-            f"left_to_right reads a document anew for each of its words, and the longest has {int(X.sum(axis=1).max()):,}: that would "
-            'take hours; use method="completion", or shorter documents'
-        )
+        longest = f"reads a document anew for each of its words, and the longest has {int(lengths.max()):,}"
+        raise DataError(f'left_to_right {longest}: that takes hours; use method="completion", or shorter documents')
     seeds = rng.integers(2**63, size=X.shape[0], dtype=np.uint64)
     values = np.concatenate(by_documents(_read_on, (X, seeds), tuple(chains), n_passes))
     return per_token(values, X.sum(axis=1))
