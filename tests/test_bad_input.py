@@ -28,7 +28,6 @@ Y = np.arange(20) % 2
         (X, Y[:10], "20 rows, y has 10"),
         (X, None, "y is None"),
         (X, np.linspace(0, 1, 20), "continuous"),
-        (X, np.where(Y, 1.0, np.inf), "infinity|continuous"),
         (X[:0], Y[:0], "0 sample"),
         (X[:, :0], Y, "0 feature"),
         (X[0], Y, "1D array"),
@@ -40,6 +39,12 @@ Y = np.arange(20) % 2
 def test_bad_data_are_refused_in_words(model, X, y, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_labels_are_refused_without_a_warning_of_numpy():
+    with pytest.raises(ValueError, match="infinity|continuous"):
+        GDA().fit(X, np.where(Y, 1.0, np.inf))
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
