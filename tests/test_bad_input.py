@@ -43,7 +43,7 @@ def test_bad_data_are_refused_in_words(model, X, y, message):
 
 @pytest.mark.filterwarnings("error")
 def test_infinite_labels_are_refused_without_a_warning_of_numpy():
-    with pytest.raises(ValueError, match="infinity|continuous"):
+    with pytest.raises(ValueError, match=r"infinity|continuous"):
         GDA().fit(X, np.where(Y, 1.0, np.inf))
 
 

@@ -9,6 +9,7 @@ import pytest
 from tallies import PLN
 from tallies.counts import views
 from tallies.counts.coefficients import separated
+from tallies.errors import DataError
 
 GROUPS = np.arange(90) % 3
 
@@ -102,3 +103,14 @@ def test_effects_are_factors_too(model):
     chart = views.forest(*(np.ones((1, 2)), None, np.zeros((1, 2), dtype=bool)), ["a"], ["b", "c"])
     assert chart["columns"] == ["species", "effect", "factor"]
     assert chart["rows"][0][2] == pytest.approx(np.e)
+
+
+def test_a_flat_bound_and_no_samples_are_told_in_words():
+    counts = np.array([[3.0, 3.0, 4.0], [np.nan, np.nan, 3.0], [1.0, np.nan, np.nan]])
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    model = PLN(rank=2, max_iter=1, tol=1e-6, n_starts=2).fit(counts, covariates=X, offsets="logsum")
+    with pytest.raises(DataError, match="no standard errors"):
+        model.coefficient_table()
+    plain = PLN(max_iter=5).fit([[3, 4], [2, 2], [1, 2]], offsets=[0, 0, 0])
+    with pytest.raises(DataError, match="no sample to speak of"):
+        plain.predict(covariates=np.ones((0, 1)), offsets=[])

@@ -140,7 +140,7 @@ def maximise(n_base: Array, n_rows: sp.csr_array, psi: Psi, prior: Array, gamma:
 
 def log_penalty(psi: Psi, prior: Array, gamma: float, sparsity: float, level: bool) -> float:
     """What `maximise` adds to the log likelihood: log Dirichlet priors and sparsity * sum of the norms of the rows."""
-    value = float(np.sum(prior * log0(psi.base), where=prior > 0)) if level else 0.0
+    value = dot0(prior, log0(psi.base)) if level else 0.0
     if gamma and not level:
         # sum_rg base_g log psi_rg: base alone, which most cells are, and what their own parts add to it
         at, flat = psi.own.indices, np.repeat(psi.constant, np.diff(psi.own.indptr)) * psi.base[psi.own.indices]

@@ -113,14 +113,14 @@ def given_offsets(
     O = as_numbers(offsets, "offsets")
     if O.shape not in ((n,), (n, 1), (n, p)):
         raise DataError(f"offsets must have shape ({n},), ({n}, 1) or ({n}, {p}) like the counts, got {O.shape}")
+    if not len(O):
+        raise DataError("offsets are empty: there is no sample to speak of; pass one a sample")
     O = np.array(np.broadcast_to(O.reshape(n, -1), (n, p)), order="C")
     known = O if missing is None else O[~missing]
     if not np.isfinite(known).all():
         raise DataError(
             "offsets must be finite logarithms; an offset of -inf is an effort of 0: make that count missing (NaN), or drop the row"
         )
-    if not len(O):
-        raise DataError("offsets are empty: there is no sample to speak of; pass one a sample")
     if (np.abs(known) > MOST_OFFSET).any():
         worst = known.flat[np.abs(known).argmax()]
         raise DataError(f"offsets are logarithms, from {-MOST_OFFSET:g} to {MOST_OFFSET:g}, got {worst:g}; {TAKE_LOG}")

@@ -27,6 +27,7 @@ from tallies.counts.answers import correlation, rates
 from tallies.counts.fitted import Fitted, Learned
 from tallies.counts.records import blocks
 from tallies.counts.tables import HIDDEN
+from tallies.errors import DataError
 
 
 def coefficient_table(fitted: Fitted, confidence: float) -> pd.DataFrame:
@@ -58,7 +59,11 @@ def coefficient_covariance(fitted: Fitted, apart: np.ndarray | None = None) -> n
         scores = (v[:, None, None] * X[:, :, None] * (Y - A)[:, None, :]).reshape(n, -1)[:, known]
         # n - d in place of n, as for a regression with d coefficients a column
         J = scores.T @ scores * (len(live) / max(len(live) - d, 1))
-        out[some] = linalg.solve(H, linalg.solve(H, J, assume_a="pos").T, assume_a="pos")
+        try:
+            out[some] = linalg.solve(H, linalg.solve(H, J, assume_a="pos").T, assume_a="pos")
+        except linalg.LinAlgError as error:
+            told = "the bound is flat in some direction of the coefficients, so that they have no standard errors"
+            raise DataError(f"{told}; fit on (raise max_iter), or give more samples or fewer covariates") from error
     return out
 
 
