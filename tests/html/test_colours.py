@@ -12,6 +12,7 @@ from tallies.html.page import Page
 
 rng = np.random.default_rng(0)
 MANY = [f"species {i:03}" for i in range(114)]
+ROWS, UNIT = ["versicolor", "virginica"], "share of the true class"
 TOPICS = [
     [1, 0.125, "river, lake, water, fish, boat, shore, wave", 1234],
     [2, 0.5, "court, law, judge", 99],
@@ -27,7 +28,7 @@ def page(tmp_path_factory):
     some = out.section("some", "Some")
     some.charts(
         charts.heat("signed", "thing", "thing", names, names, R, scale="sign", domain=[-0.5, 1.0], unit="correlation"),
-        charts.heat("amounts", "x", "y", names, ["d", "e"], rng.random((2, 5)), [["1"] * 5] * 2, [["t"] * 5] * 2, flip=True),
+        charts.heat("amounts", "x", "y", names, ROWS, rng.random((2, 5)), [["1"] * 5] * 2, [["t"] * 5] * 2, flip=True, unit=UNIT),
     )
     bars = [{"name": "", "values": [0.9, -0.8, 0.2], "low": [0.7, -1.1, -0.1], "high": [1.2, -0.5, 0.4]}]
     some.charts(charts.bars("whiskers", charts.axis("effect"), ["up", "down", "little"], bars))
@@ -55,6 +56,11 @@ def test_every_heat_map_has_a_legend_and_signs_are_white_at_zero(browser, page):
     assert min(middle) > 240
     assert fills[0][2] > fills[0][0]  # blue below zero
     assert fills[-1][0] > fills[-1][2]  # red above
+
+
+def test_a_legend_says_its_unit_on_a_phone(browser, page):
+    browser.open(page, width=390)
+    assert browser.figure("amounts").find_elements("css selector", ".legend text")[-1].text == UNIT
 
 
 def test_what_a_thing_has_to_do_with_itself_is_left_out(browser, page):

@@ -276,7 +276,7 @@ const Charts = (() => {
 
   // what the colours of a chart mean: a bar from the least to the most, with zero where there are signs
   function legend(root, x, y, low, high, shade, unit, signed, room) {
-    const wide = Math.min(200, room - 20), n = 50;
+    const wide = Math.max(Math.min(200, room - long(unit) - 20), Math.min(80, room - 20)), n = 50; // narrow where the unit needs the room
     const g = svg("g", { class: "legend" });
     for (let i = 0; i < n; i++) g.append(svg("rect", { x: x + (i * wide) / n, y, width: wide / n + 0.5, height: 9, fill: `rgb(${shade(i / (n - 1))})` }));
     g.append(svg("rect", { x, y, width: wide, height: 9, class: "frame" }));
