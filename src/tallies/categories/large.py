@@ -9,26 +9,48 @@ import numpy as np
 
 from tallies.categories.choose import NETWORK_TOL, PATH_SWEEPS, Ground, Tried
 from tallies.categories.model import Rows
-from tallies.categories.panels import Course, Judging, Outputs, table_of
+from tallies.categories.panels import PAD, STEPS, WIDTH, Course, Judging, Outputs, table_of
 from tallies.categories.products import starts_of
 from tallies.categories.terms import Layout
 from tallies.engine import End, Kept, Stage
+from tallies.errors import DataError
 from tallies.maths import Array
 
-MANY = 512  # states of all variables from which panels are faster than one inverse Hessian for all outputs
+MANY = 512  # states of all variables from which panels may be faster than products of all outputs at once
+WIDEST = 3000  # states up to which those stay within their limit of memory
+LIMIT = 16 << 30  # bytes that a fit may hold
 JUDGED = 200  # outputs that choose the ridge: of more, so many drawn at random
 
 
-def suits(layout: Layout, solver: str) -> bool:
-    """Whether a network is fitted panel by panel."""
-    return solver != "fem" and layout.degrees == (1,) and sum(layout.sizes) >= MANY
+def suits(layout: Layout, solver: str, l: int, threads: int) -> bool:
+    """Whether a network is fitted panel by panel: where that picks fewer numbers than products of matrices would multiply."""
+    n, M = len(layout.sizes), sum(layout.sizes)
+    if solver == "fem" or layout.degrees != (1,) or M < MANY:
+        return False
+    if (held := memory(layout.sizes, l, threads)) > LIMIT:
+        raise DataError(
+            f"a network of {n} variables with {M:,} states would need {held / 2**30:,.1f} GiB (limit {LIMIT / 2**30:.0f}); "
+            "leave out variables, or bin those with many states"
+        )
+    return M > WIDEST or (M - n) ** 2 > 2 * n * M
+
+
+def memory(sizes: tuple[int, ...], l: int, threads: int) -> float:
+    """Bytes that a fit holds: W before and after a sweep, the codes, and the search of one panel on each thread.
+
+    >>> round(memory((21,) * 1000, 10_000, 2) / 2**30, 1)
+    4.1
+    """
+    n, M = len(sizes), sum(sizes)
+    width = -(-max(WIDTH, max(sizes)) // PAD) * PAD
+    return 8.0 * (M + n) * M + 8.0 * l * n + threads * 4.0 * (M + n) * width * (2 * STEPS + 10)
 
 
 def final(model: Outputs, rows: Rows, most: int, pair_ridges: Array | None) -> Stage:
     """The fit to all rows, which keeps W (p, M)."""
     panels, starts, p = model.panels(range(len(model.sizes))), starts_of(model.sizes), sum(model.sizes)
 
-    def keep(end: End) -> Array:
+    def keep(end: End) -> np.ndarray:
         W, present = np.empty((p, p), np.float32), np.delete(np.arange(int(model.first[-1])), model.first[1:] - 1)
         for panel, part in zip(panels, end.rows, strict=True):
             W[:, starts[panel.outputs[0]] : starts[panel.outputs[-1] + 1]] = part[present]

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, Unpack
 import numpy as np
 import pandas as pd
 
-from tallies.backends import carry_out
+from tallies.backends import carry_out, thread_count
 from tallies.categories import alike, base, large, panels, slabs
 from tallies.categories.alike import sequence_weights
 from tallies.categories.answers import Scorer, by_rows, energies, log_conditional, redrawn, two_steps
@@ -147,7 +147,7 @@ class FEMNetwork(Categorical):
 
     def _arrange(self, rows: Rows, layout: Layout, solver: str) -> Conditional | Outputs:
         """The model of all outputs at once, or of a large network panel by panel."""
-        if large.suits(layout, solver):
+        if large.suits(layout, solver, len(rows.codes), thread_count()):
             return Outputs(layout.sizes, exclude=not self.lag)
         return arrange(rows.codes, layout, layout.sizes, solver, self.lag)
 
