@@ -12,7 +12,7 @@ from tallies.categories.products import starts_of
 from tallies.maths import Array
 
 PAD = 32  # columns are padded to a multiple of this: loops over them have no rest
-TRUST = 0.02  # with a rough metric the slope tells some 50 times less than is left to gain
+TRUST = 1e-3  # where features tell the same in turn, the slope in a metric of single sites tells that much less than is left to gain
 FREE = 0.01  # ridge of a bias in terms of the common one where pairs have their own, as in `model`
 FLAT = 1e-6  # least ridge of the metric, in terms of its mean diagonal: without one it is singular
 
@@ -34,8 +34,10 @@ class Problem:
         return np.repeat(values, np.diff(self.starts), axis=-1)
 
     def padded(self, values: np.ndarray, fill: float = 0.0) -> np.ndarray:
-        """(..., columns) -> (..., width)."""
-        return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, self.width - self.columns)], constant_values=fill)
+        """(..., columns) -> (..., width), rows contiguous: some columns of an array may come the other way round."""
+        out = np.full((*values.shape[:-1], self.width), fill, values.dtype)
+        out[..., : self.columns] = values
+        return out
 
     def each(self, values: np.ndarray, dtype: Any) -> np.ndarray:
         """(n_out,) -> (width,)."""
