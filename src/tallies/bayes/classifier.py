@@ -25,7 +25,7 @@ from tallies.data.table import check_weights, in_fitted_order, table_bytes, tabl
 from tallies.engine import Plan, Stage
 from tallies.errors import DataError, at_least
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
-from tallies.evaluation.score import Score, mean_score
+from tallies.evaluation.score import Scored, mean_score
 from tallies.maths import Array
 from tallies.sources import Held, held
 
@@ -254,7 +254,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         rows = X.index if hasattr(X, "iloc") else np.arange(len(a))
         return explained(fitted, Reasons.of(fitted, table, a, b), values, rows, a, b)
 
-    def _evaluate(self, X: Any, y: Any = None) -> Score:
+    def _evaluate(self, X: Any, y: Any = None) -> Scored:
         """Mean log p(x), or with labels mean log p(x, y)."""
         if y is None:
             return mean_score(self.log_prob(X), "exact", "nats/row")

@@ -43,7 +43,7 @@ from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import at_least
 from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
-from tallies.evaluation.score import Score, mean_score
+from tallies.evaluation.score import Scored, mean_score
 from tallies.forms import Form
 from tallies.maths import Array
 
@@ -215,7 +215,7 @@ class FEM(ClassifierMixin, Categorical):
         u = np.random.default_rng(seed_of(random_state)).random((len(P), 1)) * P[:, -1:]
         return self.classes_[np.minimum((u >= P).sum(axis=1), P.shape[1] - 1)]
 
-    def _evaluate(self, X: Any, y: Any) -> Score:
+    def _evaluate(self, X: Any, y: Any) -> Scored:
         """Mean log p(y | x)."""
         L = self.predict_log_proba(X)
         return mean_score(L[np.arange(len(L)), label_codes(y, len(L), self.classes_)], "conditional", "nats/row")

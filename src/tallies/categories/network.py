@@ -42,7 +42,7 @@ from tallies.data.table import check_weights
 from tallies.engine import Plan, Stage
 from tallies.errors import DataError, at_least
 from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
-from tallies.evaluation.score import Score, mean_score
+from tallies.evaluation.score import Scored, mean_score
 from tallies.forms import Form
 from tallies.maths import Array
 
@@ -185,7 +185,7 @@ class FEMNetwork(Categorical):
         """Mean log p of a row: the sum of its conditionals (pseudo-likelihood)."""
         return float(self.log_conditional(X).sum(axis=1).mean())
 
-    def _evaluate(self, X: Any) -> Score:
+    def _evaluate(self, X: Any) -> Scored:
         return mean_score(self.log_conditional(X).sum(axis=1), "conditional", "nats/row")
 
     def energy(self, X: Any) -> Array:

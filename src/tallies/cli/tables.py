@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tallies.data.kinds import Columns
+    from tallies.evaluation.score import Scored
 
 LISTED = 25  # columns that a fit tells of; of more, those that are left out
 
@@ -166,16 +167,18 @@ def predict(model: Any, options: Mapping[str, Any], path: str, more: Mapping[str
     return with_ids(model, frame, shares.assign(**{name: answer(X) for name, answer in (more or {}).items()}))
 
 
-def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
-    """Accuracy, log loss, Brier score, confusion matrix, and the mean log p(x, y)."""
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
+    """Accuracy, log loss, Brier score, confusion matrix, and the mean log p(x, y), which is also what `compare` goes by."""
     from tallies.evaluation.classification import classification
 
-    return classification(model, *features(model, options, path, need_target=True))
+    X, y = features(model, options, path, need_target=True)
+    found = model._evaluate(X, y)
+    return classification(model, X, y, found), found
 
 
-def log_likelihood(found: Any) -> dict[str, Any]:
-    """A `Score` under the names that `tallies score` prints."""
-    return {"log_likelihood": found.value, "stderr": found.stderr, "unit": found.unit, "kind": found.kind}
+def log_likelihood(found: Scored) -> tuple[dict[str, Any], Scored]:
+    """A score under the names that `tallies score` prints, and as it is."""
+    return {"log_likelihood": found.value, "stderr": found.stderr, "unit": found.unit, "kind": found.kind}, found
 
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology, lineage
 from tallies.engine import Plan, Stage, stream
 from tallies.estimator import Estimator, Run, RunOptions, option, part
-from tallies.evaluation.score import Score, mean_score
+from tallies.evaluation.score import Scored, mean_score
 from tallies.maths import Array
 from tallies.sources import Held
 
@@ -204,7 +204,7 @@ class AuthorConcept(Estimator):
         """Mean of `log_prob` over sentences: the larger, the better they were foretold."""
         return self._evaluate(corpus, authors).value
 
-    def _evaluate(self, sentences: Any, authors: Any = None) -> Score:
+    def _evaluate(self, sentences: Any, authors: Any = None) -> Scored:
         """Mean log probability of sentences: exact for the multinomial; mentions have log odds, which are not normalised."""
         values, exact = self.log_prob(sentences, authors), isinstance(self.fitted_.words, Words)
         return mean_score(values, "exact" if exact else "estimate", "nats/sentence" + " over background" * (not exact))
