@@ -82,8 +82,10 @@ def networks(options):
     start, cpu = time.perf_counter(), time.process_time()
 
     def told(stage, state):
+        if stage.name:  # of the search, and of the weights of rows
+            return
         at = f"{time.perf_counter() - start:.0f} s, CPU {time.process_time() - cpu:.0f} s, peak {peak():.2f} GB"
-        print(f"  {stage.name} sweep {len(state.objective)}: {at}, objective {state.objective[-1]:.2f}", flush=True)
+        print(f"  sweep {len(state.objective)}: {at}, objective {state.objective[-1]:.2f}", flush=True)
 
     ridge = options.ridge if options.ridge == "auto" else float(options.ridge)
     model = tallies.FEMNetwork(ridge=ridge, reweight=options.reweight, max_iter=options.sweeps)

@@ -12,7 +12,9 @@ from tallies.categories.products import starts_of
 from tallies.maths import Array
 
 PAD = 32  # columns are padded to a multiple of this: loops over them have no rest
-TRUST = 1e-3  # where features tell the same in turn, the slope in a metric of single sites tells that much less than is left to gain
+TRUST = (
+    1e-3  # where features tell the same in turn, the slope in a metric of single sites tells that much less than is left to gain
+)
 FREE = 0.01  # ridge of a bias in terms of the common one where pairs have their own, as in `model`
 FLAT = 1e-6  # least ridge of the metric, in terms of its mean diagonal: without one it is singular
 

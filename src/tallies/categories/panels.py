@@ -14,8 +14,8 @@ sweep of a panel, and no tally is as large as W.
 
 Gains of successive sweeps fall by a factor, so the last two tell what is left to gain (`yet_to_gain`). An output is done when
 that is at most `tol` of |f_o|, or what single precision rounds off, 1.2e-7 of it. For any direction u,
-|u'(W - W*)| <= sqrt(2 (f* - f)) sqrt(u'A^-1 u), A the Hessian: with 0.005 nats left no coupling, and no sum of couplings,
-is further from its optimum than a tenth of its standard error.
+|u'(W - W*)| <= sqrt(2 (f* - f)) sqrt(u'A^-1 u), A the Hessian: with 0.02 nats left no coupling, and no sum of couplings,
+is further from its optimum than a fifth of its standard error.
 References: Nocedal and Wright, Numerical Optimization, ch. 7; Ekeberg, Hartonen, Aurell 2014 (asymmetric pseudo-likelihood).
 """
 
