@@ -54,7 +54,8 @@ def test_panels_find_the_same_maximum_and_say_the_same(monkeypatch, settings, ri
     np.testing.assert_allclose(model.couplings_, plain.couplings_, atol=0.01)
     np.testing.assert_allclose(model.scores(), plain.scores(), atol=0.02)
     np.testing.assert_allclose(model.scores("direct_information"), plain.scores("direct_information"), atol=0.01)
-    np.testing.assert_allclose(model.log_conditional(X), plain.log_conditional(X), atol=0.02)
+    off = np.abs(model.log_conditional(X) - plain.log_conditional(X))
+    assert off.mean() < 0.002 and off.max() < 0.05
     np.testing.assert_allclose(model.energy(X), plain.energy(X), atol=0.2)
     assert model.top_couplings(5)[["a", "b"]].equals(plain.top_couplings(5)[["a", "b"]])
 
@@ -123,7 +124,7 @@ def test_threads_and_a_cluster_give_the_same_bits(panels, cluster):
             found.append(FEMNetwork(reweight=0.7).fit(X))
     for model in found[1:]:
         np.testing.assert_array_equal(model.fitted_.W, found[0].fitted_.W)
-        assert model.history_ == found[0].history_
+        np.testing.assert_array_equal(model.history_, found[0].history_)
 
 
 @pytest.mark.parametrize("after", [1, 2, 4, 9])
@@ -173,14 +174,14 @@ def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 rng = np.random.default_rng(0)
 FEMNetwork(ridge=50.0, max_iter=1).fit(rng.integers(0, 20, (60, 40)))
 before = peak()
-FEMNetwork(ridge=50.0, max_iter=2).fit(rng.integers(0, 20, (400, 300)))
+FEMNetwork(ridge=50.0, max_iter=2).fit(rng.integers(0, 20, (400, 150)))
 print(peak() - before)
 """
 
 
 def test_memory_is_what_the_documentation_says():
     out = subprocess.run([sys.executable, "-W", "ignore", "-c", MEMORY], capture_output=True, text=True, check=True)
-    assert float(out.stdout) == pytest.approx(large.memory((20,) * 300, 400, thread_count()), rel=0.2)
+    assert float(out.stdout) == pytest.approx(large.memory((20,) * 150, 400, thread_count()), rel=0.2)
 
 
 def test_a_network_that_no_memory_holds_is_refused_in_words(monkeypatch):
