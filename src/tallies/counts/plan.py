@@ -82,11 +82,11 @@ def _variational(settings: Settings, data: Prepared, seed: int, shard_rows: int 
     kept = yield stage
     found: Searched = kept.value
     learned, live = _learned(settings, found.B, found.C, found.Sigma), data.rows.v > 0
-    M, S2 = learned.turned(found.M, found.S2)
+    M, S2 = learned.turned(found.M), found.S2
     if not live.all():
         others = data.rows.take(~live)._replace(v=np.ones(int((~live).sum())))
         rest = yield _placing("rows without weight", learned, cut(others, shard_rows), LOOSE * settings.tol)
-        M, S2 = (_merged(live, *parts) for parts in zip((M, S2), learned.turned(*rest.value[:2]), strict=True))
+        M, S2 = _merged(live, M, learned.turned(rest.value.M)), _merged(live, S2, rest.value.S2)
     run = Run.of(kept, seed)
     steps = run.history[np.diff(run.history, prepend=np.nan) != 0]  # one value a step; NaN differs from all
     run = run._replace(history=steps, converged=run.converged and found.met)
@@ -187,7 +187,10 @@ def _learned(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.
     if settings.rank is None:
         return Learned(None, method, settings.kind, B, Sigma, None, None, tol)
     assert C is not None
-    return Learned(settings.rank, method, settings.kind, B.copy(), None, *orient(C), tol)
+    C, rotation = orient(C)
+    if method == "importance":  # whose rows are placed on the axes of C
+        rotation = np.eye(settings.rank)
+    return Learned(settings.rank, method, settings.kind, B.copy(), None, C, rotation, tol)
 
 
 def _fitted(
@@ -239,7 +242,7 @@ def _weighed(end: End) -> Weighed:
 
 
 def project(model: Learned, rows: Rows, shard_rows: int | None, close: bool = False) -> Place:
-    """Latent means and variances of rows, on the chosen backend, with their bounds where there is one.
+    """Latent means of rows, their variances on the axes of the solver, and their bounds where there is one, on the chosen backend.
 
     `close` brings the rows of a PLN-PCA nearer to their best than a projection needs.
     """
@@ -247,7 +250,7 @@ def project(model: Learned, rows: Rows, shard_rows: int | None, close: bool = Fa
     if model.method == "importance":
         return Place(*_joined(each(positions, sources, model.B, model.components, model.rank is None), "M", "S2"))
     found = carry_out(_placing("", model, sources, model.tol if close else LOOSE * model.tol))
-    return Place(*model.turned(found.M, found.S2), found.bound)
+    return found._replace(M=model.turned(found.M))
 
 
 def estimate(
