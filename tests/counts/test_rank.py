@@ -262,3 +262,12 @@ def test_entropy_and_rates_are_those_of_the_bound():
     assert model.entropy_ == pytest.approx(model.elbo_ - poisson - prior, rel=1e-9)
     assert model.icl_ == pytest.approx(model.bic_ + 2 * model.entropy_)
     np.testing.assert_allclose(model.predict(Y, offsets=O), A, rtol=1e-2)
+
+
+@pytest.mark.filterwarnings("ignore:PLN stopped")
+def test_rows_are_placed_in_few_sweeps_whatever_the_tolerance_of_the_fit(monkeypatch):
+    Y, O, _ = simulate(40, 8)
+    model, sweeps, sweep = PLN(rank=2, tol=0.0, max_iter=60).fit(Y, offsets=O), [], pln_rank.Rank.sweep
+    monkeypatch.setattr(pln_rank.Rank, "sweep", lambda *given: sweeps.append(1) or sweep(*given))
+    model.transform(Y, offsets=O)
+    assert 0 < len(sweeps) < 500

@@ -58,7 +58,6 @@ class Learned(NamedTuple):
     Sigma: Annotated[np.ndarray, Form("p p")] | None  # where rank is None
     C: Annotated[np.ndarray, Form("p q")] | None  # where there is a rank: orthogonal columns, longest first, largest entry positive
     rotation: Annotated[np.ndarray, Form("q q")] | None  # of the axes of the solver, on which the bound depends, to those of C
-    tol: Annotated[float, Form(kind="fi", low=0)]  # of the fit
 
     def check(self) -> None:
         """Refuse what is neither a covariance nor axes, of which there are as many as the rank says."""
