@@ -80,7 +80,7 @@ class FullParams(NamedTuple):
     search: lbfgs.Search
     pairs: lbfgs.Pairs  # those of log w
     sy: Annotated[np.ndarray, Form("m m")]  # s_k'y_l over all, where y_l is not older than s_k
-    along: Coefficients | Annotated[np.ndarray, Form("0 p")]  # of the direction, along the covariates
+    along: Annotated[np.ndarray, Form("... p")]  # of the direction, along the covariates (d, p); (0, p): nothing
     single: bool  # the rows are in single precision
     rough: bool  # steps still gain so much that S2 need not be exact
 
@@ -164,7 +164,9 @@ class Covariance(Model):
     def sweep(
         self, shard: Shard, latents: FullLatents, params: FullParams, rng: np.random.Generator
     ) -> tuple[Trial | Slopes, FullLatents]:
-        if latents.S.shape != (len(params.sy), *shard.Y.shape) or params.point.B.shape != (shard.X.shape[1], shard.Y.shape[1]):
+        d = shard.X.shape[1]
+        other = latents.S.shape != (len(params.sy), *shard.Y.shape) or params.point.B.shape != (d, shard.Y.shape[1])
+        if other or len(params.along) not in (0, d):
             raise ValueError("a checkpoint of other rows: compiled loops would run beyond them")
         if params.phase == GRADIENT:
             return self._gradient(shard, latents, params)
