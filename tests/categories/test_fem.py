@@ -100,10 +100,10 @@ def test_gradient_by_finite_differences():
     stage = only_stage(model, codes, y)
     model, (shard,) = stage.model, [source.load() for source in stage.sources]
     params = model.first(model.survey(shard))
-    W = rng.normal(size=params.search.point.x[0].shape)
+    W = rng.normal(size=params.W.shape)
 
     def objective(W):
-        search = solvers.begin(W[None], model.starts)
+        search = solvers.begin(W, model.starts)
         tally, _ = model.sweep(shard, None, params._replace(trial=W), rng)
         return model.update(params._replace(search=search), tally, rng).search.point
 
@@ -161,7 +161,7 @@ def test_tic_tac_toe_finds_the_eight_lines():
 
 def test_equal_rows_are_fitted_once_with_their_weight():
     codes, y, _ = table(l=500, sizes=(2, 2, 3))
-    model = FEM(degree=2, ridge=1.0, tol=1e-13)
+    model = FEM(degree=2, ridge=1.0, tol=1e-13, solver="lbfgs")
     assert sum(len(source.load().ids) for source in only_stage(model, codes, y).sources) == 12
     weight = 1.0 + (np.arange(500) % 3 == 0)
     a = FEM(degree=2, ridge=1.0, tol=1e-13).fit(codes, y, sample_weight=weight)
@@ -280,7 +280,7 @@ def test_the_basis_spans_the_features_and_gives_the_same_metric():
     v = X.T @ np.random.default_rng(0).normal(size=(len(X), 2))
     metric = solvers.Reduced(solvers.factor(basis.R.T @ (psi.T @ psi) @ basis.R, 0.3, 2.0, 1e-9), basis)
     want = np.linalg.solve(X.T @ X / 2 + 0.3 * np.eye(terms.p), v)
-    np.testing.assert_allclose(solvers.apply(metric, v, None)[0], want, atol=1e-12)
+    np.testing.assert_allclose(solvers.apply(metric, v, None), want, atol=1e-12)
     assert make_basis(make_terms(sizes, [(0, 1)])) is None
 
 
@@ -315,12 +315,13 @@ def test_a_search_that_is_cut_short_ends_with_the_best_that_is_complete():
     names: list[str] = []
     whole = FEM(degree="auto", max_degree=2).fit(codes, y, callback=lambda stage, state: names.append(stage.name))
     assert names[0] == "degree 1, ridge 100"
-    assert "degree 2, ridge 0.1" in names
-    cut, calls = names.index("degree 2, ridge 0.1"), iter(range(10**6))
+    tried = [name for name in dict.fromkeys(names) if name.startswith("degree 2")]
+    assert len(tried) >= 3
+    cut, calls = names.index(tried[1]), iter(range(10**6))
     part = FEM(degree="auto", max_degree=2).fit(codes, y, callback=lambda stage, state: next(calls) == cut)
     assert part.stopped_ == "callback"
     assert max(part.degree_) == 1  # of degree 2 not all was tried
-    assert 0.1 not in np.array(part.path_["ridge"])[np.array(part.path_["degree"]) == 2]
+    assert part.path_["degree"].count(2.0) == 1
     settled = FEM(degree=1, ridge=part.ridge_).fit(codes, y)
     assert np.abs(part.predict_proba(codes) - settled.predict_proba(codes)).max() < 0.02  # it goes on from the folds' weights
     assert set(whole.path_["degree"]) == {1.0, 2.0}
