@@ -404,7 +404,7 @@ def test_columns_of_what_has_no_hash_are_refused():
 def test_losses_along_the_path_are_those_of_their_ridges(degree, solver):
     """Boards are told nearly for certain, where a search that starts from its neighbour gains little at first."""
     boards, won = (table[::2] for table in tic_tac_toe())
-    model = FEM(degree=degree, solver=solver).fit(boards, won)
+    model = FEM(degree=degree, solver=solver, cv=5).fit(boards, won)
     codes = np.column_stack([np.unique(boards[name], return_inverse=True)[1] for name in boards])
     X, y = one_hot(codes, degree), np.unique(won, return_inverse=True)[1]
     folds = fold_numbers(y, 5, 0)

@@ -17,6 +17,7 @@ import numpy as np
 from tallies.categories.basis import basis_of, widths
 from tallies.categories.dual import INNER, Dual, Whole
 from tallies.categories.model import SOLVERS, Conditional, Cut, Rows, cut
+from tallies.categories.products import SMALL
 from tallies.categories.solvers import MEMORY
 from tallies.categories.terms import Layout, feature_total, terms_of, zero_sum
 from tallies.engine import End, Kept, Stage
@@ -40,6 +41,7 @@ STRICTER = 10.0  # 1 / squared scale of the prior by pair, in common ridges: of 
 ROUNDS = 5  # of ridges by pair: 10 gave nothing more
 SURE = 1.0  # standard errors by which held-out rows must prefer ridges by pair (the rule of Breiman et al. 1984)
 EVIDENCE = 1.0  # log pseudo-Bayes factor for a higher degree: less is "not worth more than a bare mention" (Kass, Raftery 1995)
+FEW = 1000  # rows up to which there are ten folds: a fifth of the rows fewer is another table to the higher degrees
 RIDGE = 1.0  # where there are too few rows for folds
 
 
@@ -99,7 +101,8 @@ def arrange(codes: np.ndarray, layout: Layout, outputs: tuple[int, ...], solver:
     model = Conditional(layout, outputs, metric, exclude=lag == 0)
     r, M = 1 + int(widths(model.terms).sum()), sum(outputs)
     pays = r <= WIDEST and M >= NARROW and r * (M - len(outputs)) <= PER_PICK * len(model.terms.variables) * M
-    return replace(model, multiply=bool(whole and pays and basis_of(layout) is not None))
+    dense = len(codes) * max(model.terms.p, M) <= SMALL and min(outputs) > 1
+    return replace(model, dense=dense, multiply=bool(whole and pays and basis_of(layout) is not None))
 
 
 def sources_of(model: Any, rows: Rows, shard_rows: int | None, judges: Rows | None = None) -> list[Cut] | list[Whole]:
@@ -288,15 +291,18 @@ def same_ridge(ridge: float, n: int, degree: int) -> float:
 
 def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
     """A fold for every row, classes spread evenly; -1, never held out, for a class of one row; None for too few rows.
+    "auto": ten folds of few rows, else five.
 
     `cv` may also be scikit-learn's list of (train, test) rows, each row in one test set.
     """
-    if not (isinstance(cv, list | tuple) or (isinstance(cv, int | np.integer) and cv >= 2)):  # a splitter could not be saved
+    number = (isinstance(cv, str) and cv == "auto") or isinstance(cv, int | np.integer)
+    if not (isinstance(cv, list | tuple) or (number and (cv == "auto" or cv >= 2))):  # a splitter could not be saved
         raise ValueError(
-            f"cv must be a number of folds from 2 on, or a list of (train, test) rows, as list(KFold(5).split(X)) makes; got {cv!r}"
+            f'cv must be "auto", a number of folds from 2 on, or a list of (train, test) rows, '
+            f"as list(KFold(5).split(X)) makes; got {cv!r}"
         )
     folds = np.full(len(y), -1, dtype=np.int64)
-    if not isinstance(cv, int | np.integer):
+    if not number:
         for k, (_, test) in enumerate(cv):
             if np.max(test, initial=-1) >= len(y):
                 raise DataError(f"cv holds out row {np.max(test)}, but there are {len(y)}; make it of these rows")
@@ -306,7 +312,7 @@ def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
                 f"cv must hold out every row once, but {int((folds < 0).sum())} rows are in no test set; give a number of folds"
             )
         return folds
-    k = min(int(cv), int(np.bincount(y).max()))
+    k = min((10 if len(y) <= FEW else 5) if cv == "auto" else int(cv), int(np.bincount(y).max()))
     if k < 2 or len(y) < 2 * k:
         return None
     order = np.lexsort((np.random.default_rng(seed).random(len(y)), y))

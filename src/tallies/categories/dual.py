@@ -33,7 +33,7 @@ from tallies.maths import Array
 
 INNER = 12  # conjugate gradient steps of one step of Newton's, at most
 SINGLE = 1e-6  # of the trace of a matrix: the least eigenvalue that single precision tells from 0
-FORCING = 0.01  # share of the squared residual at which they end
+FORCING = 0.01  # share of the squared residual at which they end, at most: a fit that is to be more exact has less
 
 
 class Shard(NamedTuple):
@@ -146,7 +146,7 @@ class Dual(Model):
         g = self._blocks(Y - self.ridge * a) - weight[:, :, None] * P
         Z, slope = np.zeros_like(g), np.zeros(len(value))
         for o in np.flatnonzero(good & ~params.last & ~params.done):
-            Z[:, o], slope[o] = newton(K, single, g[:, o], P[:, o], weight[:, o], self.ridge)
+            Z[:, o], slope[o] = newton(K, single, g[:, o], P[:, o], weight[:, o], self.ridge, min(FORCING, self.tol))
         return Tally(value, good, Z.reshape(a.shape), slope), None
 
     def update(self, params: Climb, tally: Tally, rng: np.random.Generator) -> Climb:
@@ -185,13 +185,13 @@ def softmax(H: Array) -> tuple[Array, Array]:
     return P, (top + np.log(total))[:, :, 0]
 
 
-def newton(K: Array, single: np.ndarray, g: Array, P: Array, weight: Array, ridge: float) -> tuple[Array, float]:
+def newton(K: Array, single: np.ndarray, g: Array, P: Array, weight: Array, ridge: float, forcing: float) -> tuple[Array, float]:
     """(l, m)  the solution of eq. 3 for one output, and the gradient along it."""
     m = P.shape[1]
     v = weight * (1.0 - np.square(P).sum(axis=1)) / (m - 1)
     two = m == 2  # columns are one another's opposite, and V is v
     r: Any = g[:, 1:] if two else g
-    solve, enough = _inverse(K, single, v, ridge), FORCING * _dot(r, r)
+    solve, enough = _inverse(K, single, v, ridge), forcing * _dot(r, r)
     x, slope, right = np.zeros_like(r), 0.0, r
     z, image = solve(r)
     d, Kd, rz = z, image, _dot(r, image)

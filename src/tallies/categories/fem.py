@@ -119,7 +119,7 @@ class FEM(ClassifierMixin, Categorical):
     screen: int | None = option(None, "Keep so many pairs, the strongest of all.")  # and triples grown from them; None: all
     missing: Literal["state", "ignore"] = option("state", "An empty cell is a state of its own, or nothing.")
     bins: Any = option(None, "Cut numbers into so many quantile intervals.")  # {column: bins} for some columns
-    cv: Any = 5  # folds for the "auto"s, or a list of (train, test) rows
+    cv: Any = "auto"  # folds for the "auto"s: ten up to 1,000 rows, else five | a number | a list of (train, test) rows
     max_degree: int = 5  # the highest that degree="auto" tries
     max_iter: int = 2000  # sweeps
     tol: float = 1e-8  # stop when the objective has no more to gain than this share of it

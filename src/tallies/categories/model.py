@@ -19,7 +19,7 @@ import numpy as np
 from tallies.categories import solvers
 from tallies.categories.basis import Basis, basis_of, narrow, widen
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.products import add_product, log_chosen, one_hot, product, softmax, starts_of
+from tallies.categories.products import add_product, log_chosen, one_hot, product, softmax, softmax_counts, starts_of
 from tallies.categories.solvers import Metric, Search
 from tallies.categories.terms import Layout, Terms, features, own_features, rescaled, terms_of
 from tallies.engine import Model, State
@@ -119,6 +119,7 @@ class Conditional(Model):
     ridge: float = 1.0
     tol: float = 1e-8  # done when the objective has no more to gain than this share of it
     exclude: bool = False  # outputs are the inputs, and no output may use a feature that contains it
+    dense: bool = False  # few rows and features: they are matrices, and no loop is compiled
     multiply: bool = False  # sweeps multiply matrices, eq. 3 and 4 of `basis`, instead of picking the features of each row
 
     @property
@@ -175,6 +176,13 @@ class Conditional(Model):
         """gram += sum_i row_i x_i x_i' over features, or psi; without products its lower triangle alone."""
         if self.multiply:
             add_product(X, X * row[:, None], gram)
+        elif self.dense:
+            if self.metric == "reduced":
+                at = np.flatnonzero(self.basis.kept >= 0)
+                psi = np.ones((len(X), len(gram)))
+                psi[:, self.basis.kept[at]] = X[:, at]
+                X = psi
+            gram += np.tril((X.T * row) @ X)
         else:  # of psi, with the constant
             kernels.gram(np.insert(self.basis.kept[X], 0, 0, axis=1) if self.metric == "reduced" else X, row, gram)
 
@@ -193,12 +201,13 @@ class Conditional(Model):
 
     def _blocks(self, shard: Shard) -> Iterator[tuple[slice, np.ndarray]]:
         """Some rows at a time, with their features, or psi where matrices are multiplied: a constant, and ones at its places."""
-        size = ROWS if self.multiply else max(16, CACHED // sum(self.outputs))
+        size = ROWS if self.multiply or self.dense else max(16, CACHED // sum(self.outputs))
         for a in range(0, len(shard.ids), size):
             part = slice(a, a + size)
             X = shard.ids[part]
+            if self.multiply or self.dense:
+                X = one_hot(X, len(self.basis.R) if self.multiply else self.terms.p)
             if self.multiply:
-                X = one_hot(X, len(self.basis.R))
                 X[:, 0] = 1.0
             yield part, X
 
@@ -279,7 +288,8 @@ class Conditional(Model):
         G, gram = np.zeros_like(params.trial), self._no_gram() if params.age < 0 else None
         for part, X in self._blocks(shard):
             H = product(X, params.trial)
-            kernels.softmax_rows(H, shard.weight[part], self._columns, lse, float(self.multiply))
+            turn = softmax_counts if self.dense else kernels.softmax_rows
+            turn(H, shard.weight[part], self._columns, lse, float(self.multiply))
             add_product(X, H, G)
             if gram is not None:
                 self._add_gram(X, self._curvature(H, shard.weight[part]), gram)
