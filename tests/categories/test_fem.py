@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
 
 import tallies
 from tallies import FEM
@@ -426,3 +427,21 @@ def test_a_metric_made_anew_ends_at_the_same_point(monkeypatch):
     assert renewed.history_[-1] == pytest.approx(kept.history_[-1], rel=1e-3)
     assert np.diff(renewed.history_).min() >= 0
     np.testing.assert_allclose(renewed.predict_proba(boards), kept.predict_proba(boards), atol=1e-3)
+
+
+def test_few_boards_are_told_by_pairs():
+    """With five folds degree 1 was chosen, as four fifths of so few rows are too few for pairs; the loss was 0.053."""
+    boards, won = tic_tac_toe()
+    train, test = list(StratifiedKFold(3, shuffle=True, random_state=1).split(boards, won))[2]
+    model = FEM(degree="auto", max_degree=2).fit(boards.iloc[train], won[train])
+    assert max(model.degree_) == 2
+    assert log_loss(won[test], model.predict_proba(boards.iloc[test])) < 0.02
+
+
+def test_newtons_method_takes_few_steps_near_a_perfect_fit():
+    boards, won = tic_tac_toe()
+    for degree, classes in ((2, won), (3, np.where(boards["top_left"] == "x", "corner", won))):
+        model = FEM(degree=degree, ridge=1e-2, solver="kernel", tol=1e-10).fit(boards, classes)
+        assert model.converged_
+        assert model.n_iter_ < 30
+        assert np.diff(model.history_).min() >= 0
