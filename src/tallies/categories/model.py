@@ -31,7 +31,7 @@ ROWS = 512  # rows whose psi is held at a time
 CACHED = 8192  # scores held at a time where features are picked: 64 KB, so that they stay in the cache
 FREE = 0.01  # ridge of a bias in terms of the common one: it may be spread over the terms in many ways, and one is to be best
 FLAT = 1e-3  # least curvature of a row, as a share of that at W = 0: a search that goes on finds more
-AGED = 20  # sweeps after which a metric made at W = 0 is made anew, where the search is by then
+AGED = 50  # sweeps after which a metric made at W = 0 is made anew, where the search is by then
 MAX_SHARDS = 16  # every shard brings home a tally of the size of W
 Solver = Literal["fem", "lbfgs", "kernel"]
 SOLVERS: dict[str, Solver] = {"pinv": "fem", "kernel": "kernel"}  # by way; of all others "lbfgs"
