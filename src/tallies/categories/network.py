@@ -108,7 +108,7 @@ class FEMNetwork(Categorical):
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Fit to a table X (lag 0), or to a series X whose rows follow one another (lag 1); X may be a file, see `read_table`."""
-        X, y, sample_weight = from_file(X, y, sample_weight)
+        X, y, sample_weight = from_file(X, y, sample_weight, model=self, fitted=False)
         return self._fit(self._prepare(X, y, sample_weight), **run)
 
     def _prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> Table:

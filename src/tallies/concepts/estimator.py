@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
@@ -81,8 +82,11 @@ class AuthorConcept(Estimator):
         *(Params, Latents, Said, Learned, Definitions, Counts, Ended, Around, Mentions),
     )
 
-    def fit(self, corpus: Any, concepts: Ontology | None = None, labels: Any = None, **run: Unpack[RunOptions]) -> Self:
-        """Fit to the sentences of a `Corpus` (made with sentences=True, or from_pairs) and the concepts of an `Ontology`.
+    def fit(
+        self, corpus: Any, concepts: Ontology | str | Path | None = None, labels: Any = None, **run: Unpack[RunOptions]
+    ) -> Self:
+        """Fit to the sentences of a `Corpus` (made with sentences=True, or from_pairs) and the concepts of an `Ontology`; either
+        may be a file, see `Corpus.read` and `Ontology.read`, and so may sentences that the fit is asked of.
 
         `labels` gives the concepts of each sentence: an id, a list of ids ([]: none of them), or None where they are unknown.
         """
