@@ -232,7 +232,7 @@ def test_command_line_functions(tmp_path):
     model = FEM(degree=2, ridge=1.0)
     furniture(model, "command").fit(model, options, progress=False)
     assert furniture(model, "command").predict(model, options, str(path))["prediction"].tolist() == Y
-    assert furniture(model, "command").score(model, options, str(path))["accuracy"] == 1.0
+    assert furniture(model, "command").score(model, options, str(path))[0]["accuracy"] == 1.0
     with pytest.raises(DataError, match="fem-network"):
         furniture(model, "command").sample(model, options, 3, 0)
     assert "legs" in model.summary()
@@ -240,7 +240,7 @@ def test_command_line_functions(tmp_path):
     options = {"data": str(path), "columns": ["legs", "wings", "y"], "weights": None}
     furniture(network, "command").fit(network, options, progress=False)
     assert "energy" in furniture(network, "command").predict(network, options, str(path))
-    assert furniture(network, "command").score(network, options, str(path))["kind"] == "conditional"
+    assert furniture(network, "command").score(network, options, str(path))[0]["kind"] == "conditional"
     assert len(furniture(network, "command").sample(network, options, 7, 0)) == 7
     found = merged("fem", {"degree": "1,3", "ridge": "0.5"}, {}, None)
     assert (found["degree"], found["ridge"]) == ([1, 3], 0.5)
