@@ -63,7 +63,9 @@ class Summing(Model):
 
     def sweep(self, shard, latents, params, rng):
         latents.sums[:] += shard.X * rng.random()
-        after = latents._replace(last=latents.last * 0.5 + latents.sums, csr=latents.csr * 2)
+        last = latents.last * 0.5
+        last += latents.sums
+        after = latents._replace(last=last, csr=latents.csr * 2)
         return Tally(float(after.last.sum()), float(shard.X @ latents.sums)), after
 
     def update(self, params, tally, rng):
@@ -134,7 +136,7 @@ sys.path.insert(0, {here!r})
 import test_memory as t
 t.fitted(1 << 40, shards=2)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-t.fitted({memory}, workers={workers}, shards=30, size=4 * t.MB, sweeps=2)
+t.fitted({memory}, workers={workers}, shards=50, size=4 * t.MB, sweeps=2)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 
@@ -142,11 +144,11 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs the figures of a POSIX system")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_peak_memory_is_bounded(workers):
-    """120 MB of shards and 240 MB of latents, within 64 MB."""
+    """200 MB of shards and 400 MB of latents, within 64 MB."""
     code = CHILD.format(here=str(Path(__file__).parent), memory=64 * MB, workers=workers)
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
-    # above the figure: what a sweep itself makes of the shards in work
-    assert float(told.stdout) < 64 + workers * 16
+    # above the figure: what a sweep itself makes of a shard in work, and what the allocator of a thread does not give back at once
+    assert float(told.stdout) < 64 + 40 * workers
 
 
 def test_sums_are_those_of_one_tree():
