@@ -36,7 +36,7 @@ FLOOR = {
     "backends": {"blas", "cluster", "engine", "mapped", "sources", "sums"},
     "cluster": {"_version", "blas", "engine", "errors", "mapped", "sums"},
     "watch": {"storage", "engine", "errors", "forms", "phases"},
-    "data": {"data", "disk", "errors", "forms", "storage", "maths", "phases"},
+    "data": {"data", "disk", "errors", "forms", "mapped", "storage", "maths", "phases"},
     "evaluation": {"evaluation", "data", "errors", "maths", "backends", "phases"},
     "estimator": {
         "engine",
@@ -83,6 +83,7 @@ BASE = {
     "evaluation",
     "forms",
     "lbfgs",
+    "mapped",
     "maths",
     "sources",
     "kernels",

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tallies.blas import one_blas_thread
 from tallies.cluster import Dask, connect
 from tallies.engine import Backend, Dropped, Runner, Source, Stage
-from tallies.mapped import Leaf, Scratch, bytes_of, fetch, free_memory, nbytes, store
+from tallies.mapped import SCRATCH, Leaf, Scratch, bytes_of, fetch, free_memory, nbytes, store
 from tallies.sources import Held
 from tallies.sums import Sum
 
@@ -46,6 +46,7 @@ class Threads:
         self.sources, self.workers, self.scratch = sources, workers, Scratch(scratch)
         self.common, self.limit = () if shared is None else (shared.load(),), memory
         self.kept: dict[int, Any] = {}
+        self.stored: dict[int, Any] = {}  # shards that cost more to make than to write, in mapped files
         self.used = self.largest = 0  # bytes of shards that are kept, and of the largest one
         self.lock = Lock()
         self.stop: Callable[[], bool] | None = None
@@ -120,6 +121,8 @@ class Threads:
         """A shard, which is kept from now on if there is room."""
         if i in self.kept:
             return self.kept[i]
+        if i in self.stored:
+            return fetch(self.stored[i])
         shard = self.sources[i].load(*self.common)
         held = isinstance(self.sources[i], Held) and not self.common  # in memory in any case
         size = 0 if held else nbytes(shard)
@@ -128,6 +131,8 @@ class Threads:
             if held or self.used + size + (self.workers + 1) * self.largest <= self.memory:
                 self.kept[i] = shard
                 self.used += size
+        if i not in self.kept and getattr(self.sources[i], "costly", False):
+            self.stored[i] = store(shard, self.scratch.leaf)
         return shard
 
 
@@ -156,7 +161,6 @@ class Chosen(NamedTuple):
     where: Any = "threads"  # or a Dask client
     workers: int | None = None
     memory: int | None = None
-    scratch: str | None = None
 
 
 _chosen: ContextVar[Chosen] = ContextVar("tallies_backend", default=Chosen())  # noqa: B039  it never changes
@@ -199,19 +203,21 @@ def backend(
         )
     size = None if memory is None else bytes_of(memory)
     with nullcontext(where) if address is None else connect(address) as place_of_work:
-        token = _chosen.set(Chosen(place_of_work, workers, size, None if scratch is None else os.fspath(scratch)))
+        token = _chosen.set(Chosen(place_of_work, workers, size))
+        folder = SCRATCH.set(None if scratch is None else os.fspath(scratch))
         try:
             yield
         finally:
             _chosen.reset(token)
+            SCRATCH.reset(folder)
 
 
 def place(sources: Sequence[Source], shared: Source | None = None) -> Backend:
     """Hand the sources to the backend chosen by the surrounding `with tallies.backend(...)`."""
-    where, _, memory, scratch = _chosen.get()
+    where, _, memory = _chosen.get()
     if where == "threads":
-        return Threads(sources, thread_count(), shared, memory, scratch)
-    return Dask(sources, where, shared, scratch)
+        return Threads(sources, thread_count(), shared, memory, SCRATCH.get())
+    return Dask(sources, where, shared, SCRATCH.get())
 
 
 def each(task: Callable[..., Any], sources: Sequence[Source], *broadcast: Any) -> list[Any]:

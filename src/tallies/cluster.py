@@ -259,6 +259,8 @@ def check(client: Any) -> None:
         found = client.run(eval, ABOUT, on_error="return")
     here = (__version__, np.__version__)
     for worker, about in found.items():
+        if isinstance(about, OSError):  # it died meanwhile
+            continue
         if isinstance(about, BaseException):
             raise ClusterError(f"the Dask worker {worker} cannot use Tallies ({about}); install tallies {here[0]} where it runs")
         if about[0] != here[0]:
@@ -271,12 +273,10 @@ def check(client: Any) -> None:
 
 def _common_scratch(client: Any, parent: str | None) -> Scratch | None:
     """A folder that this process and all workers see; None where none was named, and they are elsewhere."""
-    if parent is not None:
-        os.makedirs(parent, exist_ok=True)
     scratch = Scratch(parent and os.path.abspath(parent))
     with in_words():
-        seen = client.run(os.path.isdir, scratch.folder.name)
-    blind = [worker for worker, found in seen.items() if not found]
+        seen = client.run(os.path.isdir, scratch.folder.name, on_error="return")
+    blind = [worker for worker, found in seen.items() if found is False]  # an error: it died meanwhile
     if blind and parent is not None:
         raise ClusterError(
             f"the Dask worker {blind[0]} does not see the folder scratch={parent!r}; name one that is mounted on all machines"

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+SCRATCH: ContextVar[str | None] = ContextVar("tallies_scratch", default=None)  # folder of files that do not last
 SMALL = 4096  # bytes of an array that is not worth a file: one page
 
 
@@ -42,6 +44,8 @@ class Scratch:
 
     @cached_property
     def folder(self) -> TemporaryDirectory:
+        if self.parent is not None:
+            os.makedirs(self.parent, exist_ok=True)
         return TemporaryDirectory(prefix="tallies-", dir=self.parent)
 
     def leaf(self, suffix: str = ".npy") -> Leaf:

@@ -112,14 +112,14 @@ def read_table(estimator: Any, X: Any, families: Any, known: Layout | None) -> t
     names: list[Any] = named or list(range(len(values)))
     numbers = isinstance(X, np.ndarray) and X.dtype.kind in "fiub"
     if known is None:
-        chosen = _choose(names, values, families)
+        chosen = choose(names, values, families)
         states = _whole_states(X) if numbers and set(chosen) == {"categorical"} and X.dtype.kind in "iu" else None
         known = Layout(chosen, states or [states_of(v, f) if f in CODED else None for v, f in zip(values, chosen, strict=True)])
     table = _as_it_is(X, known) if numbers else None
-    return table or _blocks(values, names, known), known
+    return table or blocks(values, names, known), known
 
 
-def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[Any]:
+def choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[Any]:
     """The family of each column: as given, else from its dtype."""
     if not isinstance(families, dict | list):
         one_of("families", families, "auto", *FAMILIES, more="a dict of them")
@@ -196,7 +196,7 @@ def check_multinomial(values: np.ndarray) -> None:
         )
 
 
-def _blocks(values: list[np.ndarray], names: list[Any], layout: Layout) -> Table:
+def blocks(values: list[np.ndarray], names: list[Any], layout: Layout) -> Table:
     """One block a family, in C order, from columns."""
 
     def stack(*families: str) -> np.ndarray | None:

@@ -65,7 +65,7 @@ def learn_codes(model: Any, X: Any, missing: str, bins: Any) -> tuple[np.ndarray
     """The codes of X, (l, n) int32, the categories they refer to, which are learned here, and the columns of X."""
     names, columns = _columns(model, X, reset=True)
     one_of("missing", missing, "state", "ignore")
-    known = _learn(names, columns, missing, _check_bins(bins, names))
+    known = learn(names, columns, missing, _check_bins(bins, names))
     return code_columns(columns, known), known, Inputs.of(X, len(names), table=True)
 
 
@@ -100,7 +100,8 @@ def _check_bins(bins: Any, names: list[str]) -> dict[str, int]:
     return chosen
 
 
-def _learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict[str, int]) -> Categories:
+def learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict[str, int]) -> Categories:
+    """The categories of columns, of which distinct values suffice where none is binned."""
     learned = []
     for name, values in zip(names, columns, strict=True):
         absent = isna(values)

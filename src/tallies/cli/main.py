@@ -17,7 +17,7 @@ import typer
 from tallies import phases
 from tallies._version import __version__
 from tallies.cli import holdout
-from tallies.cli.configs import SCHEDULER, SWEEPS
+from tallies.cli.configs import SWEEPS, WHERE
 from tallies.cli.fit import fit_app, resume
 from tallies.cli.options import READING, RUN, Answer, Late, Line, Option, command, read_as, say, speak_any_language
 from tallies.errors import DataError, FitError, MissingExtra, TalliesError
@@ -32,7 +32,7 @@ app = typer.Typer(
     epilog="Begin with: tallies demo · tallies fit MODEL DATA --out RUN · tallies report RUN DATA",
 )
 app.add_typer(fit_app, name="fit")
-command(app, lambda: (RUN, SWEEPS, SCHEDULER))(resume)
+command(app, lambda: (RUN, SWEEPS, *WHERE))(resume)
 DATA = Option("data", "A file like the one that was fitted.", ..., Path, "DATA")
 TABLE = Option("out", "File to write (csv, tsv, jsonl, parquet); default: csv to stdout.", None, Path, "out,o")
 ESCAPE = Option("escape", "In csv and tsv, an apostrophe before texts that a spreadsheet would take for a formula.", True, bool)

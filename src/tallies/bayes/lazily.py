@@ -1,0 +1,59 @@
+"""Tables beyond memory at the door of the classifiers: families, states and classes by survey, shards from pieces of files."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+
+from tallies.bayes.door import CODED, Layout, blocks, choose
+from tallies.bayes.model import Shard
+from tallies.data.columns import states_of, values_of
+from tallies.data.labels import encode_labels, label_codes, missing_labels
+from tallies.data.lazy import Lazy, Piece
+from tallies.errors import DataError
+
+
+class Known(NamedTuple):
+    """What all pieces are read by."""
+
+    cells: str  # the columns in SQL: features, target, weights
+    names: list[str]  # of the features
+    layout: Layout
+    classes: np.ndarray
+    semi_supervised: bool
+    weighted: bool
+
+
+class Rows(NamedTuple):
+    """A source: some rows of a file."""
+
+    piece: Piece
+
+    def load(self, known: Known) -> Shard:
+        """The rows, coded."""
+        columns = [values_of(column) for column in nw.from_native(self.piece.frame(known.cells), eager_only=True).iter_columns()]
+        d, n = len(known.names), len(columns[0])
+        y, codes = columns[d], np.full(n, -1, dtype=np.int32)
+        absent = missing_labels(y, known.semi_supervised)
+        codes[~absent] = label_codes(y[~absent], int((~absent).sum()), known.classes)
+        weight = columns[d + 1].astype(np.float64) if known.weighted else np.ones(n)
+        return Shard(blocks(columns[:d], known.names, known.layout), codes, weight)
+
+
+def survey(table: Lazy, y: Any, sample_weight: Any, families: Any, semi_supervised: bool) -> tuple[list[Rows], Known, Any]:
+    """Sources of a table, what they are read by, and what became of its columns."""
+    columns = table.columns(table.roles(y, sample_weight))
+    names, target = columns.of(), table.facts[y]
+    if target.gaps and not semi_supervised:
+        raise DataError(f"y has {target.gaps:,} missing labels; drop these rows, or set semi_supervised=True where there is")
+    labels = table.distinct(y)
+    classes, _ = encode_labels(labels, len(labels), missing=semi_supervised)
+    chosen = choose(names, [table.like(name) for name in names], families)
+    coded = [
+        states_of(table.distinct(name), family) if family in CODED else None for name, family in zip(names, chosen, strict=True)
+    ]
+    cells = table.cells([*names, y, *([] if sample_weight is None else [sample_weight])])
+    known = Known(cells, names, Layout(chosen, coded), classes, semi_supervised, sample_weight is not None)
+    return [Rows(piece) for piece in table.pieces], known, columns

@@ -1,0 +1,325 @@
+"""Tables beyond memory: a folder of files, a large file, a lazy frame. Only pieces of them are ever read.
+
+Parquet files stay where they are; a piece is some of the rows of one, whole row groups at a time. Anything else (csv, tsv, json
+lines, plain or .gz; a lazy frame of polars, a dataset of pyarrow) is written once as Parquet to a scratch folder. What a fit must
+know of all rows, such as the states of a column, DuckDB finds in passes of its own, which spill to disk where they must.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import groupby, pairwise
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tallies.data import dialect
+from tallies.data.files import KINDS, contents, reading
+from tallies.data.kinds import DATE, FEW, NAMES_OF_IDS, USABLE, WHY, Columns, Kind
+from tallies.data.table import check_weights
+from tallies.data.written import GAPS
+from tallies.errors import DataError, nearest
+from tallies.mapped import SCRATCH, Scratch, free_memory
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGE = 1 << 30  # bytes of a file that is not read whole
+PIECE = 16 << 20  # bytes of the numbers and texts of a piece, as they are in memory
+SPLIT = 4  # a row group is cut where it is so many pieces: to read a part of it costs nearly as much as the whole
+OWN = 0.9  # share of rows that differ, by DuckDB's estimate (good to 5%), from which on each is said to have its own value
+MOST = 1 << 20  # states of a column
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT")
+DATES = ("DATE", "TIME", "TIMESTAMP", "INTERVAL")
+
+
+class Piece(NamedTuple):
+    """Some rows of a Parquet file."""
+
+    path: str
+    first: int
+    stop: int
+    stamp: tuple[int, int]  # bytes of the file, and when it was written: a fit is resumed on the same data alone
+
+    def frame(self, cells: str) -> pd.DataFrame:
+        """Columns, as `Lazy.cells` tells of them, with NaN where a cell is empty."""
+        rows = f"file_row_number >= {self.first} AND file_row_number < {self.stop}"
+        source = f"read_parquet({dialect.quoted(self.path)}, file_row_number = true)"
+        with database() as base, reading(self.path, "Parquet"):
+            base.execute("SET threads = 1")  # pieces are read side by side
+            return dialect.as_frame(base, f"SELECT {cells} FROM {source} WHERE {rows}")
+
+
+class Fact(NamedTuple):
+    """What is known of a column."""
+
+    type: str  # as DuckDB has it
+    kind: Kind
+    known: int  # cells with a value
+    levels: int  # different ones, about
+    low: Any
+    high: Any
+    gaps: int
+    cell: str  # the column in SQL
+
+
+class Lazy(NamedTuple):
+    """A table in files."""
+
+    name: str
+    pieces: list[Piece]
+    facts: dict[str, Fact]  # of each column
+    rows: int
+    home: Any = None  # folder of files that were made of others, while someone has this
+    drop: Collection[str] = ()  # columns that are left out,
+    keep: Collection[str] = ()  # or used, whatever they are
+
+    def need(self, name: Any, role: str) -> Fact:
+        """What is known of a column that a role names."""
+        if not isinstance(name, str):
+            told = f"with a table that is not in memory, {role} must be the name of one of its columns"
+            raise DataError(f"{told}, got {type(name).__name__}; it has {', '.join(list(self.facts)[:20])}")
+        if name not in self.facts:
+            raise DataError(f"the {role} should be in the column {name!r}, which {self.name!r} lacks; {nearest(name, self.facts)}")
+        return self.facts[name]
+
+    def roles(self, y: Any, sample_weight: Any = None) -> dict[str, str]:
+        """The columns that are no features."""
+        self.need(y, "target")
+        if sample_weight is None:
+            return {y: "target"}
+        weight = self.need(sample_weight, "weights")
+        if weight.gaps or isinstance(weight.low, str | bool):
+            raise DataError(f"the weights in the column {sample_weight!r} must be numbers without gaps; fill or drop the others")
+        check_weights(np.array([weight.low, weight.high], dtype=float), 2)
+        return {y: "target", sample_weight: "weights"}
+
+    def columns(self, roles: Mapping[str, str]) -> Columns:
+        """What each column is, and what becomes of it; as `kinds.describe` tells of a table in memory."""
+        found = []
+        for name, fact in self.facts.items():
+            wanted = fact.kind in USABLE or name in self.keep
+            use = "left out: as told" if name in self.drop else "used" if wanted else f"left out: {WHY[fact.kind]}"
+            found.append((name, fact.kind, fact.gaps, min(fact.levels, fact.known), roles.get(name, use)))
+        columns = Columns(*map(list, zip(*found, strict=True)))
+        if not columns.of():
+            told = "; ".join(f"{name} {use}" for name, use in zip(columns.names, columns.uses, strict=True))
+            raise DataError(f"no column of {self.name!r} is left to fit: {told}")
+        return columns
+
+    def cells(self, names: Sequence[str]) -> str:
+        """Columns in SQL: words for gaps in a text are none."""
+        return ", ".join(self.facts[name].cell for name in names)
+
+    def distinct(self, name: str) -> np.ndarray:
+        """The different values of a column, sorted; gaps left out."""
+        if self.facts[name].levels > 2 * MOST:
+            raise DataError(f"the column {name!r} has about {self.facts[name].levels:,} states, more than {MOST:,}; leave it out")
+        with database() as base:
+            files = sorted({piece.path for piece in self.pieces})
+            sql = f"SELECT {self.facts[name].cell} FROM read_parquet({_listed(files)}, union_by_name = true)"
+            found = dialect.as_frame(base, f"SELECT DISTINCT * FROM ({sql}) AS t(v) WHERE v IS NOT NULL ORDER BY v")["v"]
+        return found.to_numpy()
+
+    def like(self, name: str) -> np.ndarray:
+        """A few values with the type that the whole column has in memory."""
+        fact = self.facts[name]
+        if fact.low is None:
+            return np.array([np.nan])
+        kind = float if fact.gaps and fact.type in INTEGERS else None
+        if fact.type == "BOOLEAN":
+            return np.array([fact.low, fact.high], dtype=object if fact.gaps else bool)
+        return np.array([fact.low, fact.high], dtype=object if isinstance(fact.low, str) else kind)
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether X is a table that is not to be read whole: a folder, a large file, a lazy frame, a dataset.
+
+    >>> is_lazy("iris.csv"), is_lazy([[1.0]])
+    (False, False)
+    """
+    if isinstance(X, Lazy):
+        return True
+    if isinstance(X, str | os.PathLike):
+        return os.path.isdir(X) or (os.path.isfile(X) and os.path.getsize(X) > LARGE and Path(X).suffix not in (".h5ad", ".mtx"))
+    return _module(X) in (("polars", "LazyFrame"), ("pyarrow", "FileSystemDataset"), ("pyarrow", "InMemoryDataset"))
+
+
+def _module(X: Any) -> tuple[str, str]:
+    return type(X).__module__.partition(".")[0], type(X).__name__
+
+
+def open_table(X: Any) -> Lazy:
+    """The table, with what is known of its columns; see `is_lazy`."""
+    if isinstance(X, Lazy):
+        return X
+    name, paths = (str(X), _files(Path(X))) if isinstance(X, str | os.PathLike) else (type(X).__name__, [])
+    home = None
+    if not paths or not all(path.endswith((".parquet", ".pq")) for path in paths):
+        home = Scratch(SCRATCH.get())
+        paths = _as_parquet(X, paths, home)
+    with reading(name, "a table"):
+        return _surveyed(name, paths, home)
+
+
+def _files(path: Path) -> list[str]:
+    """The tables in a folder and those below it, in order; all of one format."""
+    if path.is_file():
+        return [str(path.absolute())]
+    found: dict[str, list[str]] = {}
+    for file in sorted(path.absolute().rglob("*")):
+        hidden = any(part.startswith((".", "_")) for part in file.relative_to(path.absolute()).parts)
+        kind = KINDS.get(Path(file.name.lower().removesuffix(".gz")).suffix)
+        if kind is not None and file.is_file() and not hidden:
+            found.setdefault(kind, []).append(str(file))
+    if len(found) != 1:
+        there = " and ".join(sorted(found)) or "none"
+        raise DataError(
+            f"expected tables of one format in the folder {str(path)!r} (Parquet, csv or json lines), but there are {there}"
+        )
+    return next(iter(found.values()))
+
+
+@contextmanager
+def database() -> Iterator[Any]:
+    """A database that goes to disk before it takes more than a quarter of the memory that is free."""
+    with closing(dialect.connect()) as base:
+        base.execute(f"SET memory_limit = '{max(free_memory() // 4, 256 << 20)}B'")
+        if SCRATCH.get() is not None:
+            base.execute(f"SET temp_directory = {dialect.quoted(str(SCRATCH.get()))}")
+        base.execute("SET preserve_insertion_order = true")
+        yield base
+
+
+def _as_parquet(X: Any, paths: list[str], home: Scratch) -> list[str]:
+    """Files of another format, a lazy frame or a dataset, written as Parquet."""
+    kind = _module(X)
+    if kind[0] == "polars":
+        file = os.path.join(home.folder.name, "table.parquet")
+        X.sink_parquet(file)
+        return [file]
+    if kind[0] == "pyarrow":
+        if getattr(X, "files", None) and X.format.default_extname == "parquet" and os.path.isfile(X.files[0]):
+            return [os.path.abspath(path) for path in X.files]
+        import pyarrow.dataset
+
+        pyarrow.dataset.write_dataset(X, os.path.join(home.folder.name, "table"), format="parquet")
+        return _files(Path(home.folder.name) / "table")
+    found: list[str] = []
+    for path in paths:
+        with reading(path, "a table"), database() as base:
+            found.append(os.path.join(home.folder.name, f"{len(found):06d}.parquet"))
+            inside = contents(Path(path))
+            if inside.kind == "jsonl":
+                source = f"read_json({dialect.quoted(path)}, format = 'newline_delimited', sample_size = -1)"
+            elif inside.kind == "text":
+                gaps = ", ".join(map(dialect.quoted, sorted({"", *GAPS} - {"-"})))
+                source = f"read_csv({dialect.quoted(path)}, sample_size = -1, nullstr = [{gaps}])"
+            else:
+                raise DataError(
+                    f"{path!r} is a table of the kind {inside.kind}, which is read whole; give it by itself, or as Parquet"
+                )
+            base.execute(f"COPY (SELECT * FROM {source}) TO {dialect.quoted(found[-1])} (FORMAT parquet)")
+    return found
+
+
+def _listed(paths: Sequence[str]) -> str:
+    return "[" + ", ".join(map(dialect.quoted, paths)) + "]"
+
+
+def _types(base: Any, source: str) -> list[tuple[str, str]]:
+    return [(row[0], row[1]) for row in base.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
+
+
+def _cell(name: str, type: str, dash: bool = True) -> str:
+    """A column in SQL: words for gaps in a text are none, a number of many digits is a float."""
+    column = '"' + name.replace('"', '""') + '"'
+    if type == "VARCHAR":
+        gaps = ", ".join(map(dialect.quoted, sorted(GAPS if dash else GAPS - {"-"})))
+        return f"CASE WHEN {column} IN ({gaps}) THEN NULL ELSE {column} END AS {column}"
+    if type.startswith("DECIMAL") or type == "HUGEINT":
+        return f"CAST({column} AS DOUBLE) AS {column}"
+    return f"CAST({column} AS VARCHAR) AS {column}" if type.startswith("ENUM") else column
+
+
+def _surveyed(name: str, paths: list[str], home: Any) -> Lazy:
+    """What is known of all columns, and where to cut."""
+    with database() as base:
+        source = f"read_parquet({_listed(paths)}, union_by_name = true)"
+        types = _types(base, source)
+        if not types:
+            raise DataError(f"{name!r} has no columns")
+        texts = [column for column, type in types if type == "VARCHAR"]
+        quoted = {column: '"' + column.replace('"', '""') + '"' for column, _ in types}
+        signs = ", ".join(f"bool_or({quoted[column]} = '+')" for column in texts)
+        plus = base.execute(f"SELECT {signs} FROM {source}").fetchone() if texts else ()
+        dashed = {column for column, found in zip(texts, plus, strict=True) if found}  # "-" is no gap beside "+"
+        cells = ", ".join(_cell(column, type, column not in dashed) for column, type in types)
+        asked = ", ".join(_asked(quoted[column], type) for column, type in types)
+        rows, *told = base.execute(f"SELECT count(*), {asked} FROM (SELECT {cells} FROM {source})").fetchone()
+        facts = {c: _fact(c, t, rows, told[6 * i : 6 * i + 6], _cell(c, t, c not in dashed)) for i, (c, t) in enumerate(types)}
+        about = base.execute(
+            "SELECT file_name, row_group_id, min(row_group_num_rows) FROM parquet_metadata("
+            f"{_listed(paths)}) GROUP BY ALL ORDER BY file_name, row_group_id"
+        ).fetchall()
+    if not rows:
+        raise DataError(f"{name!r} has columns but no rows; there is nothing to work on")
+    width = sum(8 if fact.type != "VARCHAR" else 64 for fact in facts.values())
+    return Lazy(name, _cut(about, max(1, PIECE // width)), facts, rows, home)
+
+
+def _asked(cell: str, type: str) -> str:
+    """Six sums of a column: values, different ones, smallest and largest, words of each, and whether all are dates."""
+    words = f"avg(len(string_split({cell}, ' ')))" if type == "VARCHAR" else "0"
+    dates = f"bool_and(regexp_full_match({cell}, {dialect.quoted(DATE.pattern)}))" if type == "VARCHAR" else "false"
+    nested = type.endswith("]") or type.startswith(("STRUCT", "MAP", "BLOB"))
+    ends = ("NULL", "NULL") if nested else (f"min({cell})", f"max({cell})")
+    many = "0" if nested else f"approx_count_distinct({cell})"
+    return f"count({cell}), {many}, {', '.join(ends)}, {words}, {dates}"
+
+
+def _fact(name: str, type: str, rows: int, told: Sequence[Any], cell: str) -> Fact:
+    """The kind of a column by the rules of `kinds.kind_of_column`, on counts that are estimates."""
+    known, levels, low, high, words, dates = told
+    nested = type.endswith("]") or type.startswith(("STRUCT", "MAP", "BLOB"))
+    own = levels > OWN * known and known > FEW
+    kind: Kind = "category"
+    if not known:
+        kind = "empty"
+    elif low is not None and low == high and known == rows > 1:
+        kind = "constant"
+    elif type.startswith(DATES) or dates:
+        kind = "date"
+    elif nested:
+        kind = "text"
+    elif type in INTEGERS:
+        counted = high - low == known - 1 and low in (0, 1)
+        kind = "id" if own and (counted or NAMES_OF_IDS.fullmatch(name)) else "number"
+    elif type == "VARCHAR" and levels > max(FEW, known / 2) and words >= 4:
+        kind = "text"
+    elif type in ("VARCHAR", "UUID") and own:
+        kind = "id"
+    elif type not in ("VARCHAR", "BOOLEAN", "UUID") and not type.startswith("ENUM"):
+        kind = "number"
+    return Fact(type, kind, known, levels, low, high, rows - known, cell)
+
+
+def _cut(groups: list[tuple[str, int, int]], size: int) -> list[Piece]:
+    """Pieces of about `size` rows: row groups together, or parts of one that is many times as large."""
+    pieces: list[Piece] = []
+    for path, of_file in groupby(groups, itemgetter(0)):
+        about = os.stat(path)
+        stamp, ends, at = (about.st_size, about.st_mtime_ns), [0], 0
+        for _, _, n in of_file:
+            if at > ends[-1] and at + n - ends[-1] > size:  # this one begins another piece
+                ends.append(at)
+            parts = n // (SPLIT * size)
+            ends += [at + n * k // (parts + 1) for k in range(1, parts + 1)]
+            at += n
+        ends.append(at)
+        pieces += [Piece(path, a, b, stamp) for a, b in pairwise(ends) if a < b]
+    return pieces
