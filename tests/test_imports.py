@@ -33,6 +33,7 @@ FLOOR = {
     "forms": set(),
     "storage": {"disk", "errors", "forms", "_version"},
     "blas": set(),
+    "answering": {"backends", "data", "disk", "errors"},
     "backends": {"blas", "cluster", "engine", "mapped", "sources", "sums"},
     "cluster": {"_version", "blas", "engine", "errors", "mapped", "sums"},
     "watch": {"storage", "engine", "errors", "forms", "phases"},
@@ -75,6 +76,7 @@ FLOOR = {
 # what a room may import of the floor: any file of it, but for these
 SURFACE = {"page": {"html"}, "plots": {"html"}, "views": {"html"}, "command": {"cli"}, "demo": {"datasets", "demo"}}
 BASE = {
+    "answering",
     "backends",
     "data",
     "engine",

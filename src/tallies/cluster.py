@@ -32,7 +32,8 @@ from tallies.sums import GROUP, add
 TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
 EVERY = 10  # sweeps after which latents are written: what a lost worker may cost
 LARGE = 64 << 20  # bytes that should not go through a scheduler
-WAIT = 30  # seconds for a scheduler to answer, and for a worker to come
+ANSWERS = 5  # seconds for a scheduler to answer
+WAIT = 30  # seconds for a worker to come
 
 
 class InFile(NamedTuple):
@@ -88,19 +89,19 @@ class Dask:
         return f"tallies-{what}-{self.name}-{next(self.numbers)}"
 
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
-        parts, after = self._pairs(task, latents, broadcast)
         with in_words():
+            parts, after = self._pairs(task, latents, broadcast)
             found = self.client.gather(parts)
-        return [result for result, _ in found], self._after(after, sum(has for _, has in found))
+            return [result for result, _ in found], self._after(after, sum(has for _, has in found))
 
     def total(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[Any, list[Any]]:
-        parts, after = self._pairs(task, latents, broadcast)
-        while len(parts) > 1:  # the tree of `Sum`, each part of it added by a worker that has some of it
-            groups = [parts[a : a + GROUP] for a in range(0, len(parts), GROUP)]
-            parts = [self.client.submit(add, group, key=self._key("add")) if len(group) > 1 else group[0] for group in groups]
         with in_words():
+            parts, after = self._pairs(task, latents, broadcast)
+            while len(parts) > 1:  # the tree of `Sum`, each part of it added by a worker that has some of it
+                groups = [parts[a : a + GROUP] for a in range(0, len(parts), GROUP)]
+                parts = [self.client.submit(add, group, key=self._key("add")) if len(group) > 1 else group[0] for group in groups]
             result, has = self.client.gather(parts[0])
-        return result, self._after(after, has)
+            return result, self._after(after, has)
 
     def collect(self, latents: list[Any]) -> list[Any]:
         with in_words():
@@ -130,12 +131,11 @@ class Dask:
             return [None] * len(latents)
         if max(its.age for its in latents) < EVERY:
             return latents
-        with in_words():
-            if self.scratch is None:
-                return [self.put(its) for its in self.client.gather([its.value for its in latents])]
-            files = [self.scratch.leaf(".pickle") for _ in latents]
-            pairs = zip(latents, files, strict=True)
-            self.client.gather([self.client.submit(_store, z.value, file.path, key=self._key("store")) for z, file in pairs])
+        if self.scratch is None:
+            return [self.put(its) for its in self.client.gather([its.value for its in latents])]
+        files = [self.scratch.leaf(".pickle") for _ in latents]
+        pairs = zip(latents, files, strict=True)
+        self.client.gather([self.client.submit(_store, z.value, file.path, key=self._key("store")) for z, file in pairs])
         return [There(InFile(file.path), needs=(file.owner,)) for file in files]
 
 
@@ -238,7 +238,7 @@ def connect(address: str) -> Any:
     """A client of the scheduler at an address."""
     distributed = need("distributed", "dask", "A Dask cluster")
     try:
-        return distributed.Client(address, timeout=WAIT)
+        return distributed.Client(address, timeout=ANSWERS)
     except (OSError, TimeoutError) as error:
         raise ClusterError(
             f"no Dask scheduler answers at {address!r} ({error}); start one with `dask scheduler`, and workers with "

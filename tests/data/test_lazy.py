@@ -233,3 +233,22 @@ def test_fem_of_a_folder_on_a_cluster_has_the_same_bits(tmp_path, cluster):
     with tallies.backend(cluster):
         there = tallies.FEM(ridge=1.0).fit(folder, "kind")
     assert here.fitted_.W.tobytes() == there.fitted_.W.tobytes()
+
+
+@pytest.mark.parametrize("model", [tallies.NaiveBayes(), tallies.FEM(ridge=1.0)])
+def test_answers_are_written_piece_by_piece(folder, tmp_path, model, cluster):
+    model.fit(folder, "kind")
+    with pytest.raises(DataError, match="out=FOLDER"):
+        model.predict(folder)
+    with tallies.backend("threads", workers=2):
+        here = model.predict(folder, out=tmp_path / "here")
+    with tallies.backend(cluster):
+        there = model.predict(folder, out=tmp_path / "there")
+    found = pd.concat([pd.read_parquet(path) for path in sorted(here.iterdir())], ignore_index=True)
+    assert found["row_id"].tolist() == list(range(ROWS))
+    X = table()[model.feature_names_in_].replace("NA", None)
+    assert (found["prediction"] == model.predict(X)).all()
+    np.testing.assert_allclose(found[[f"p({c})" for c in "abc"]], model.predict_proba(X), rtol=1e-12)
+    assert [path.read_bytes() for path in sorted(here.iterdir())] == [path.read_bytes() for path in sorted(there.iterdir())]
+    with pytest.raises(DataError, match="a new folder"):
+        model.predict(folder, out=here)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import validate_data
 
+from tallies.answering import predictions, write_answers
 from tallies.bayes import answers
 from tallies.bayes.answers import Fitted
 from tallies.bayes.door import Layout, Table
@@ -220,8 +222,11 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         fitted: Fitted = self.fitted_
         return answers.over_table(task, self._table(X), len(fitted.classes), np.float64, fitted.params, *given)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
+    def predict(self, X: Any, *, out: str | Path | None = None) -> Any:
+        """The most probable class of each row; of a table beyond memory written to a folder `out` of Parquet files, with ids and
+        probabilities."""
+        if is_lazy(X):
+            return write_answers(self, X, out, predictions)
         classes, params = self.fitted_.classes, self.fitted_.params
         return answers.over_table(answers.labels, self._table(X), None, classes.dtype, params, classes, params.plane())
 

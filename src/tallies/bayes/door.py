@@ -10,6 +10,7 @@ multinomial   a sparse matrix                          CSR, all its columns toge
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import count
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -196,11 +197,14 @@ def check_multinomial(values: np.ndarray) -> None:
         )
 
 
-def blocks(values: list[np.ndarray], names: list[Any], layout: Layout) -> Table:
-    """One block a family, in C order, from columns."""
+def blocks(values: list[np.ndarray], names: list[Any], layout: Layout, coded: Collection[int] = ()) -> Table:
+    """One block a family, in C order, from columns; some are `coded` already."""
+
+    def encoded(j: int) -> np.ndarray:
+        return values[j] if j in coded else _encode(values[j], layout.states[j], layout.families[j], names[j])
 
     def stack(*families: str) -> np.ndarray | None:
-        parts = [_encode(values[j], layout.states[j], layout.families[j], names[j]) for j in layout.of(*families)]
+        parts = [encoded(j) for j in layout.of(*families)]
         return np.column_stack(parts) if parts else None
 
     counts = stack("multinomial")

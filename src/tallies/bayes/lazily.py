@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 
 from tallies.bayes.door import CODED, Layout, blocks, choose
@@ -20,6 +19,7 @@ class Known(NamedTuple):
 
     cells: str  # the columns in SQL: features, target, weights
     names: list[str]  # of the features
+    coded: list[str]  # columns that come as codes
     layout: Layout
     classes: np.ndarray
     semi_supervised: bool
@@ -33,13 +33,16 @@ class Rows(NamedTuple):
 
     def load(self, known: Known) -> Shard:
         """The rows, coded."""
-        columns = [values_of(column) for column in nw.from_native(self.piece.frame(known.cells), eager_only=True).iter_columns()]
-        d, n = len(known.names), len(columns[0])
-        y, codes = columns[d], np.full(n, -1, dtype=np.int32)
-        absent = missing_labels(y, known.semi_supervised)
-        codes[~absent] = label_codes(y[~absent], int((~absent).sum()), known.classes)
+        d, read = len(known.names), self.piece.columns(known.cells)
+        names, columns = list(read), [v if n in known.coded else values_of(v) for n, v in read.items()]
+        y, n = columns[d], len(columns[0])
+        if names[d] not in known.coded:
+            absent, codes = missing_labels(y, known.semi_supervised), np.full(n, -1, dtype=np.int32)
+            codes[~absent] = label_codes(y[~absent], int((~absent).sum()), known.classes)
+            y = codes
         weight = columns[d + 1].astype(np.float64) if known.weighted else np.ones(n)
-        return Shard(blocks(columns[:d], known.names, known.layout), codes, weight)
+        done = {j for j, name in enumerate(known.names) if name in known.coded}
+        return Shard(blocks(columns[:d], known.names, known.layout, done), y, weight)
 
 
 def survey(table: Lazy, y: Any, sample_weight: Any, families: Any, semi_supervised: bool) -> tuple[list[Rows], Known, Any]:
@@ -54,6 +57,8 @@ def survey(table: Lazy, y: Any, sample_weight: Any, families: Any, semi_supervis
     coded = [
         states_of(table.distinct(name), family) if family in CODED else None for name, family in zip(names, chosen, strict=True)
     ]
-    cells = table.cells([*names, y, *([] if sample_weight is None else [sample_weight])])
-    known = Known(cells, names, Layout(chosen, coded), classes, semi_supervised, sample_weight is not None)
+    states = dict(zip([*names, y], [*coded, classes], strict=True))
+    codes = {name: (its, -1) for name, its in states.items() if its is not None and table.codable(name, its)}
+    cells = table.cells([*names, y, *([] if sample_weight is None else [sample_weight])], codes)
+    known = Known(cells, names, list(codes), Layout(chosen, coded), classes, semi_supervised, sample_weight is not None)
     return [Rows(piece) for piece in table.pieces], known, columns

@@ -9,6 +9,7 @@ first met after the fit                  code -1: it contributes nothing
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise
 from math import prod
 from typing import Annotated, Any, NamedTuple
@@ -74,9 +75,10 @@ def read_codes(model: Any, X: Any, known: Categories) -> np.ndarray:
     return code_columns(_columns(model, X, reset=False)[1], known)
 
 
-def code_columns(columns: list[np.ndarray], known: Categories) -> np.ndarray:
-    """(l, n) int32  the codes of these columns."""
-    return np.column_stack([_code(values, j, known).astype(np.int32) for j, values in enumerate(columns)])
+def code_columns(columns: list[np.ndarray], known: Categories, done: Collection[int] = ()) -> np.ndarray:
+    """(l, n) int32  the codes of these columns; some are `done` already."""
+    codes = [values if j in done else _code(values, j, known).astype(np.int32) for j, values in enumerate(columns)]
+    return np.column_stack(codes)
 
 
 def _columns(model: Any, X: Any, reset: bool) -> tuple[list[str], list[np.ndarray]]:

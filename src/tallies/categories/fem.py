@@ -19,12 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Annotated, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 import pandas as pd
 from sklearn.base import ClassifierMixin
 
+from tallies.answering import predictions, write_answers
 from tallies.backends import carry_out
 from tallies.categories import base
 from tallies.categories import screen as screening
@@ -226,8 +228,11 @@ class FEM(ClassifierMixin, Categorical):
         H = self._scores(X)
         return H - np.logaddexp.reduce(H, axis=1, keepdims=True)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
+    def predict(self, X: Any, *, out: str | PathLike | None = None) -> Any:
+        """The most probable class of each row; of a table beyond memory written to a folder `out` of Parquet files, with ids and
+        probabilities."""
+        if is_lazy(X):
+            return write_answers(self, X, out, predictions)
         return self.classes_[self._scores(X).argmax(axis=1)]
 
     def sample_y(self, X: Any, *, random_state: Any = None) -> np.ndarray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 
 from tallies.categories.base import final
@@ -25,18 +24,20 @@ class Known(NamedTuple):
     """What all pieces are read by."""
 
     cells: str  # the columns in SQL: inputs, target, weights
+    coded: list[str]  # columns that come as codes
     categories: Categories
     classes: np.ndarray
     weighted: bool
 
     def rows(self, piece: Piece) -> Rows:
         """The rows of a piece, coded."""
-        frame = nw.from_native(piece.frame(self.cells), eager_only=True)
-        columns, n = [values_of(column) for column in frame.iter_columns()], len(self.categories.names)
-        codes = code_columns(columns[:n], self.categories)
-        labels = label_codes(columns[n], len(codes), self.classes)
-        weight = columns[n + 1].astype(np.float64) if self.weighted else np.ones(len(codes))
-        return Rows(codes, labels[:, None], weight[:, None])
+        read = piece.columns(self.cells)
+        (*inputs, y), n = [v if name in self.coded else values_of(v) for name, v in read.items()], len(self.categories.names)
+        weight = y.astype(np.float64) if self.weighted else np.ones(len(y))
+        y = inputs.pop() if self.weighted else y
+        done = {j for j, name in enumerate(self.categories.names) if name in self.coded}
+        labels = y if list(read)[n] in self.coded else label_codes(y, len(y), self.classes)
+        return Rows(code_columns(inputs, self.categories, done), labels[:, None], weight[:, None])
 
 
 class Coded(NamedTuple):
@@ -83,8 +84,10 @@ def survey(table: Lazy, y: Any, sample_weight: Any, missing: str, bins: Any) -> 
     gaps = [table.facts[name].gaps > 0 for name in names]
     values = [_with_gap(table.distinct(name)) if gap else table.distinct(name) for name, gap in zip(names, gaps, strict=True)]
     categories, classes = learn(names, values, missing, {}), encode_labels(labels, len(labels), missing=False)[0]
-    cells = table.cells([*names, y, *([] if sample_weight is None else [sample_weight])])
-    known = Known(cells, categories, classes, sample_weight is not None)
+    states = dict(zip([*names, y], [*zip(categories.states, categories.gap, strict=True), (classes, -1)], strict=True))
+    codes = {name: its for name, its in states.items() if table.codable(name, its[0])}
+    cells = table.cells([*names, y, *([] if sample_weight is None else [sample_weight])], codes)
+    known = Known(cells, list(codes), categories, classes, sample_weight is not None)
     some = table.pieces[:: -(-len(table.pieces) // FROM)]
     parts = []
     for piece in some:

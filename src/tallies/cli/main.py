@@ -96,6 +96,11 @@ def info(line: Line, run: Path) -> Answer:
 def predict(line: Line, run: Path, data: Path, out: Path | None, escape: bool, **own: Any) -> Answer:
     """Predict every row of a file."""
     model, options, family = _read(run, line, "PREDICT")
+    from tallies.data.lazy import is_lazy
+
+    if is_lazy(data) and "target" in options and hasattr(model, "classes_"):
+        folder = model.predict(data, out=out)
+        return Answer({"out": str(folder)}, "", f"\nWrote {folder}, a folder of Parquet files.")
     with phases.phase(f"predicting {data.name}"), read_as(options, data):
         table = family.predict(model, options, str(data))
     return _table(line, table, out, escape, f"tallies score {run} DATA · tallies report {run} {data}")

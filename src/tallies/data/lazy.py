@@ -8,11 +8,13 @@ know of all rows, such as the states of a column, DuckDB finds in passes of its 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +25,7 @@ from tallies.data.kinds import DATE, FEW, NAMES_OF_IDS, USABLE, WHY, Columns, Ki
 from tallies.data.table import check_weights
 from tallies.data.written import GAPS
 from tallies.errors import DataError, nearest
-from tallies.mapped import SCRATCH, Scratch, free_memory
+from tallies.mapped import SCRATCH, Scratch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +35,8 @@ PIECE = 16 << 20  # bytes of the numbers and texts of a piece, as they are in me
 SPLIT = 4  # a row group is cut where it is so many pieces: to read a part of it costs nearly as much as the whole
 OWN = 0.9  # share of rows that differ, by DuckDB's estimate (good to 5%), from which on each is said to have its own value
 MOST = 1 << 20  # states of a column
+CODED = 10_000  # states that are spelled out in SQL
+DATABASE = 256 << 20  # bytes
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT")
 DATES = ("DATE", "TIME", "TIMESTAMP", "INTERVAL")
 
@@ -45,13 +49,38 @@ class Piece(NamedTuple):
     stop: int
     stamp: tuple[int, int]  # bytes of the file, and when it was written: a fit is resumed on the same data alone
 
-    def frame(self, cells: str) -> pd.DataFrame:
-        """Columns, as `Lazy.cells` tells of them, with NaN where a cell is empty."""
+    def columns(self, cells: str) -> dict[str, np.ndarray]:
+        """Columns, as `Lazy.cells` tells of them: numbers, booleans or objects, with NaN or None where a cell is empty."""
         rows = f"file_row_number >= {self.first} AND file_row_number < {self.stop}"
         source = f"read_parquet({dialect.quoted(self.path)}, file_row_number = true)"
-        with database() as base, reading(self.path, "Parquet"):
-            base.execute("SET threads = 1")  # pieces are read side by side
-            return dialect.as_frame(base, f"SELECT {cells} FROM {source} WHERE {rows}")
+        with reading(self.path, "Parquet"):
+            found = _reader().execute(f"SELECT {cells} FROM {source} WHERE {rows}").fetchnumpy()
+            return {name: _plain(values) for name, values in found.items()}
+
+    def frame(self, cells: str) -> pd.DataFrame:
+        """The same as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns(cells))
+
+
+_local = threading.local()
+
+
+def _reader() -> Any:
+    """The database by which a thread reads its pieces, which are many."""
+    if getattr(_local, "owner", None) != os.getpid():  # those of a process that was forked are not for its children
+        _local.base, _local.owner = connect(), os.getpid()
+        _local.base.execute("SET threads = 1")
+    return _local.base
+
+
+def _plain(values: Any) -> np.ndarray:
+    """A column without a mask."""
+    if isinstance(values, np.ma.MaskedArray):
+        masked: Any = values.astype(np.float64 if values.dtype.kind in "fiu" else object)
+        return masked.filled(np.nan if values.dtype.kind in "fiu" else None)
+    return values
 
 
 class Fact(NamedTuple):
@@ -111,9 +140,24 @@ class Lazy(NamedTuple):
             raise DataError(f"no column of {self.name!r} is left to fit: {told}")
         return columns
 
-    def cells(self, names: Sequence[str]) -> str:
-        """Columns in SQL: words for gaps in a text are none."""
-        return ", ".join(self.facts[name].cell for name in names)
+    def cells(self, names: Sequence[str], codes: Mapping[str, tuple[Sequence[Any], int]] | None = None) -> str:
+        """Columns in SQL: words for gaps in a text are none. `codes` are states of those columns that come as whole numbers (see
+        `codable`), which are places among the states, and another number for a gap."""
+        found = []
+        for name in names:
+            cell = self.facts[name].cell
+            if codes is not None and name in codes:
+                (states, gap), (value, _, column) = codes[name], cell.rpartition(" AS ")
+                words = ", ".join(map(dialect.quoted, states))
+                cell = (
+                    f"CAST(coalesce(enum_code(TRY_CAST({value or cell} AS ENUM({words}))), {gap}) AS INTEGER) AS {column or cell}"
+                )
+            found.append(cell)
+        return ", ".join(found)
+
+    def codable(self, name: str, states: Any) -> bool:
+        """Whether DuckDB can code the states of a column: texts, and not too many."""
+        return self.facts[name].type == "VARCHAR" and states is not None and 0 < len(states) <= CODED
 
     def distinct(self, name: str) -> np.ndarray:
         """The different values of a column, sorted; gaps left out."""
@@ -184,14 +228,18 @@ def _files(path: Path) -> list[str]:
     return next(iter(found.values()))
 
 
+def connect() -> Any:
+    """A database that goes to disk before it takes more memory than `DATABASE`."""
+    base = dialect.connect()
+    base.execute(f"SET memory_limit = '{DATABASE}B'")
+    base.execute(f"SET temp_directory = {dialect.quoted(os.path.join(SCRATCH.get() or gettempdir(), 'tallies-duckdb'))}")
+    return base
+
+
 @contextmanager
 def database() -> Iterator[Any]:
-    """A database that goes to disk before it takes more than a quarter of the memory that is free."""
-    with closing(dialect.connect()) as base:
-        base.execute(f"SET memory_limit = '{max(free_memory() // 4, 256 << 20)}B'")
-        if SCRATCH.get() is not None:
-            base.execute(f"SET temp_directory = {dialect.quoted(str(SCRATCH.get()))}")
-        base.execute("SET preserve_insertion_order = true")
+    """Such a database inside the block."""
+    with closing(connect()) as base:
         yield base
 
 
