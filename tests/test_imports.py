@@ -37,7 +37,7 @@ FLOOR = {
     "backends": {"blas", "cluster", "engine", "mapped", "sources", "sums"},
     "cluster": {"_version", "blas", "engine", "errors", "mapped", "sums"},
     "watch": {"storage", "engine", "errors", "forms", "phases"},
-    "data": {"data", "disk", "errors", "forms", "mapped", "storage", "maths", "phases"},
+    "data": {"_version", "data", "disk", "errors", "forms", "mapped", "storage", "maths", "phases"},
     "evaluation": {"evaluation", "data", "errors", "maths", "backends", "phases"},
     "estimator": {
         "engine",

@@ -252,3 +252,52 @@ def test_answers_are_written_piece_by_piece(folder, tmp_path, model, cluster):
     assert [path.read_bytes() for path in sorted(here.iterdir())] == [path.read_bytes() for path in sorted(there.iterdir())]
     with pytest.raises(DataError, match="a new folder"):
         model.predict(folder, out=here)
+
+
+def test_prepared_tables_are_made_once(tmp_path, run, monkeypatch):
+    folder, out = parted(table(), tmp_path / "table", csv), tmp_path / "prepared"
+    code, _, told = run("prepare", str(folder), "--out", str(out))
+    assert code == 0, told
+    stamps = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
+    assert len(stamps) == 4
+    (out / "000001.parquet").write_bytes(b"broken")  # the disk, or a hand
+    with pytest.raises(tallies.errors.FileError, match="prepare the data again"):
+        tallies.NaiveBayes().fit(out, "kind")
+    csv(table(50, 3), folder / "part-2")
+    assert run("prepare", str(folder), "--out", str(out))[0] == 0
+    made = [name for name, stamp in stamps.items() if (out / name).stat().st_mtime_ns != stamp]
+    assert sorted(made) == ["000001.parquet", "000002.parquet"]
+    assert tallies.NaiveBayes().fit(out, "kind").params_.n.sum() == ROWS - 750 + 50
+    code, text, _ = run("describe", str(out))
+    assert code == 0
+    assert text.startswith("2,300 rows, 9 columns")
+    code, _, told = run("prepare", str(out), "--out", str(tmp_path / "again"))
+    assert code == 2
+    assert "is Parquet already" in told
+    code, _, told = run("prepare", str(folder), "--out", str(folder))
+    assert code == 2
+    assert "no folder of prepared data" in told
+
+
+def test_files_of_a_folder_may_differ_in_types(tmp_path):
+    """A column is a number in one file, empty in another, a text in a third; a name may hold anything."""
+    folder = tmp_path / "table"
+    folder.mkdir()
+    (folder / "a.csv").write_text('size,tag,odd AS "x",y\n1,7,u,a\n2,8,v,b\n3,7,u,a\n'.replace('odd AS "x"', '"odd AS ""x"""'))
+    (folder / "b.csv").write_text('size,tag,"odd AS ""x""",y\n,s,u,a\n,7,v,b\n,s,v,b\n')
+    (folder / "c.csv").write_text('size,tag,"odd AS ""x""",y\n1.5,s,u,a\n2.5,t,v,b\n9.5,t,v,b\n')
+    model = tallies.NaiveBayes().fit(folder, "y")
+    assert model.families_ == {"size": "gaussian", "tag": "categorical", 'odd AS "x"': "categorical"}
+    assert model.layout_.states[1].tolist() == ["7", "8", "s", "t"]
+    assert model.params_.laws.gaussian.n.sum() == 6
+
+
+def test_filters_and_indices_are_minded(tmp_path, folder):
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    some = ds.dataset(folder).filter(pc.field("kind") != "c")
+    assert tallies.NaiveBayes().fit(some, "kind").classes_.tolist() == ["a", "b"]
+    (tmp_path / "indexed").mkdir()
+    table()[["width", "kind"]].iloc[::-1].to_parquet(tmp_path / "indexed" / "t.parquet")  # with its index as a column
+    assert tallies.GDA().fit(tmp_path / "indexed", "kind").feature_names_in_.tolist() == ["width"]

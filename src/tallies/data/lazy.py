@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tallies.data import dialect
-from tallies.data.files import KINDS, contents, reading
+from tallies.data import dialect, prepared
+from tallies.data.files import reading
 from tallies.data.kinds import DATE, FEW, NAMES_OF_IDS, USABLE, WHY, Columns, Kind
+from tallies.data.parquet import SUFFIXES, column, connect, database, files_of, listed, types_of, written
 from tallies.data.table import check_weights
 from tallies.data.written import GAPS
 from tallies.errors import DataError, nearest
@@ -36,7 +35,6 @@ SPLIT = 4  # a row group is cut where it is so many pieces: to read a part of it
 OWN = 0.9  # share of rows that differ, by DuckDB's estimate (good to 5%), from which on each is said to have its own value
 MOST = 1 << 20  # states of a column
 CODED = 10_000  # states that are spelled out in SQL
-DATABASE = 256 << 20  # bytes
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT")
 DATES = ("DATE", "TIME", "TIMESTAMP", "INTERVAL")
 
@@ -147,12 +145,9 @@ class Lazy(NamedTuple):
         for name in names:
             cell = self.facts[name].cell
             if codes is not None and name in codes:
-                (states, gap), (value, _, column) = codes[name], cell.rpartition(" AS ")
-                words = ", ".join(map(dialect.quoted, states))
-                cell = (
-                    f"CAST(coalesce(enum_code(TRY_CAST({value or cell} AS ENUM({words}))), {gap}) AS INTEGER) AS {column or cell}"
-                )
-            found.append(cell)
+                states, gap = codes[name]
+                cell = f"CAST(coalesce(enum_code(TRY_CAST({cell} AS ENUM({listed(states)[1:-1]}))), {gap}) AS INTEGER)"
+            found.append(f"{cell} AS {column(name)}")
         return ", ".join(found)
 
     def codable(self, name: str, states: Any) -> bool:
@@ -165,9 +160,8 @@ class Lazy(NamedTuple):
             raise DataError(f"the column {name!r} has about {self.facts[name].levels:,} states, more than {MOST:,}; leave it out")
         with database() as base:
             files = sorted({piece.path for piece in self.pieces})
-            sql = f"SELECT {self.facts[name].cell} FROM read_parquet({_listed(files)}, union_by_name = true)"
-            found = dialect.as_frame(base, f"SELECT DISTINCT * FROM ({sql}) AS t(v) WHERE v IS NOT NULL ORDER BY v")["v"]
-        return found.to_numpy()
+            sql = f"SELECT {self.facts[name].cell} AS v FROM read_parquet({listed(files)}, union_by_name = true)"
+            return base.execute(f"SELECT DISTINCT v FROM ({sql}) WHERE v IS NOT NULL ORDER BY v").fetchnumpy()["v"]
 
     def like(self, name: str) -> np.ndarray:
         """A few values with the type that the whole column has in memory."""
@@ -201,119 +195,44 @@ def open_table(X: Any) -> Lazy:
     """The table, with what is known of its columns; see `is_lazy`."""
     if isinstance(X, Lazy):
         return X
-    name, paths = (str(X), _files(Path(X))) if isinstance(X, str | os.PathLike) else (type(X).__name__, [])
-    home = None
-    if not paths or not all(path.endswith((".parquet", ".pq")) for path in paths):
+    name, paths, home = type(X).__name__, [], None
+    if isinstance(X, str | os.PathLike):
+        prepared.check(Path(X))
+        name, paths = str(X), files_of(Path(X))
+    if not paths or not all(path.endswith(SUFFIXES) for path in paths):
         home = Scratch(SCRATCH.get())
-        paths = _as_parquet(X, paths, home)
+        paths = written(X, paths, home)
     with reading(name, "a table"):
         return _surveyed(name, paths, home)
 
 
-def _files(path: Path) -> list[str]:
-    """The tables in a folder and those below it, in order; all of one format."""
-    if path.is_file():
-        return [str(path.absolute())]
-    found: dict[str, list[str]] = {}
-    for file in sorted(path.absolute().rglob("*")):
-        hidden = any(part.startswith((".", "_")) for part in file.relative_to(path.absolute()).parts)
-        kind = KINDS.get(Path(file.name.lower().removesuffix(".gz")).suffix)
-        if kind is not None and file.is_file() and not hidden:
-            found.setdefault(kind, []).append(str(file))
-    if len(found) != 1:
-        there = " and ".join(sorted(found)) or "none"
-        raise DataError(
-            f"expected tables of one format in the folder {str(path)!r} (Parquet, csv or json lines), but there are {there}"
-        )
-    return next(iter(found.values()))
-
-
-def connect() -> Any:
-    """A database that goes to disk before it takes more memory than `DATABASE`."""
-    base = dialect.connect()
-    base.execute(f"SET memory_limit = '{DATABASE}B'")
-    base.execute(f"SET temp_directory = {dialect.quoted(os.path.join(SCRATCH.get() or gettempdir(), 'tallies-duckdb'))}")
-    return base
-
-
-@contextmanager
-def database() -> Iterator[Any]:
-    """Such a database inside the block."""
-    with closing(connect()) as base:
-        yield base
-
-
-def _as_parquet(X: Any, paths: list[str], home: Scratch) -> list[str]:
-    """Files of another format, a lazy frame or a dataset, written as Parquet."""
-    kind = _module(X)
-    if kind[0] == "polars":
-        file = os.path.join(home.folder.name, "table.parquet")
-        X.sink_parquet(file)
-        return [file]
-    if kind[0] == "pyarrow":
-        if getattr(X, "files", None) and X.format.default_extname == "parquet" and os.path.isfile(X.files[0]):
-            return [os.path.abspath(path) for path in X.files]
-        import pyarrow.dataset
-
-        pyarrow.dataset.write_dataset(X, os.path.join(home.folder.name, "table"), format="parquet")
-        return _files(Path(home.folder.name) / "table")
-    found: list[str] = []
-    for path in paths:
-        with reading(path, "a table"), database() as base:
-            found.append(os.path.join(home.folder.name, f"{len(found):06d}.parquet"))
-            inside = contents(Path(path))
-            if inside.kind == "jsonl":
-                source = f"read_json({dialect.quoted(path)}, format = 'newline_delimited', sample_size = -1)"
-            elif inside.kind == "text":
-                gaps = ", ".join(map(dialect.quoted, sorted({"", *GAPS} - {"-"})))
-                source = f"read_csv({dialect.quoted(path)}, sample_size = -1, nullstr = [{gaps}])"
-            else:
-                raise DataError(
-                    f"{path!r} is a table of the kind {inside.kind}, which is read whole; give it by itself, or as Parquet"
-                )
-            base.execute(f"COPY (SELECT * FROM {source}) TO {dialect.quoted(found[-1])} (FORMAT parquet)")
-    return found
-
-
-def _listed(paths: Sequence[str]) -> str:
-    return "[" + ", ".join(map(dialect.quoted, paths)) + "]"
-
-
-def _types(base: Any, source: str) -> list[tuple[str, str]]:
-    return [(row[0], row[1]) for row in base.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
-
-
 def _cell(name: str, type: str, dash: bool = True) -> str:
-    """A column in SQL: words for gaps in a text are none, a number of many digits is a float."""
-    column = '"' + name.replace('"', '""') + '"'
-    if type == "VARCHAR":
-        gaps = ", ".join(map(dialect.quoted, sorted(GAPS if dash else GAPS - {"-"})))
-        return f"CASE WHEN {column} IN ({gaps}) THEN NULL ELSE {column} END AS {column}"
-    if type.startswith("DECIMAL") or type == "HUGEINT":
-        return f"CAST({column} AS DOUBLE) AS {column}"
-    return f"CAST({column} AS VARCHAR) AS {column}" if type.startswith("ENUM") else column
+    """The values of a column in SQL: words for gaps in a text are none, a number of many digits is a float."""
+    cell = column(name)
+    if type == "VARCHAR" or type.startswith("ENUM"):
+        cell = f"CAST({cell} AS VARCHAR)"  # in some of the files it may be something else
+        return f"CASE WHEN {cell} IN ({listed(sorted(GAPS if dash else GAPS - {'-'}))[1:-1]}) THEN NULL ELSE {cell} END"
+    return f"CAST({cell} AS DOUBLE)" if type.startswith("DECIMAL") or type == "HUGEINT" else cell
 
 
 def _surveyed(name: str, paths: list[str], home: Any) -> Lazy:
     """What is known of all columns, and where to cut."""
     with database() as base:
-        source = f"read_parquet({_listed(paths)}, union_by_name = true)"
-        types = _types(base, source)
+        source = f"read_parquet({listed(paths)}, union_by_name = true)"
+        types = {c: t for c, t in types_of(base, source).items() if not c.startswith("__index_level_")}  # which pandas adds
         if not types:
             raise DataError(f"{name!r} has no columns")
-        texts = [column for column, type in types if type == "VARCHAR"]
-        quoted = {column: '"' + column.replace('"', '""') + '"' for column, _ in types}
-        signs = ", ".join(f"bool_or({quoted[column]} = '+')" for column in texts)
+        texts = [c for c, type in types.items() if type == "VARCHAR"]
+        signs = ", ".join(f"bool_or({column(c)} = '+')" for c in texts)
         plus = base.execute(f"SELECT {signs} FROM {source}").fetchone() if texts else ()
-        dashed = {column for column, found in zip(texts, plus, strict=True) if found}  # "-" is no gap beside "+"
-        cells = ", ".join(_cell(column, type, column not in dashed) for column, type in types)
-        asked = ", ".join(_asked(quoted[column], type) for column, type in types)
-        rows, *told = base.execute(f"SELECT count(*), {asked} FROM (SELECT {cells} FROM {source})").fetchone()
-        facts = {c: _fact(c, t, rows, told[6 * i : 6 * i + 6], _cell(c, t, c not in dashed)) for i, (c, t) in enumerate(types)}
-        about = base.execute(
-            "SELECT file_name, row_group_id, min(row_group_num_rows) FROM parquet_metadata("
-            f"{_listed(paths)}) GROUP BY ALL ORDER BY file_name, row_group_id"
-        ).fetchall()
+        dashed = {c for c, found in zip(texts, plus, strict=True) if found}  # "-" is no gap beside "+"
+        cells = {c: _cell(c, type, c not in dashed) for c, type in types.items()}
+        told = ", ".join(f"{cell} AS {column(c)}" for c, cell in cells.items())
+        asked = ", ".join(_asked(column(c), type) for c, type in types.items())
+        rows, *sums = base.execute(f"SELECT count(*), {asked} FROM (SELECT {told} FROM {source})").fetchone()
+        facts = {c: _fact(c, type, rows, sums[6 * i : 6 * i + 6], cells[c]) for i, (c, type) in enumerate(types.items())}
+        groups = "SELECT file_name, row_group_id, min(row_group_num_rows) FROM parquet_metadata"
+        about = base.execute(f"{groups}({listed(paths)}) GROUP BY ALL ORDER BY file_name, row_group_id").fetchall()
     if not rows:
         raise DataError(f"{name!r} has columns but no rows; there is nothing to work on")
     width = sum(8 if fact.type != "VARCHAR" else 64 for fact in facts.values())
