@@ -76,8 +76,9 @@ def _reader() -> Any:
 def _plain(values: Any) -> np.ndarray:
     """A column without a mask."""
     if isinstance(values, np.ma.MaskedArray):
-        masked: Any = values.astype(np.float64 if values.dtype.kind in "fiu" else object)
-        return masked.filled(np.nan if values.dtype.kind in "fiu" else None)
+        plain = values.data.astype(np.float64 if values.dtype.kind in "fiu" else object)
+        plain[np.ma.getmaskarray(values)] = np.nan if values.dtype.kind in "fiu" else None
+        return plain
     return values
 
 
