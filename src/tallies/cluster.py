@@ -109,7 +109,7 @@ class Dask:
             return [_opened(its) for its in there]
 
     def _pairs(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], broadcast: tuple) -> tuple[list[Any], list[There]]:
-        """Futures of (result, whether there are latents), and the latents after."""
+        """Futures of (result, whether there are latents), and of the pairs from which latents can be taken."""
         submit, params, what = self.client.submit, self.put(broadcast), task.__name__.strip("_")
         workers = sorted(self.client.nthreads()) or [None]  # None: there is none at the moment, and Dask waits for one
         n, first, after = len(self.sources), [], []
@@ -121,21 +121,21 @@ class Dask:
             given = task, i, (self.name, i), source.value, self.shared.value, before.value, params.value
             pair = submit(_carry_out, *given, key=self._key(what), **where)
             first.append(submit(_result, pair, key=self._key("result")))
-            second = submit(_latents, pair, key=self._key("latents"))
-            after.append(There(second, before.age + 1, (*before.needs, *params.needs)))
+            after.append(There(pair, before.age + 1, (*before.needs, *params.needs)))
         return first, after
 
-    def _after(self, latents: list[There], has: int) -> list[Any]:
+    def _after(self, pairs: list[There], has: int) -> list[Any]:
         """The latents after a sweep, written where it is time to; None where there are none."""
         if not has:
-            return [None] * len(latents)
+            return [None] * len(pairs)
+        latents = [its._replace(value=self.client.submit(_latents, its.value, key=self._key("latents"))) for its in pairs]
         if max(its.age for its in latents) < EVERY:
             return latents
         if self.scratch is None:
             return [self.put(its) for its in self.client.gather([its.value for its in latents])]
         files = [self.scratch.leaf(".pickle") for _ in latents]
-        pairs = zip(latents, files, strict=True)
-        self.client.gather([self.client.submit(_store, z.value, file.path, key=self._key("store")) for z, file in pairs])
+        written = zip(latents, files, strict=True)
+        self.client.gather([self.client.submit(_store, z.value, file.path, key=self._key("store")) for z, file in written])
         return [There(InFile(file.path), needs=(file.owner,)) for file in files]
 
 

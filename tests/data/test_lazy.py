@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -301,3 +303,14 @@ def test_filters_and_indices_are_minded(tmp_path, folder):
     (tmp_path / "indexed").mkdir()
     table()[["width", "kind"]].iloc[::-1].to_parquet(tmp_path / "indexed" / "t.parquet")  # with its index as a column
     assert tallies.GDA().fit(tmp_path / "indexed", "kind").feature_names_in_.tolist() == ["width"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_may_fork_after_files_were_read(folder):
+    with tallies.backend("threads", workers=2):
+        tallies.NaiveBayes().fit(folder, "kind")
+    child = os.fork()
+    if child == 0:
+        model = tallies.NaiveBayes().fit(folder, "kind")
+        os._exit(0 if model.params_.n.sum() == ROWS else 1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -30,6 +30,7 @@ class Rows(NamedTuple):
     """A source: some rows of a file."""
 
     piece: Piece
+    costly: bool = False  # to make, for how often it is asked for: then it is written to disk where it is not kept
 
     def load(self, known: Known) -> Shard:
         """The rows, coded."""
@@ -61,4 +62,6 @@ def survey(table: Lazy, y: Any, sample_weight: Any, families: Any, semi_supervis
     codes = {name: (its, -1) for name, its in states.items() if its is not None and table.codable(name, its)}
     cells = table.cells([*names, y, *([] if sample_weight is None else [sample_weight])], codes)
     known = Known(cells, names, list(codes), Layout(chosen, coded), classes, semi_supervised, sample_weight is not None)
-    return [Rows(piece) for piece in table.pieces], known, columns
+    # EM sweeps many times: where labels are hidden, or cells of a law of several columns
+    hidden = bool(target.gaps) or (families == "gaussian" and any(table.facts[name].gaps for name in names))
+    return [Rows(piece, hidden) for piece in table.pieces], known, columns

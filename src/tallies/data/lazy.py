@@ -62,15 +62,17 @@ class Piece(NamedTuple):
         return pd.DataFrame(self.columns(cells))
 
 
-_local = threading.local()
+_readers: dict[tuple[int, int], Any] = {}  # by process and thread; those of a parent are never let go: to end one takes its threads
 
 
 def _reader() -> Any:
-    """The database by which a thread reads its pieces, which are many."""
-    if getattr(_local, "owner", None) != os.getpid():  # those of a process that was forked are not for its children
-        _local.base, _local.owner = connect(), os.getpid()
-        _local.base.execute("SET threads = 1")
-    return _local.base
+    """The database by which a thread reads its pieces, which are many: to open one takes as long as to read a piece."""
+    key = os.getpid(), threading.get_ident()
+    if key not in _readers:
+        base = connect()
+        base.execute("SET threads = 1")
+        _readers[key] = base
+    return _readers[key]
 
 
 def _plain(values: Any) -> np.ndarray:
