@@ -97,6 +97,12 @@ def test_gda_of_a_folder_is_that_of_its_rows(tmp_path, options):
     np.testing.assert_allclose(found.covariance_, whole.covariance_, rtol=1e-9)
 
 
+def test_gda_leaves_words_out(folder):
+    model = tallies.GDA().fit(folder, "kind")
+    assert model.feature_names_in_.tolist() == ["size", "width", "eggs", "wings", "weight"]
+    assert model.columns_.set_index("column")["use"]["colour"].startswith("left out: GDA takes numbers")
+
+
 def test_missing_labels_are_hidden_ones(tmp_path):
     frame = table()[["width", "eggs", "kind"]]
     frame.loc[::3, "kind"] = None
@@ -170,7 +176,10 @@ def test_pieces_are_whole_row_groups_while_they_are_small(folder, monkeypatch):
         (lambda f: tallies.NaiveBayes().fit(f, "kin"), "did you mean 'kind'"),
         (lambda f: tallies.NaiveBayes().fit(f, ["a", "b"]), "must be the name of one of its columns"),
         (lambda f: tallies.NaiveBayes().fit(f, "kind", sample_weight="colour"), "must be numbers without gaps"),
-        (lambda f: tallies.GDA().fit(f, "kind"), "column 'colour' is gaussian and expects numbers"),
+        (
+            lambda f: tallies.NaiveBayes(families={"colour": "poisson"}).fit(f, "kind"),
+            "column 'colour' is poisson and expects numbers",
+        ),
         (lambda f: tallies.NaiveBayes().fit(f.parent, "kind"), "tables of one format"),
     ],
 )

@@ -46,9 +46,9 @@ class Rows(NamedTuple):
         return Shard(blocks(columns[:d], known.names, known.layout, done), y, weight)
 
 
-def survey(table: Lazy, y: Any, sample_weight: Any, families: Any, semi_supervised: bool) -> tuple[list[Rows], Known, Any]:
+def survey(model: Any, table: Lazy, y: Any, sample_weight: Any, families: Any) -> tuple[list[Rows], Known, Any]:
     """Sources of a table, what they are read by, and what became of its columns."""
-    columns = table.columns(table.roles(y, sample_weight))
+    columns, semi_supervised = table.columns(table.roles(y, sample_weight), model), model.semi_supervised
     names, target = columns.of(), table.facts[y]
     if target.gaps and not semi_supervised:
         raise DataError(f"y has {target.gaps:,} missing labels; drop these rows, or set semi_supervised=True where there is")

@@ -128,12 +128,14 @@ class Lazy(NamedTuple):
         check_weights(np.array([weight.low, weight.high], dtype=float), 2)
         return {y: "target", sample_weight: "weights"}
 
-    def columns(self, roles: Mapping[str, str]) -> Columns:
-        """What each column is, and what becomes of it; as `kinds.describe` tells of a table in memory."""
-        found = []
+    def columns(self, roles: Mapping[str, str], model: Any = None) -> Columns:
+        """What each column is, and what becomes of it in a fit of `model`; as `kinds.describe` tells of a table in memory."""
+        found, words = [], model is None or "categorical" in model.takes
         for name, fact in self.facts.items():
             wanted = fact.kind in USABLE or name in self.keep
             use = "left out: as told" if name in self.drop else "used" if wanted else f"left out: {WHY[fact.kind]}"
+            if use == "used" and fact.kind == "category" and name not in self.keep and not (words or fact.type == "BOOLEAN"):
+                use = f"left out: {type(model).__name__} takes numbers; NaiveBayes takes categories, too"
             found.append((name, fact.kind, fact.gaps, min(fact.levels, fact.known), roles.get(name, use)))
         columns = Columns(*map(list, zip(*found, strict=True)))
         if not columns.of():
