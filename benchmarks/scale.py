@@ -26,7 +26,10 @@ TABLES = {  # rows, and columns in SQL; y is one of three classes
             + [f"'state ' || ((random() * 8)::INTEGER + y) AS c{j}" for j in range(5)]
         ),
     ),
-    "fem": (5_000_000, ", ".join(f"'state ' || (random() * 7)::INTEGER AS c{j}" for j in range(20))),
+    "fem": (
+        5_000_000,
+        ", ".join(f"'state ' || ((random() * 7)::INTEGER + y * (random() < 0.2)::INTEGER) % 8 AS c{j}" for j in range(20)),
+    ),
 }
 FITS = {"gda": "tallies.GDA()", "naive-bayes": "tallies.NaiveBayes()", "fem": "tallies.FEM(ridge=1.0)"}
 CHILD = """

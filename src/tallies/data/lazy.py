@@ -151,7 +151,8 @@ class Lazy(NamedTuple):
             cell = self.facts[name].cell
             if codes is not None and name in codes:
                 states, gap = codes[name]
-                cell = f"CAST(coalesce(enum_code(TRY_CAST({cell} AS ENUM({listed(states)[1:-1]}))), {gap}) AS INTEGER)"
+                text = f"TRY_CAST(CAST({column(name)} AS VARCHAR) AS ENUM({listed(states)[1:-1]}))"  # words for gaps are no states
+                cell = f"CAST(coalesce(enum_code({text}), {gap}) AS INTEGER)"
             found.append(f"{cell} AS {column(name)}")
         return ", ".join(found)
 
