@@ -71,7 +71,7 @@ class Threads:
         return [fetch(its.stored) if isinstance(its, Spilled) else its for its in latents]
 
     def _pairs(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], broadcast: tuple) -> Iterator[tuple[Any, Any]]:
-        """What the task gives for every shard, in order; never more results wait than there are threads, and one."""
+        """What the task gives for every shard, in order; no more results wait than a few for each thread."""
         stop, spent = self.stop, 0
 
         def call(i: int, ahead: Future | None) -> tuple[Any, Any]:
@@ -103,12 +103,14 @@ class Threads:
         n = len(self.sources)
         reader = _pool(1, "tallies-reader") if len(self.kept) < n and not all(isinstance(s, Held) for s in self.sources) else None
         pool = _pool(self.workers) if min(n, self.workers) > 1 else None
+        # a shard in work for each thread, and one read ahead; of those in memory some more, so that no thread waits for its next task
+        most = int(reader is not None) if pool is None else self.workers if reader is not None else 2 * self.workers
         window: deque[tuple[Future | None, Future | Callable[[], Any]]] = deque()
         try:
             for i in range(n):
                 ahead = reader.submit(self._load, i) if reader is not None and i not in self.kept else None
                 window.append((ahead, pool.submit(call, i, ahead) if pool is not None else partial(call, i, ahead)))
-                if len(window) > (self.workers if pool is not None else reader is not None):
+                if len(window) > most:
                     yield _result(window.popleft()[1])
             while window:
                 yield _result(window.popleft()[1])
