@@ -103,7 +103,7 @@ class Threads:
         n = len(self.sources)
         reader = _pool(1, "tallies-reader") if len(self.kept) < n and not all(isinstance(s, Held) for s in self.sources) else None
         pool = _pool(self.workers) if min(n, self.workers) > 1 else None
-        # a shard in work for each thread, and one read ahead; of those in memory some more, so that no thread waits for its next task
+        # a shard in work for each thread, and one read ahead; of those in memory some more, so that no thread waits for a task
         most = int(reader is not None) if pool is None else self.workers if reader is not None else 2 * self.workers
         window: deque[tuple[Future | None, Future | Callable[[], Any]]] = deque()
         try:
