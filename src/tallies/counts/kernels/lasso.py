@@ -19,8 +19,8 @@ def dot(x, y):
 def descend(Theta, W, G, L, ptr, places, sweeps, close, D, U):
     """Write into D (0 at first) the minimum of eq. 2 over the free places, and U = D W; whether it was found in so many sweeps.
 
-    Row i of the upper triangle is free at places[ptr[i]:ptr[i+1]], the diagonal among them. Descent ends where the largest move of a
-    sweep, in the metric of eq. 2, is the share `close` of that of the largest sweep.
+    Row i of the upper triangle is free at places[ptr[i]:ptr[i+1]], the diagonal among them. Descent ends where the largest move of
+    a sweep, in the metric of eq. 2, is the share `close` of that of the largest sweep.
     """
     p = len(W)
     c = np.empty(p)
