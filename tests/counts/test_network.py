@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tallies import PLN, PLNNetwork
+from tallies.counts import network_views as views
 from tallies.counts.answers import correlation
 from tallies.errors import DataError
 
@@ -265,3 +266,28 @@ def test_odd_tables_are_refused_in_words(counts: np.ndarray) -> None:
 def test_a_path_that_ends_too_soon_is_told(counts: np.ndarray) -> None:
     with pytest.warns(UserWarning, match="lower min_ratio"):
         PLNNetwork(penalty=[0.6, 0.3], select="bic").fit(chain(400, 5))
+
+
+def test_the_page_has_the_network(found: PLNNetwork, tmp_path: Any, monkeypatch: Any) -> None:
+    """With communities of networkx, and without it with the parts that no edge joins."""
+    path = found.report(tmp_path / "page.html", pd.DataFrame(chain(400, 10), columns=list("abcdefghij")))
+    text = path.read_text(encoding="utf-8")
+    for said in (
+        "The network",
+        "Edges chosen in 90% of the subsamples or more",
+        "All edges",
+        "How the penalty was chosen",
+        "Joined to c",
+    ):
+        assert said in text
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    members, of = views.groups(found)
+    assert of == "part"
+    assert sorted(name for part in members for name in part) == sorted({*found.edges_["a"], *found.edges_["b"]})
+    assert found.report(tmp_path / "plain.html").is_file()
+
+
+def test_a_page_without_edges_says_so(counts: np.ndarray, tmp_path: Any) -> None:
+    text = joint(penalty=0.9).fit(counts).report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "0 edges" in text
+    assert "8 species are joined to none" in text

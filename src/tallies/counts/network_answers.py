@@ -112,7 +112,7 @@ def to_networkx(fitted: Fitted, probability: float = 0.0) -> Any:
     graph.add_nodes_from((str(name), {"total": float(n)}) for name, n in zip(fitted.columns, total, strict=True))
     for row in likely(fitted, probability).to_dict("records"):
         a, b = row.pop("a"), row.pop("b")
-        known = {k: v for k, v in row.items() if v == v}  # without NaN
+        known = {str(k): v for k, v in row.items() if v == v}  # without NaN
         graph.add_edge(a, b, weight=abs(row["partial_correlation"]), **known)
     return graph
 

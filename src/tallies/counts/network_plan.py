@@ -27,8 +27,8 @@ from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.fitted import Fitted, Graph, Learned, Likelihood, Path
 from tallies.counts.full import Covariance
 from tallies.counts.penalised import Penalised, pair_penalties, restart
-from tallies.counts.plan import Searched, Settings
-from tallies.counts.records import Sums
+from tallies.counts.plan import Settings
+from tallies.counts.records import Coefficients, Latent, PerColumn, Sums, Variance
 from tallies.engine import End, Kept, Stage
 from tallies.forms import Form
 
@@ -54,10 +54,22 @@ class Choice(NamedTuple):
     gamma: float  # of EBIC
 
 
+class Ended(NamedTuple):
+    """Where a search ended."""
+
+    B: Coefficients
+    S: Annotated[np.ndarray, Form("p p")]  # covariance of the rows, whatever the model makes of it
+    M: Latent
+    S2: Variance
+    w: PerColumn | None  # of `full`
+    F: float
+    met: bool  # the stopping rule is met
+
+
 class Begun(NamedTuple):
     """The end of the first stage."""
 
-    found: Searched
+    found: Ended
     penalty: Annotated[np.ndarray, Form("L", low=0)]
     bits: Bits | None  # in two steps
 
@@ -69,14 +81,14 @@ class Tried(NamedTuple):
     loglik: float | None = None
 
 
-RECORDS = (Begun, Tried)
+RECORDS = (Ended, Begun, Tried)
 
 
 def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | None) -> Generator[Stage, Kept, Fitted]:
     """The plan; returns the fitted record."""
     live = data.rows.take(data.rows.v > 0)
     d, p = live.X.shape[1], live.Y.shape[1]
-    found = bits = loglik = shares = None
+    found = bits = loglik = times = None
     penalty, drawn = c.penalties, 0
     if not (c.joint and penalty is not None and len(penalty) == 1 and c.rule != "stability"):  # which is the last stage alone
         name, kind = ("independent columns", "diagonal") if c.joint else ("all correlations", "full")
@@ -89,10 +101,10 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
         elif not c.joint and c.rule in ("bic", "ebic") and not kept.cut:
             loglik, kept = yield from _bounds(s, c, live, data.sources, penalty, kept)
         if c.rule == "stability" and not kept.cut:
-            shares, drawn = yield from _subsamples(s, c, live, found, penalty, seed, shard_rows)
+            times, drawn = yield from _subsamples(s, c, live, found, penalty, seed, shard_rows)
     assert penalty is not None
     many = np.zeros(1, int) if bits is None else np.array([_count(row) for row in bits])
-    unstable = None if shares is None else np.array([2 * np.mean(f * (1 - f)) for f in shares])
+    unstable = None if times is None else np.array([2 * np.mean(f * (1 - f)) for f in (row / drawn for row in times)])
     path = Path(penalty, many, loglik, unstable)
     at = choose(path, c, d, p, float(live.v.sum()))
     Omega, last, learned, value = yield from _final(s, c, live, data.sources, found, float(penalty[at]))
@@ -100,9 +112,9 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
     there = Omega[a, b] != 0
     if bits is None:
         path = path._replace(edges=np.array([there.sum()]))
-    if shares is not None:
-        there |= shares[at] > 0
-    pairs, probability = np.column_stack([a[there], b[there]]), None if shares is None else shares[at][there]
+    if times is not None:
+        there |= times[at] > 0
+    pairs, probability = np.column_stack([a[there], b[there]]), None if times is None else times[at][there] / drawn
     graph = Graph(Omega, float(penalty[at]), c.rule if len(penalty) > 1 else None, c.joint, path, pairs, probability, drawn)
     latent = yield from plan.with_unweighted(learned, data, (last.value.M, last.value.S2), shard_rows, plan.LOOSE * s.tol)
     run = plan.searched_run(last, seed)
@@ -131,24 +143,23 @@ def criterion(path: Path, d: int, p: int, N: float, gamma: float) -> np.ndarray:
 # what stages keep
 
 
-def _ended(rows: Rows, end: End) -> Searched:
-    """Where a search ended: Sigma is the covariance of its rows, whatever the model makes of it."""
+def _ended(rows: Rows, end: End) -> Ended:
     M, S2 = (np.concatenate([getattr(part, k) for part in end.rows]) for k in ("M", "S2"))
     B, S = plan.moments(M, S2, rows.X, rows.v)
     search = end.params.search
-    return Searched(B, None, S, M, S2, end.params.w, float(search.F), search.ended == "met")
+    return Ended(B, S, M, S2, end.params.w, float(search.F), search.ended == "met")
 
 
 def _begun(rows: Rows, c: Choice, end: End) -> Begun:
     found = _ended(rows, end)
-    S = found.Sigma if c.raw else correlation(found.Sigma)
+    S = found.S if c.raw else correlation(found.S)
     penalty = grid(S, c) if c.penalties is None else c.penalties
     return Begun(found, penalty, None if c.joint else _lassos(S, c.weights, penalty))
 
 
 def _picked(rows: Rows, c: Choice, penalty: np.ndarray, seen: np.ndarray, end: End) -> Tried:
     """The pairs that the lassos of a subsample choose; a column that it has not seen has none."""
-    S = _ended(rows, end).Sigma
+    S = _ended(rows, end).S
     weights = None if c.weights is None else c.weights[np.ix_(seen, seen)]
     return Tried(_spread(_lassos(S if c.raw else correlation(S), weights, penalty), seen))
 
@@ -156,7 +167,7 @@ def _picked(rows: Rows, c: Choice, penalty: np.ndarray, seen: np.ndarray, end: E
 def _penalised(rows: Rows, model: Penalised, seen: np.ndarray, end: End) -> Tried:
     """The pairs that the penalised bound chooses, and the bound without its penalty."""
     found = _ended(rows, end)
-    theta = model.lasso(found.Sigma, tol=PATH_GAP)
+    theta = model.lasso(found.S, tol=PATH_GAP)
     bits = np.packbits(theta.Theta[np.triu_indices(len(theta.Theta), 1)] != 0)[None]
     return Tried(_spread(bits, seen), -found.F + 0.5 * float(rows.v.sum()) * theta.penalty)
 
@@ -226,7 +237,7 @@ def _bounds(
     """The bound under the lasso at each penalty, which a criterion asks for."""
     found, ends, sparse = kept.value.found, [], None
     for rho in penalty:
-        sparse = _sparse(c, found.Sigma, float(rho), None if sparse is None else sparse.Theta, PATH_GAP)
+        sparse = _sparse(c, found.S, float(rho), None if sparse is None else sparse.Theta, PATH_GAP)
         start = full.begin(_sums(rows, False), found.B, sparse.W)
         name, model = f"penalty {rho:.3g}", Covariance("given", tol=max(s.tol, ROUGH))
         kept = yield Stage(name, model, sources, _bound, s.max_iter, start, kept.latents)
@@ -241,12 +252,12 @@ def _bound(end: End) -> Tried:
 
 
 def _subsamples(
-    s: Settings, c: Choice, rows: Rows, found: Searched, penalty: np.ndarray, seed: int, shard_rows: int | None
+    s: Settings, c: Choice, rows: Rows, found: Ended, penalty: np.ndarray, seed: int, shard_rows: int | None
 ) -> Generator[Stage, Kept, tuple[np.ndarray | None, int]]:
-    """The share of the subsamples in which each pair is chosen (L, pairs), and of how many."""
+    """In how many of the subsamples each pair is chosen (L, pairs), and how many there are."""
     n, p = rows.Y.shape
     size, tol = min(int(10 * np.sqrt(n)), int(0.8 * n)), max(s.tol, ROUGH)
-    total, drawn = np.zeros((len(penalty), p * (p - 1) // 2)), 0
+    times, drawn = np.zeros((len(penalty), p * (p - 1) // 2), dtype=np.uint16), 0
     for k in range(c.subsamples):
         name = f"subsample {k + 1} of {c.subsamples}"
         chosen = np.sort(np.random.default_rng([seed, k]).choice(n, size, replace=False))
@@ -266,9 +277,9 @@ def _subsamples(
             bits = kept.value.bits
         if kept.cut:
             break
-        total += np.unpackbits(bits, axis=1, count=total.shape[1])
+        times += np.unpackbits(bits, axis=1, count=times.shape[1])
         drawn += 1
-    return (total / drawn, drawn) if drawn > 1 else (None, 0)
+    return (times, drawn) if drawn > 1 else (None, 0)
 
 
 def _independent(X: np.ndarray) -> np.ndarray:
@@ -286,18 +297,18 @@ def _sparse(c: Choice, S: np.ndarray, rho: float, start: np.ndarray | None = Non
 
 
 def _final(
-    s: Settings, c: Choice, rows: Rows, sources: list[Any], found: Searched | None, rho: float
+    s: Settings, c: Choice, rows: Rows, sources: list[Any], found: Ended | None, rho: float
 ) -> Generator[Stage, Kept, tuple[np.ndarray, Kept, Learned, float]]:
     """The fit at the chosen penalty, as if it had been given: its precision, its end, the model and the bound."""
     name, keep = f"fit with penalty {rho:.3g}", partial(_ended, rows)
     if c.joint:
         model = Penalised(penalty=rho, weights=c.weights, raw=c.raw, single=rows.Y.size > plan.SINGLE, tol=s.tol)
         last = yield Stage(name, model, sources, keep, s.max_iter, rows=True)
-        sparse = _sparse(c, last.value.Sigma, rho)
+        sparse = _sparse(c, last.value.S, rho)
         value = -last.value.F + 0.5 * float(rows.v.sum()) * sparse.penalty
     else:
         assert found is not None
-        sparse = _sparse(c, found.Sigma, rho)
+        sparse = _sparse(c, found.S, rho)
         start, given = partial(full.begin, B=found.B, Sigma=sparse.W), Covariance("given", tol=s.tol)
         last = yield Stage(name, given, sources, keep, s.max_iter, start, rows=True)
         value = -last.value.F

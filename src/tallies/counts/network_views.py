@@ -83,7 +83,7 @@ def network(
     caption = "Joined: species that depend on each other given all others, covariates and effort. Dashed lines are negative; wider "
     caption += f"ones are stronger. {len(pairs)} of {len(table):,} edges are drawn. Choose a species to see its own."
     heads, rows = list(shown.columns), shown.to_numpy().tolist()
-    none, look = charts.axis(""), {"keys": kept, "select": "species", "words": [species[j] for j in kept], "links": links}
+    none, look = charts.axis(""), dict[str, Any](keys=kept, select="species", words=[species[j] for j in kept], links=links)
     look |= {"bare": True, "caption": caption, "wide": True, "sizes": degree / max(int(degree.max()), 1), "legend": legend}
     return charts.points(title, none, none, Z[kept, 0], Z[kept, 1], group, tips, heads, rows, **look)
 

@@ -88,4 +88,5 @@ def pair_penalties(penalty: float, weights: np.ndarray | None, p: int) -> np.nda
 
 def restart(params: FullParams) -> FullParams:
     """Params to go on with another penalty, from where the rows are: without pairs, whose slopes were those of this one."""
+    assert params.w is not None  # known since the start
     return params._replace(phase=TRIAL, search=still(len(params.sy)), w_trial=params.w, rough=False)
