@@ -62,7 +62,7 @@ class Penalised(Covariance):
         path = params.search.path
         gain = path[-2] - path[-1] if len(path) > 1 else np.inf
         size = abs(path[-1]) if path else abs(tally.fit)
-        left = np.clip(LEFT * gain, 1e-14 * size, 1e-6 * size)
+        left = np.clip(LEFT * gain, max(0.1 * self.tol, 1e-15) * size, 1e-6 * size)  # less than the stopping rule could see
         found = self.lasso(S, np.asarray(old.Omega, dtype=np.float64) if old.Omega.ndim == 2 else None, 2 * left / (N * p))
         Omega, value, variance = found.Theta.copy(), found.value, S.diagonal()
         if not self.raw:
