@@ -48,7 +48,7 @@ def coefficient_covariance(fitted: Fitted, apart: np.ndarray | None = None) -> n
     """Sandwich covariance of vec B; NaN for those that are separated."""
     live = fitted.data.v > 0
     X, v, Y, A = fitted.design.X[live], fitted.data.v[live], fitted.data.Y[live].astype(np.float64), rates(fitted)[live]
-    (n, d), p, S2 = X.shape, Y.shape[1], fitted.latent_variance[live]
+    (n, d), p, S2 = X.shape, Y.shape[1], fitted.S2[live]
     H, XX = np.zeros((d * d, p * p)), (v[:, None, None] * X[:, :, None] * X[:, None, :]).reshape(n, -1)
     known = np.flatnonzero(~(separated(fitted) if apart is None else apart).ravel())
     some, out = np.ix_(known, known), np.full((d * p, d * p), np.nan)
@@ -74,7 +74,7 @@ def _curvature(model: Learned, A: np.ndarray, S2: np.ndarray) -> np.ndarray:
         root = np.sqrt(A * (1 - 0.5 * u * A))
         roots = root[:, :, None] * root[:, None, :]
         return roots * np.linalg.inv(roots * model.covariance + np.eye(A.shape[1]))
-    Q = np.hstack([model.C, 0.5 * model.C**2])
+    Q = np.hstack([model.own, 0.5 * model.own**2])
     AQ = A[:, :, None] * Q
     inner = Q.T @ AQ + np.concatenate([np.ones_like(S2), 0.5 / S2**2], axis=1)[:, None, :] * np.eye(Q.shape[1])
     return A[:, None, :] * np.eye(A.shape[1]) - AQ @ np.linalg.solve(inner, AQ.transpose(0, 2, 1))  # eq. 1

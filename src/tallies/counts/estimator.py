@@ -37,7 +37,7 @@ from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, DataWarning, at_least, one_of
 from tallies.estimator import Inputs, RunOptions, option, seed_of
-from tallies.evaluation.score import Score, mean_score, noted
+from tallies.evaluation.score import Scored, mean_score
 
 
 class Counted(Attributes):
@@ -243,7 +243,7 @@ class Counted(Attributes):
 
     def _evaluate(
         self, counts: Any, covariates: Any = None, offsets: Any = None, *, method: str | None = None, **options: Any
-    ) -> Score:
+    ) -> Scored:
         """The bound, or an importance sampling estimate of the log likelihood with the standard error of the estimate, per row."""
         method = method or self.fitted_.model.method
         if method == "variational":
@@ -254,8 +254,8 @@ class Counted(Attributes):
         found = self.evidence(counts, covariates=covariates, offsets=offsets, **options)
         if told := answers.poor(found.ess):
             warnings.warn(told, DataWarning, stacklevel=3)
-        score = Score(found.value / len(found.rows), "estimate", found.stderr / len(found.rows), "nats/row")
-        return noted(score, found.rows)
+        n = len(found.rows)
+        return Scored(found.value / n, "estimate", found.stderr / n, "nats/row", found.rows, np.ones(n))
 
     def sample(self, n: int, *, covariates: Any = None, offsets: Any = None, random_state: Any = None) -> np.ndarray:
         """Draw counts (n, p) from the fitted model; without covariates and offsets, those of rows of the fit drawn at random.
@@ -297,7 +297,7 @@ class PLN(Counted):
     random_state: Any = 0  # further starts of PLN-PCA, draws of importance sampling
     intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
     max_iter: int = 20_000  # most sweeps over the data, or batches of importance sampling
-    tol: float = 1e-11  # variational: stop when five steps gain less than this part of the bound; PCA: ten steps, 5,000 times it
+    tol: float = 1e-9  # variational: stop when five steps gain less than this part of the bound; PCA: ten steps, 50 times it
     n_starts: int = 3  # PLN-PCA: starts tried, since the bound has several maxima; two are fixed, any more are drawn
     warm_start: bool = False  # a second fit goes on from where the first one stopped
 

@@ -62,7 +62,7 @@ class PLNNetwork(Counted):
     random_state: Any = 0  # which rows are in the subsamples
     intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
     max_iter: int = 20_000  # most sweeps of each stage
-    tol: float = 1e-11  # stop when five steps gain less than this part of the bound
+    tol: float = 1e-9  # stop when five steps gain less than this part of the bound
 
     records: ClassVar[tuple[type, ...]] = (*fitted.RECORDS, *plan.RECORDS, *network_plan.RECORDS)
     next_steps: ClassVar[tuple[str, ...]] = ("model.edges_", 'model.neighbours("oak")', 'model.report("page.html", counts)')

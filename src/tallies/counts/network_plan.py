@@ -116,7 +116,7 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
         there |= times[at] > 0
     pairs, probability = np.column_stack([a[there], b[there]]), None if times is None else times[at][there] / drawn
     graph = Graph(Omega, float(penalty[at]), c.rule if len(penalty) > 1 else None, c.joint, path, pairs, probability, drawn)
-    latent = yield from plan.with_unweighted(learned, data, (last.value.M, last.value.S2), shard_rows, plan.LOOSE * s.tol)
+    latent = yield from plan.with_unweighted(learned, data, last.value.M, last.value.S2, shard_rows)
     run = plan.searched_run(last, seed)
     return plan.finished(run, data, learned, latent, Likelihood(value, bound=True), last.value.w)._replace(graph=graph)
 
@@ -312,5 +312,5 @@ def _final(
         start, given = partial(full.begin, B=found.B, Sigma=sparse.W), Covariance("given", tol=s.tol)
         last = yield Stage(name, given, sources, keep, s.max_iter, start, rows=True)
         value = -last.value.F
-    learned = Learned(None, "variational", "network", last.value.B, sparse.W, None, None, max(s.tol, 0.0))
+    learned = Learned(None, "variational", "network", last.value.B, sparse.W, None, None)
     return sparse.Theta, last, learned, value
