@@ -101,7 +101,7 @@ class PLNNetwork(Counted):
     def _prepare(self, *data: Any, **more: Any) -> Prepared:
         prepared = super()._prepare(*data, **more)
         if prepared.inputs.n < 2:
-            raise DataError("a network needs at least two columns of counts, but there is one; add columns, or use PLN")
+            raise DataError("a network needs at least two columns of counts, but there is 1 feature(s); add columns, or use PLN")
         self._choice(prepared.inputs.named("y"))
         return prepared
 
