@@ -32,7 +32,7 @@ from tallies.counts.records import Coefficients, Latent, PerColumn, Sums, Varian
 from tallies.engine import End, Kept, Stage
 from tallies.forms import Form
 
-ROUGH = 1e-8  # stopping rule of the fits that only say which pairs are chosen
+ROUGH = 1e-8  # stopping rule of fits on the way, which only say which pairs are chosen and how good a penalty is
 PATH_GAP = 1e-7  # of the lassos along a path, a column
 
 Bits = Annotated[np.ndarray, Form("L b", "i", 0, 255)]  # the pairs that are chosen at each penalty, eight in a byte
@@ -220,7 +220,7 @@ def _joint_path(
     weights = None if c.weights is None else c.weights[np.ix_(seen, seen)]
     (start, latents), ends = begin, []
     for rho in penalty:
-        model = Penalised(penalty=float(rho), weights=weights, raw=c.raw, tol=max(s.tol, ROUGH) if of else s.tol)
+        model = Penalised(penalty=float(rho), weights=weights, raw=c.raw, tol=max(s.tol, ROUGH))
         keep = partial(_penalised, rows, model, seen)
         kept = yield Stage(f"{of}penalty {rho:.3g}", model, sources, keep, s.max_iter, start, latents, rows=True)
         ends.append(kept.value)

@@ -24,7 +24,7 @@ from tallies.counts.answers import correlation
 from tallies.counts.full import TRIAL, Covariance, FullParams, Point, Trial
 from tallies.lbfgs import begin as still
 
-LEFT = 1e-3  # share of the last gain of the bound that a lasso may be away from its minimum
+LEFT = 1e-2  # share of the last gain of the bound that a lasso may be away from its minimum
 
 
 @dataclass(frozen=True)
