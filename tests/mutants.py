@@ -1,0 +1,334 @@
+"""Put small wrongs into a copy of the package, one at a time, and see that its tests notice: `python tests/mutants.py --jobs 2`.
+
+The wrongs stand in `wrongs/`, a file a room; one whose old text is not found exactly once is an error. The tests of each room run
+once on an unchanged copy, which says how long each test takes and which functions it enters. Of a copy with a wrong in it those
+tests come first that enter the function with the wrong, the quickest of them first, and the first that fails ends the run. What no
+test notices has survived. Compiled loops are taken from the cache of the unchanged copy, but for the rooms whose loops are wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+from wrongs import Wrong
+
+FLOOR = (
+    "test_engine.py",
+    "test_maths.py",
+    "test_lbfgs.py",
+    "test_storage.py",
+    "evaluation",
+    "html/test_card.py",
+    "html/test_page.py",
+)
+ROOMS = {  # the tests of each; doctests of its source come with them
+    "bayes": ("bayes",),
+    "categories": ("categories",),
+    "concepts": ("concepts",),
+    "counts": ("counts",),
+    "topics": ("topics",),
+    "floor": (*FLOOR, "cli/test_every_model.py", "cli/test_nothing_lost.py"),
+}
+SOURCES = {"floor": ("engine.py", "maths.py", "lbfgs.py", "evaluation", "html", "cli/holdout.py")}
+LEAST = 120.0  # seconds before a run of tests is taken for one that would never end; that is noticed, too
+QUICK = 0.3  # seconds of a test that runs before all slower ones
+
+
+class Mutant(NamedTuple):
+    room: str
+    number: int  # in its file
+    wrong: Wrong
+
+    @property
+    def name(self) -> str:
+        return f"{self.room}-{self.number}"
+
+    @property
+    def line(self) -> int:
+        """Where it is."""
+        text = source(self.wrong)
+        return text[: text.index(self.wrong.old)].count("\n") + 1
+
+
+class Known(NamedTuple):
+    """What the run on the unchanged copy says of a test."""
+
+    seconds: float
+    passed: bool
+    entered: list[tuple[str, int, int]]  # functions: file, first and last line
+
+
+class Result(NamedTuple):
+    """How a run of tests ended."""
+
+    noticed: bool
+    by: str  # the test, or what else
+    seconds: float
+
+
+def source(wrong: Wrong) -> str:
+    return (ROOT / "src" / "tallies" / wrong.file).read_text()
+
+
+def mutants(rooms: Sequence[str]) -> list[Mutant]:
+    """All wrongs of some rooms; one that does not apply ends the program."""
+    found = [Mutant(room, i, w) for room in rooms for i, w in enumerate(importlib.import_module(f"wrongs.{room}").WRONGS, 1)]
+    strange = [(m, n) for m in found if (n := source(m.wrong).count(m.wrong.old)) != 1 or m.wrong.old == m.wrong.new]
+    for m, n in strange:
+        print(f"{m.name}: {m.wrong.file} has {n} times, not once: {m.wrong.old!r}", file=sys.stderr)
+    if strange:
+        sys.exit(2)
+    return found
+
+
+# tests in a process of its own
+
+
+class Watch:
+    """A plugin of pytest: keeps what each test took and did, or puts those that matter first; remembers what failed."""
+
+    def __init__(self, package: Path, known: dict[str, Known] | None, mutant: Mutant | None):
+        self.package, self.known, self.mutant = str(package), known, mutant
+        self.found: dict[str, Known] = {}
+        self.failed = ""
+        self.entered: set[Any] = set()
+        self.clock = time.perf_counter()
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        if self.known is None:
+            return
+        known, m, place = self.known, self.mutant, {}
+        items[:] = [item for item in items if known.get(item.nodeid, Known(0, True, [])).passed]
+
+        def key(item: Any) -> tuple[bool, bool, int]:
+            found = known.get(item.nodeid, Known(0.0, True, []))
+            enters = m is not None and any(f == m.wrong.file and a <= m.line <= b for f, a, b in found.entered)
+            return not enters, found.seconds > QUICK, place.setdefault(item.location[0], len(place))
+
+        items.sort(key=key)  # tests of a file stay together, for they may share what takes long to make
+
+    def pytest_runtest_setup(self, item: Any) -> None:
+        self.clock = time.perf_counter()
+        if self.known is None:
+            self.entered = set()
+            entered = self.entered
+
+            def profile(frame: Any, event: str, _: Any) -> None:
+                if event == "call":
+                    entered.add(frame.f_code)
+
+            threading.setprofile(profile)
+            sys.setprofile(profile)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and not self.failed:
+            self.failed = report.nodeid
+        if report.when != "teardown" and self.known is None:
+            before = self.found.get(report.nodeid, Known(0.0, True, []))
+            sys.setprofile(None)
+            threading.setprofile(None)
+            mine = [code for code in self.entered if code.co_filename.startswith(self.package)]
+            cut = len(self.package) + 1
+            entered = [(c.co_filename[cut:], c.co_firstlineno, max([n or 0 for *_, n in c.co_lines()])) for c in mine]
+            passed = before.passed and not report.failed
+            self.found[report.nodeid] = Known(before.seconds + report.duration, passed, entered)
+
+
+class Run(NamedTuple):
+    """Tests that a process of its own runs against the package in a folder."""
+
+    folder: Path
+    child: int
+    begun: float
+    mutant: Mutant | None
+
+
+def begin(folder: Path, tests: Sequence[str], known: dict[str, Known] | None, mutant: Mutant | None, limit: float) -> Run:
+    """Start tests in a fork of this process, which has all but the package loaded."""
+    child = os.fork()
+    if not child:
+        os.setsid()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(int(limit))
+        out = os.open(folder / "out.txt", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+        os.dup2(out, 1), os.dup2(out, 2)
+        code = 3
+        try:
+            code = _in_child(folder, tests, known, mutant)
+        finally:
+            os._exit(code)
+    return Run(folder, child, time.monotonic(), mutant)
+
+
+def end(run: Run, status: int) -> Result:
+    """How a run ended; what its process left behind is ended, too."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(run.child, signal.SIGKILL)
+    seconds, told = time.monotonic() - run.begun, run.folder / "told.json"
+    if os.WIFSIGNALED(status):
+        return Result(True, "never ended" if os.WTERMSIG(status) == signal.SIGALRM else "a crash", seconds)
+    code = os.WEXITSTATUS(status)
+    failed = json.loads(told.read_text())["failed"] if told.exists() else "nothing could be collected"
+    return Result(code != 0, failed.replace(str(run.folder) + "/", "").replace(str(run.folder)[1:] + "/", ""), seconds)
+
+
+def _in_child(folder: Path, tests: Sequence[str], known: dict[str, Known] | None, mutant: Mutant | None) -> int:
+    import pytest
+
+    sys.path.insert(0, str(folder))
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), str(HERE)])
+    os.environ.pop("NUMBA_CACHE_DIR", None)  # the cache lies beside the loops
+    os.chdir(ROOT)
+    import tallies
+
+    assert Path(tallies.__file__).parent == folder / "tallies", tallies.__file__
+    watch = Watch(folder / "tallies", known, mutant)
+    words = ["-q", "--tb=short", "--no-header", "-p", "no:xdist", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
+    words += ["-c", str(ROOT / "pyproject.toml"), f"--basetemp={folder / 'pytest'}", *(["-x"] if known is not None else [])]
+    code = int(pytest.main([*words, *tests], plugins=[watch]))
+    sys.setprofile(None)
+    (folder / "told.json").write_text(json.dumps({"failed": watch.failed, "found": watch.found}))
+    return code
+
+
+def tests_of(room: str, folder: Path) -> list[str]:
+    """Test files, and sources with doctests; paths that pytest tells apart from those of the tree."""
+    own = [str(folder / "tallies" / part) for part in SOURCES.get(room, (room,))]
+    return [*(str(HERE / part) for part in ROOMS[room]), *own]
+
+
+# copies
+
+
+@contextmanager
+def workshop() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="mutants."))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def apply(wrong: Wrong, folder: Path) -> None:
+    path = folder / "tallies" / wrong.file
+    text = path.read_text().replace(wrong.old, wrong.new)
+    path.unlink()
+    path.write_text(text)
+    if "kernels" in path.parts:  # loops of other files may have this one compiled into them
+        parts = Path(wrong.file).parts
+        for stale in (folder / "tallies" / (parts[0] if len(parts) > 2 else "")).rglob("*.nb[ic]"):
+            stale.unlink()
+
+
+def baseline(base: Path, room: str) -> dict[str, Known]:
+    """What the tests of a room do on the unchanged copy; it fills the cache of loops, too."""
+    run = begin(base, tests_of(room, base), None, None, 3600)
+    os.waitpid(run.child, 0)
+    known = {where: Known(*each) for where, each in json.loads((base / "told.json").read_text())["found"].items()}
+    for where in [where for where, each in known.items() if not each.passed]:
+        print(f"{room}: left out, since it fails without any wrong: {where}", flush=True)
+    return known
+
+
+def start(base: Path, mutant: Mutant, known: dict[str, Known] | None) -> Run:
+    """Tests against a copy with a wrong: those of its room, or without what is known of them those that the wrong names."""
+    folder = Path(tempfile.mkdtemp(dir=base.parent, prefix=f"{mutant.name}."))
+    shutil.copytree(base / "tallies", folder / "tallies", copy_function=os.link)  # whoever changes a file writes a new one
+    apply(mutant.wrong, folder)
+    if known is None:
+        return begin(folder, [str(HERE / test) for test in mutant.wrong.tests], {}, mutant, LEAST)
+    known = {
+        where.replace(base.name, folder.name): each for where, each in known.items()
+    }  # doctests have the folder in their names
+    return begin(folder, tests_of(mutant.room, folder), known, mutant, LEAST + 3 * sum(each.seconds for each in known.values()))
+
+
+def side_by_side(runs: Iterator[Run], jobs: int) -> Iterator[tuple[Mutant, Result]]:
+    """The ends of runs, of which so many go on at a time."""
+    going: dict[int, Run] = {}
+    while True:
+        for run in islice(runs, jobs - len(going)):
+            going[run.child] = run
+        if not going:
+            return
+        child, status = os.wait()
+        run = going.pop(child)
+        assert run.mutant is not None
+        yield run.mutant, end(run, status)
+        shutil.rmtree(run.folder, ignore_errors=True)
+
+
+def preload() -> None:
+    """What tests import but for the package: forks have it then."""
+    for name in (
+        "hypothesis",
+        "numba",
+        "pandas",
+        "pytest",
+        "scipy.optimize",
+        "scipy.sparse",
+        "scipy.special",
+        "scipy.stats",
+        "sklearn.base",
+    ):
+        importlib.import_module(name)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Put small wrongs into a copy of the package, and see that its tests notice.")
+    parser.add_argument("--room", nargs="*", choices=list(ROOMS), default=list(ROOMS))
+    parser.add_argument("--only", nargs="*", default=[], help="names such as topics-3, or parts of what they say")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--sample", type=int, help="so many by lot, of those that name tests, and by these alone")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="a file for the results, a line each; what is in it is not tried again")
+    words = parser.parse_args()
+    chosen = mutants(words.room)
+    if words.only:
+        chosen = [m for m in chosen if any(text == m.name or text in f"{m.wrong.file}: {m.wrong.why}" for text in words.only)]
+    if words.sample is not None:
+        named = [m for m in chosen if m.wrong.tests]
+        chosen = random.Random(words.seed).sample(named, min(words.sample, len(named)))
+    found: dict[str, dict[str, Any]] = {}
+    if words.out and words.out.exists():
+        found = {row["name"]: row for row in map(json.loads, words.out.read_text().splitlines())}
+    preload()
+    with workshop() as shop:
+        base = shop / "base"
+        shutil.copytree(ROOT / "src" / "tallies", base / "tallies")
+        for room in words.room:
+            mine = [m for m in chosen if m.room == room and m.name not in found]
+            known = baseline(base, room) if mine and words.sample is None else None
+            for m, result in side_by_side((start(base, m, known) for m in mine), words.jobs):
+                verdict = "noticed" if result.noticed else "equivalent" if m.wrong.equivalent else "SURVIVED"
+                print(f"{m.name:14} {verdict:10} {result.seconds:4.0f} s  {m.wrong.file}: {m.wrong.why} [{result.by}]", flush=True)
+                found[m.name] = {"name": m.name, "verdict": verdict, **result._asdict()}
+                if words.out:
+                    with words.out.open("a") as file:
+                        file.write(json.dumps(found[m.name]) + "\n")
+    counts = Counter(row["verdict"] for row in found.values())
+    print(f"{len(found)} wrongs: {counts['noticed']} noticed, {counts['equivalent']} equivalent, {counts['SURVIVED']} survived")
+    return counts["SURVIVED"] > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
