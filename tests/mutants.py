@@ -1,9 +1,9 @@
 """Put small wrongs into a copy of the package, one at a time, and see that its tests notice: `python tests/mutants.py --jobs 2`.
 
 The wrongs stand in `wrongs/`, a file a room; one whose old text is not found exactly once is an error. The tests of each room run
-once on an unchanged copy, which says how long each test takes and which functions it enters. Of a copy with a wrong in it those
-tests come first that enter the function with the wrong, the quickest of them first, and the first that fails ends the run. What no
-test notices has survived. Compiled loops are taken from the cache of the unchanged copy, but for the rooms whose loops are wrong.
+once on an unchanged copy, which says how long each test takes and which functions it enters. Against a copy with a wrong in it run
+those tests that enter the function with the wrong (of a compiled loop: all), the quick ones first, until one fails. What no test
+notices has survived. Compiled loops are taken from the cache of the unchanged copy, but for the rooms whose loops are wrong.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
-from wrongs import Wrong
+from wrongs import Wrong  # noqa: E402
 
 FLOOR = (
     "test_engine.py",
@@ -74,7 +74,7 @@ class Known(NamedTuple):
 
     seconds: float
     passed: bool
-    entered: list[tuple[str, int, int]]  # functions: file, first and last line
+    entered: list[tuple[str, int, int]] | None  # functions: file, first and last line; None: anything
 
 
 class Result(NamedTuple):
@@ -114,17 +114,21 @@ class Watch:
         self.clock = time.perf_counter()
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        if self.known is None:
+        if self.known is None or self.mutant is None:
             return
-        known, m, place = self.known, self.mutant, {}
-        items[:] = [item for item in items if known.get(item.nodeid, Known(0, True, [])).passed]
+        known, line, place, new = self.known, self.mutant.line, {}, Known(0.0, True, None)
 
-        def key(item: Any) -> tuple[bool, bool, int]:
-            found = known.get(item.nodeid, Known(0.0, True, []))
-            enters = m is not None and any(f == m.wrong.file and a <= m.line <= b for f, a, b in found.entered)
-            return not enters, found.seconds > QUICK, place.setdefault(item.location[0], len(place))
+        def enters(item: Any) -> bool:
+            found = known.get(item.nodeid, new)
+            mine = found.entered is None or any(f == self.mutant.wrong.file and a <= line <= b for f, a, b in found.entered)
+            return mine and found.passed and "cluster" not in item.fixturenames
 
-        items.sort(key=key)  # tests of a file stay together, for they may share what takes long to make
+        def key(item: Any) -> tuple[bool, int]:
+            return known.get(item.nodeid, new).seconds > QUICK, place.setdefault(item.location[0], len(place))
+
+        some = [item for item in items if enters(item)]
+        # tests of a file stay together, for they may share what takes long to make
+        items[:] = sorted(some or [item for item in items if known.get(item.nodeid, new).passed], key=key)
 
     def pytest_runtest_setup(self, item: Any) -> None:
         self.clock = time.perf_counter()
@@ -143,7 +147,7 @@ class Watch:
         if report.failed and not self.failed:
             self.failed = report.nodeid
         if report.when != "teardown" and self.known is None:
-            before = self.found.get(report.nodeid, Known(0.0, True, []))
+            before = self.found.get(report.nodeid, Known(0.0, True, None))
             sys.setprofile(None)
             threading.setprofile(None)
             mine = [code for code in self.entered if code.co_filename.startswith(self.package)]
@@ -194,8 +198,8 @@ def end(run: Run, status: int) -> Result:
 def _in_child(folder: Path, tests: Sequence[str], known: dict[str, Known] | None, mutant: Mutant | None) -> int:
     import pytest
 
-    sys.path.insert(0, str(folder))
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), str(HERE)])
+    sys.path[:0] = [str(folder), str(ROOT)]
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), str(ROOT)])  # as `python -m pytest` has it
     os.environ.pop("NUMBA_CACHE_DIR", None)  # the cache lies beside the loops
     os.chdir(ROOT)
     import tallies
@@ -220,12 +224,24 @@ def tests_of(room: str, folder: Path) -> list[str]:
 
 
 @contextmanager
-def workshop() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="mutants."))
+def workshop(kept: Path | None) -> Iterator[Path]:
+    """A folder for copies, with the unchanged one in `base`; one that is kept has the caches and what is known of tests already."""
+    folder = Path(tempfile.mkdtemp(prefix="mutants.")) if kept is None else kept.resolve()
+    tree, base = ROOT / "src" / "tallies", folder / "base" / "tallies"
+    if not base.exists():
+        shutil.copytree(tree, base)
+    for path in (*tree.rglob("*.py"), *base.rglob("*.py")):  # what has changed since
+        other = base / path.relative_to(tree) if path.is_relative_to(tree) else tree / path.relative_to(base)
+        if not other.exists() and path.is_relative_to(base):
+            path.unlink()
+        elif path.is_relative_to(tree) and (not other.exists() or other.read_bytes() != path.read_bytes()):
+            other.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, other)
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if kept is None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def apply(wrong: Wrong, folder: Path) -> None:
@@ -241,9 +257,12 @@ def apply(wrong: Wrong, folder: Path) -> None:
 
 def baseline(base: Path, room: str) -> dict[str, Known]:
     """What the tests of a room do on the unchanged copy; it fills the cache of loops, too."""
-    run = begin(base, tests_of(room, base), None, None, 3600)
-    os.waitpid(run.child, 0)
-    known = {where: Known(*each) for where, each in json.loads((base / "told.json").read_text())["found"].items()}
+    kept = base / f"{room}.json"
+    if not kept.exists():
+        run = begin(base, tests_of(room, base), None, None, 3600)
+        os.waitpid(run.child, 0)
+        (base / "told.json").rename(kept)
+    known = {where: Known(*each) for where, each in json.loads(kept.read_text())["found"].items()}
     for where in [where for where, each in known.items() if not each.passed]:
         print(f"{room}: left out, since it fails without any wrong: {where}", flush=True)
     return known
@@ -300,9 +319,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--sample", type=int, help="so many by lot, of those that name tests, and by these alone")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no further one after so long")
+    parser.add_argument("--shop", type=Path, help="a folder for the copies, which is kept: the next run need not begin anew")
     parser.add_argument("--out", type=Path, help="a file for the results, a line each; what is in it is not tried again")
     words = parser.parse_args()
-    chosen = mutants(words.room)
+    chosen, last = mutants(words.room), time.monotonic() + 60 * words.minutes
     if words.only:
         chosen = [m for m in chosen if any(text == m.name or text in f"{m.wrong.file}: {m.wrong.why}" for text in words.only)]
     if words.sample is not None:
@@ -312,13 +333,13 @@ def main() -> int:
     if words.out and words.out.exists():
         found = {row["name"]: row for row in map(json.loads, words.out.read_text().splitlines())}
     preload()
-    with workshop() as shop:
+    with workshop(words.shop) as shop:
         base = shop / "base"
-        shutil.copytree(ROOT / "src" / "tallies", base / "tallies")
         for room in words.room:
             mine = [m for m in chosen if m.room == room and m.name not in found]
             known = baseline(base, room) if mine and words.sample is None else None
-            for m, result in side_by_side((start(base, m, known) for m in mine), words.jobs):
+            timely = takewhile(lambda m: time.monotonic() < last, mine)
+            for m, result in side_by_side((start(base, m, known) for m in timely), words.jobs):
                 verdict = "noticed" if result.noticed else "equivalent" if m.wrong.equivalent else "SURVIVED"
                 print(f"{m.name:14} {verdict:10} {result.seconds:4.0f} s  {m.wrong.file}: {m.wrong.why} [{result.by}]", flush=True)
                 found[m.name] = {"name": m.name, "verdict": verdict, **result._asdict()}
