@@ -111,7 +111,6 @@ class Watch:
         self.found: dict[str, Known] = {}
         self.failed = ""
         self.entered: set[Any] = set()
-        self.clock = time.perf_counter()
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         if self.known is None or self.mutant is None:
@@ -131,7 +130,6 @@ class Watch:
         items[:] = sorted(some or [item for item in items if known.get(item.nodeid, new).passed], key=key)
 
     def pytest_runtest_setup(self, item: Any) -> None:
-        self.clock = time.perf_counter()
         if self.known is None:
             self.entered = set()
             entered = self.entered
@@ -146,15 +144,16 @@ class Watch:
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and not self.failed:
             self.failed = report.nodeid
-        if report.when != "teardown" and self.known is None:
+        if self.known is None:
             before = self.found.get(report.nodeid, Known(0.0, True, None))
-            sys.setprofile(None)
-            threading.setprofile(None)
             mine = [code for code in self.entered if code.co_filename.startswith(self.package)]
             cut = len(self.package) + 1
             entered = [(c.co_filename[cut:], c.co_firstlineno, max([n or 0 for *_, n in c.co_lines()])) for c in mine]
-            passed = before.passed and not report.failed
-            self.found[report.nodeid] = Known(before.seconds + report.duration, passed, entered)
+            self.found[report.nodeid] = Known(before.seconds + report.duration, before.passed and not report.failed, entered)
+
+    def pytest_runtest_logfinish(self) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
 
 
 class Run(NamedTuple):
