@@ -66,8 +66,8 @@ WRONGS = [
     ),
     Wrong(
         COEFFICIENTS,
-        "scores = (v[:, None, None] * X",
-        "scores = (np.sqrt(v)[:, None, None] * X",
+        "scores = (vX[:, :, None] * (Y - A)",
+        "scores = (vX[:, :, None] / np.sqrt(v[:, None, None]) * (Y - A)",
         "scores with the root of their weights",
     ),
     Wrong(
@@ -78,19 +78,22 @@ WRONGS = [
     ),
     Wrong(
         COEFFICIENTS,
-        "XX = np.zeros((d * d, p * p)), (v[:, None, None] * X",
-        "XX = np.zeros((d * d, p * p)), (1.0 * X",
+        "XX = (vX[:, :, None] * X[:, None, :])",
+        "XX = (X[:, :, None] * X[:, None, :])",
         "curvature without weights",
     ),
     Wrong(
         COEFFICIENTS,
-        "Q = np.hstack([model.C, 0.5 * model.C**2])",
-        "Q = np.hstack([model.C, 0.0 * model.C**2])",
+        "h, Q = c + k, np.hstack([C, 0.5 * squares])",
+        "h, Q = c + k, np.hstack([C, 0.0 * squares])",
         "curvature of a rank with variances held",
     ),
     Wrong(
         COEFFICIENTS, "u = S2 * S2 / (1 + 0.5 * S2 * S2 * A)", "u = 0 * S2", "curvature of a full covariance with variances held"
     ),
+    Wrong(COEFFICIENTS, "H, scores = H - cross @ follow, scores - g @ follow", "H, scores = H, scores", "errors that hold Sigma"),
+    Wrong(COEFFICIENTS, "return D, G, K - mixed - mixed.transpose(0, 2, 1)", "return D, G, K", "scales: a cross term lost"),
+    Wrong(COEFFICIENTS, "A * h**2 + A * (c + 2 * k) - Y * c", "A * h**2", "scales of a rank: half of the second derivative"),
     Wrong(
         COEFFICIENTS,
         "variance = float((v @ (mean - v @ mean) ** 2).sum())",

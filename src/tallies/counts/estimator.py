@@ -10,7 +10,7 @@ rank=None is the PLN model: q = p, and Sigma is full, diagonal, spherical or giv
 
 The solvers are `full` (1, q = p), `rank` (1, q < p; its rows in `rows`, its axes in `axes`) and `importance` (2); `evidence`
 estimates log p(Y) by importance sampling; `plan` has the stages, `door` the way in, `answers` what is asked of a fit. A missing
-count drops out exactly.
+count drops out of log p(Y) exactly; of J it takes a little, since q_i gives its latent a variance of its own.
 
 References: Aitchison and Ho 1989; Chiquet, Mariadassou and Robin 2018, 2021; Batardiere, Chiquet and Kwon 2024.
 """
