@@ -53,6 +53,14 @@ LEAST = 120.0  # seconds before a run of tests is taken for one that would never
 QUICK = 0.3  # seconds of a test that runs before all slower ones
 
 
+class Known(NamedTuple):
+    """What the run on the unchanged copy says of a test."""
+
+    seconds: float
+    passed: bool
+    entered: list[tuple[str, int, int]] | None  # functions: file, first and last line; None: anything
+
+
 class Mutant(NamedTuple):
     room: str
     number: int  # in its file
@@ -62,19 +70,16 @@ class Mutant(NamedTuple):
     def name(self) -> str:
         return f"{self.room}-{self.number}"
 
+    def in_reach(self, test: Known) -> bool:
+        """Whether a test that passes enters the function with the wrong."""
+        line, entered = self.line, test.entered
+        return test.passed and (entered is None or any(f == self.wrong.file and a <= line <= b for f, a, b in entered))
+
     @property
     def line(self) -> int:
         """Where it is."""
         text = source(self.wrong)
         return text[: text.index(self.wrong.old)].count("\n") + 1
-
-
-class Known(NamedTuple):
-    """What the run on the unchanged copy says of a test."""
-
-    seconds: float
-    passed: bool
-    entered: list[tuple[str, int, int]] | None  # functions: file, first and last line; None: anything
 
 
 class Result(NamedTuple):
@@ -115,17 +120,12 @@ class Watch:
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         if self.known is None or self.mutant is None:
             return
-        known, line, place, new = self.known, self.mutant.line, {}, Known(0.0, True, None)
-
-        def enters(item: Any) -> bool:
-            found = known.get(item.nodeid, new)
-            mine = found.entered is None or any(f == self.mutant.wrong.file and a <= line <= b for f, a, b in found.entered)
-            return mine and found.passed and "cluster" not in item.fixturenames
+        known, mutant, place, new = self.known, self.mutant, {}, Known(0.0, True, None)
 
         def key(item: Any) -> tuple[bool, int]:
             return known.get(item.nodeid, new).seconds > QUICK, place.setdefault(item.location[0], len(place))
 
-        some = [item for item in items if enters(item)]
+        some = [i for i in items if mutant.in_reach(known.get(i.nodeid, new)) and "cluster" not in getattr(i, "fixturenames", ())]
         # tests of a file stay together, for they may share what takes long to make
         items[:] = sorted(some or [item for item in items if known.get(item.nodeid, new).passed], key=key)
 
@@ -146,7 +146,7 @@ class Watch:
             self.failed = report.nodeid
         if self.known is None:
             before = self.found.get(report.nodeid, Known(0.0, True, None))
-            mine = [code for code in self.entered if code.co_filename.startswith(self.package)]
+            mine = [code for code in self.entered.copy() if code.co_filename.startswith(self.package)]
             cut = len(self.package) + 1
             entered = [(c.co_filename[cut:], c.co_firstlineno, max([n or 0 for *_, n in c.co_lines()])) for c in mine]
             self.found[report.nodeid] = Known(before.seconds + report.duration, before.passed and not report.failed, entered)
@@ -259,7 +259,9 @@ def baseline(base: Path, room: str) -> dict[str, Known]:
     kept = base / f"{room}.json"
     if not kept.exists():
         run = begin(base, tests_of(room, base), None, None, 3600)
-        os.waitpid(run.child, 0)
+        _, status = os.waitpid(run.child, 0)
+        if os.waitstatus_to_exitcode(status) not in (0, 1):
+            sys.exit(f"the tests of {room} cannot be run:\n{(base / 'out.txt').read_text()[-3000:]}")
         (base / "told.json").rename(kept)
     known = {where: Known(*each) for where, each in json.loads(kept.read_text())["found"].items()}
     for where in [where for where, each in known.items() if not each.passed]:
@@ -274,10 +276,22 @@ def start(base: Path, mutant: Mutant, known: dict[str, Known] | None) -> Run:
     apply(mutant.wrong, folder)
     if known is None:
         return begin(folder, [str(HERE / test) for test in mutant.wrong.tests], {}, mutant, LEAST)
-    known = {
-        where.replace(base.name, folder.name): each for where, each in known.items()
-    }  # doctests have the folder in their names
-    return begin(folder, tests_of(mutant.room, folder), known, mutant, LEAST + 3 * sum(each.seconds for each in known.values()))
+    # doctests have the folder in their names
+    known = {where.replace(base.name, folder.name): each for where, each in known.items()}
+    limit = LEAST + 3 * sum(each.seconds for each in known.values())
+    return begin(folder, files_of(mutant, folder, known), known, mutant, limit)
+
+
+def files_of(mutant: Mutant, folder: Path, known: dict[str, Known]) -> list[str]:
+    """Files with a test that enters the function with the wrong, and those that the unchanged copy has not seen; else all."""
+    parts = tests_of(mutant.room, folder)
+    seen, mine = ({w.split("::")[0] for w in some} for some in (known, [w for w, each in known.items() if mutant.in_reach(each)]))
+    files = {path for part in map(Path, parts) for path in (part.rglob("*.py") if part.is_dir() else [part])}
+    named = {
+        path: os.path.relpath(path, ROOT) for path in sorted(files) if path.name.startswith("test_") or HERE not in path.parents
+    }
+    some = [str(path) for path, name in named.items() if name in mine or (name not in seen and HERE in path.parents)]
+    return some if mine else parts
 
 
 def side_by_side(runs: Iterator[Run], jobs: int) -> Iterator[tuple[Mutant, Result]]:
