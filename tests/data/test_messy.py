@@ -7,7 +7,7 @@ import pytest
 
 import tallies
 from messy import messy_files, random_dialect
-from tallies.data.files import told
+from tallies.data.files import read_table, told
 from tallies.errors import DataError
 
 FILES = {messy.name: messy for messy in messy_files()}
@@ -127,3 +127,27 @@ def test_nothing_is_fetched_for_a_file():
     with connect() as base:
         settings = "SELECT value FROM duckdb_settings() WHERE name IN ('autoinstall_known_extensions', 'autoload_known_extensions')"
         assert base.execute(settings).fetchall() == [("false",), ("false",)]
+
+
+@pytest.mark.parametrize(
+    ("late", "kind"),
+    [("007", "object"), ("1.5", "float64"), ("1e3", "float64"), ("12_5", "object"), ("x", "object"), ("NA", "float64")],
+)
+def test_a_cell_below_the_first_rows_still_says_what_a_column_is(tmp_path, late, kind):
+    path = tmp_path / "late.csv"
+    path.write_text("n,m\n" + "".join(f"{i},{i}.5\n" for i in range(3000)) + f"{late},7\n")
+    frame = read_table(path)
+    assert frame["n"].dtype == kind
+    assert frame["m"].tolist() == [i + 0.5 for i in range(3000)] + [7.0]
+
+
+def test_numbers_below_a_screen_of_gaps_or_words(tmp_path):
+    path = tmp_path / "late.csv"
+    path.write_text("a;b;c;d\n" + "NA; 7;true;+\n" * 50 + "1,5;08 ;-;-\n" * 50)
+    frame = read_table(path)
+    assert frame["a"].tolist()[49:51] != frame["a"].tolist()[50:52]
+    assert frame["a"].sum() == 75
+    assert frame["b"].tolist() == ["7"] * 50 + ["08"] * 50  # codes, without the spaces around them
+    assert frame["c"].tolist()[0] is True
+    assert frame["c"].isna().sum() == 50
+    assert frame["d"].tolist() == ["+"] * 50 + ["-"] * 50

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import tallies
 from tallies import GDA, LDA, PLN
-from tallies.evaluation.score import Score, Scored, difference
+from tallies.evaluation.score import Scored, difference
 
 
 def test_differences_and_errors_are_those_of_paired_rows():
@@ -32,7 +32,7 @@ def test_differences_and_errors_are_those_of_paired_rows():
 def scored(rows, sizes=None, kind="exact"):
     rows = np.array(rows, dtype=float)
     sizes = np.ones(len(rows)) if sizes is None else np.array(sizes, dtype=float)
-    return Scored(Score(float(rows.sum() / sizes.sum()), kind, None, "nats/row"), rows, sizes)
+    return Scored(float(rows.sum() / sizes.sum()), kind, None, "nats/row", rows, sizes)
 
 
 def test_rows_of_unequal_size_and_impossible_ones():
@@ -72,6 +72,23 @@ def test_other_columns_are_warned_of():
 
     with pytest.warns(UserWarning, match="likelihoods of different columns"):
         tallies.compare({"both": GDA().fit(X, y), "a": Narrow().fit(X[["a"]], y)}, X)
+
+
+def test_rows_come_with_the_score_and_not_by_a_side_door():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = np.arange(30) % 2
+
+    class Kept(GDA):  # what it was worth was found before
+        def _evaluate(self, X, y=None):
+            return kept
+
+    model = Kept().fit(X, y)
+    kept = GDA._evaluate(model, X)
+    np.testing.assert_array_equal(kept.rows, model.log_prob(X))
+    other = GDA(covariance="class").fit(X, y)
+    table = tallies.compare({"kept": model, "other": other}, X)
+    apart = model.log_prob(X) - other.log_prob(X)
+    assert table["difference_stderr"].max() == pytest.approx(apart.std(ddof=1) / np.sqrt(30))
 
 
 def test_the_command_puts_the_best_first_with_the_paired_error(tmp_path, monkeypatch, run):

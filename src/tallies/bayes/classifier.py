@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from tallies.bayes import answers
@@ -20,12 +20,12 @@ from tallies.bayes.model import ClassModel, Shard
 from tallies.bayes.reasons import Reasons, explained, two_best
 from tallies.data.columns import read_columns
 from tallies.data.kinds import from_file
-from tallies.data.labels import encode_labels, label_codes
+from tallies.data.labels import FileClassifier, encode_labels, label_codes
 from tallies.data.table import check_weights, in_fitted_order, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Stage
 from tallies.errors import DataError, at_least
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
-from tallies.evaluation.score import Score, mean_score
+from tallies.evaluation.score import Scored, mean_score
 from tallies.maths import Array
 from tallies.sources import Held, held
 
@@ -46,7 +46,7 @@ class Data(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Classifier(ClassifierMixin, Estimator, ABC):
+class Classifier(FileClassifier, Estimator, ABC):
     """A generative classifier: subclasses give the door `_read`, and options that the model has by the same names."""
 
     takes: ClassVar[tuple[str, ...]] = ("allow_nan",)
@@ -79,7 +79,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
 
         One pass suffices unless something is hidden; then EM runs, with `progress`, `checkpoint`, `resume` and `callback`.
         """
-        X, y, sample_weight = from_file(X, y, sample_weight)
+        X, y, sample_weight = from_file(X, y, sample_weight, model=self, fitted=False)
         return self._fit(self._prepare(X, y, sample_weight=sample_weight), **run)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, *, sample_weight: Any = None) -> Self:
@@ -91,6 +91,7 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         [0, 1]
         """
         earlier: Fitted | None = self.fitted_ if self.__sklearn_is_fitted__() else None
+        X, y, sample_weight = from_file(X, y, sample_weight, model=self, fitted=earlier is not None)
         families = None
         if earlier is not None:
             X = in_fitted_order(self, X)
@@ -254,8 +255,9 @@ class Classifier(ClassifierMixin, Estimator, ABC):
         rows = X.index if hasattr(X, "iloc") else np.arange(len(a))
         return explained(fitted, Reasons.of(fitted, table, a, b), values, rows, a, b)
 
-    def _evaluate(self, X: Any, y: Any = None) -> Score:
+    def _evaluate(self, X: Any, y: Any = None) -> Scored:
         """Mean log p(x), or with labels mean log p(x, y)."""
+        X, y, _ = from_file(X, y, model=self)
         if y is None:
             return mean_score(self.log_prob(X), "exact", "nats/row")
         J = self.log_joint(X)

@@ -1,6 +1,6 @@
 """The laws of single columns given the class: what a tally of each is, and what follows from it.
 
-    gaussian      x_j | k ~ N(mu_kj, v_kj)         v = ss / n + FLOOR * largest variance of a column (as scikit-learn)
+    gaussian      x_j | k ~ N(mu_kj, v_kj)         v = ss / n + FLOOR * variance of the column over all classes
     categorical   x_j | k ~ Categorical(p_kj)      p = (count + a) / (n + a * states);   bernoulli: the states False, True
     poisson       x_j | k ~ Poisson(rate_kj)       rate = (sum + a * overall mean) / (n + a): a rows of the overall mean
     multinomial   x | k   ~ Multinomial(p_k)       p = (count + a) / (total + a * columns), given the row's total
@@ -26,6 +26,7 @@ from tallies.forms import Form
 from tallies.maths import FLOOR, Array, dot0, log0
 
 LOG_FACTORIALS = gammaln(np.arange(1024) + 1.0)
+EPS = np.finfo(float).eps
 LOG_ONE = 1e-4  # the logarithm of a probability is no larger, also where priors add to one but for rounding
 
 Cells = Annotated[Array, Form("K d", "f")]
@@ -101,10 +102,11 @@ class Gaussian(NamedTuple):
         overall = (ss + n * (mean - middle) ** 2).sum(axis=0) / total  # variance of each column over all classes
         seen = n > 0  # a class without values in a column has that column's own mean and variance
         variance = np.divide(ss, n, out=np.broadcast_to(overall, n.shape).copy(), where=seen)
-        # a table of constants (or of spreads whose squares nearly leave the range of floats) has no scale at all: any positive
-        # floor will do, and all classes are then alike
-        floor = FLOOR * (overall.max() if overall.size and overall.max() > 1e-200 else 1.0)
-        variance = variance + floor
+        # a constant column (but for rounding, or squares that nearly leave the range of floats) has no scale of its own: that of
+        # the widest one will do, or any, and all classes are then alike
+        constant = overall <= np.maximum((8 * EPS * middle) ** 2, 1e-200)
+        widest = overall.max(where=~constant, initial=0.0) or 1.0
+        variance = variance + FLOOR * np.where(constant, widest, overall)
         if isinstance(shape.shrinkage, int | float):
             variance = (1 - shape.shrinkage) * variance + shape.shrinkage * variance.mean(axis=1, keepdims=True)
         return cls(n, np.where(seen, mean, middle), ss, variance)

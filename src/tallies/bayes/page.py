@@ -13,6 +13,7 @@ from tallies.bayes.law_views import picture
 from tallies.bayes.marginals import Column, bits_needed, telling
 from tallies.bayes.odd_views import complete_rows, odd_values, own_rows
 from tallies.bayes.why_views import contrast, first_sentence, more_of, rows_to_explain, speaking_words, spoken, why
+from tallies.data.kinds import from_file
 from tallies.data.table import table_rows
 from tallies.errors import DataError
 from tallies.html import charts
@@ -32,6 +33,7 @@ SHAPES = {"shared": "one for all classes", "class": "one for each class", "diago
 
 def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     """The report of a GDA or naive Bayes; with rows X and classes y it also says how good the model is on them."""
+    X, y, _ = from_file(X, y, model=model)
     classes, prior = [str(c) for c in model.classes_], np.exp(model.params_.log_prior)
     columns, bits = telling(model.fitted_)
     need, spoken_classes = max(bits_needed(prior), 1e-300), spoken(model.classes_)

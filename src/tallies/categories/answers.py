@@ -35,28 +35,22 @@ def scores(codes: np.ndarray, scorer: Scorer) -> Array:
 
 def log_conditional(rows: np.ndarray, scorer: Scorer, starts: np.ndarray) -> Array:
     """(l, n)  log p of every cell given the rest of its row, or, where a row is two steps beside each other, the step before."""
-    past, now = _steps(rows, len(starts) - 1)
+    past, now = two_steps(rows, len(starts) - 1)
     return log_chosen(scores(past, scorer), now, starts)
 
 
 def energies(rows: np.ndarray, scorer: Scorer, starts: np.ndarray) -> Array:
     """(l, 1)  less the scores of all cells, given likewise."""
-    past, now = _steps(rows, len(starts) - 1)
+    past, now = two_steps(rows, len(starts) - 1)
     chosen = np.take_along_axis(scores(past, scorer), starts[:-1] + np.maximum(now, 0), axis=1)
     return -np.where(now >= 0, chosen, 0.0).sum(axis=1, keepdims=True)
 
 
-def _steps(rows: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+def two_steps(rows: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """What cells are told from, and the cells: the rows and themselves, or the two steps that stand side by side."""
     if rows.shape[1] == n:
         return rows, rows
     return np.ascontiguousarray(rows[:, :n]), rows[:, n:]
-
-
-def neighbours(rows: np.ndarray, codes: np.ndarray, least: int) -> Array:
-    """(l, 1)  with how many of all rows, each of these agrees in at least `least` variables."""
-    near, out = np.arange(codes.shape[1] + 1.0) >= least, np.empty((len(rows), 1))
-    kernels.kernel_rows(rows, codes, np.tile(near.astype(float), (len(rows), 1)), np.ones((len(codes), 1)), out)
-    return out
 
 
 def by_rows(task: Callable[..., Array], table: np.ndarray, width: int, block: int, *what: Any) -> Array:

@@ -116,6 +116,7 @@ class Ground(NamedTuple):
     folds: int = 1
     by_pair: bool = False  # whether pairs may get ridges of their own
     tol: float = PATH_TOL
+    stage: Callable[..., Stage] | None = None  # how a large network makes the stage of an `attempt`
 
 
 class Path(NamedTuple):
@@ -146,6 +147,8 @@ def attempt(
     ground: Ground, name: str, ridge: float, before: Kept | None, best: float = -np.inf, pair_ridges: Array | None = None
 ) -> Stage:
     """A stage that fits with a ridge, or one for each pair, from where another ended; it keeps weights that beat `best`."""
+    if ground.stage is not None:
+        return ground.stage(name, ridge, before, best, pair_ridges)
     model = replace(ground.model, ridge=ridge, tol=ground.tol)
 
     def start(survey: Any) -> Any:

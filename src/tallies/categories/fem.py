@@ -23,7 +23,6 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 import pandas as pd
-from sklearn.base import ClassifierMixin
 
 from tallies.backends import carry_out
 from tallies.categories import base
@@ -38,12 +37,12 @@ from tallies.categories.scores import strongest_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.categories.words import effects_table, explained, feature_names, find_states
 from tallies.data.kinds import from_file
-from tallies.data.labels import encode_labels, label_codes
+from tallies.data.labels import FileClassifier, encode_labels, label_codes
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import at_least
 from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
-from tallies.evaluation.score import Score, mean_score
+from tallies.evaluation.score import Scored, mean_score
 from tallies.forms import Form
 from tallies.maths import Array
 
@@ -86,7 +85,7 @@ class Fitted(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class FEM(ClassifierMixin, Categorical):
+class FEM(FileClassifier, Categorical):
     """Classifier on tables of categories: calibrated probabilities, and a named weight for every combination of states.
 
     >>> import tallies
@@ -119,7 +118,7 @@ class FEM(ClassifierMixin, Categorical):
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Fit to rows X of categories with labels y; X may be a file (see `read_table`), of whose columns y names one."""
-        X, y, sample_weight = from_file(X, y, sample_weight)
+        X, y, sample_weight = from_file(X, y, sample_weight, model=self, fitted=False)
         return self._fit(self._prepare(X, y, sample_weight), **run)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> Table:
@@ -215,8 +214,9 @@ class FEM(ClassifierMixin, Categorical):
         u = np.random.default_rng(seed_of(random_state)).random((len(P), 1)) * P[:, -1:]
         return self.classes_[np.minimum((u >= P).sum(axis=1), P.shape[1] - 1)]
 
-    def _evaluate(self, X: Any, y: Any) -> Score:
+    def _evaluate(self, X: Any, y: Any) -> Scored:
         """Mean log p(y | x)."""
+        X, y, _ = from_file(X, y, model=self)
         L = self.predict_log_proba(X)
         return mean_score(L[np.arange(len(L)), label_codes(y, len(L), self.classes_)], "conditional", "nats/row")
 

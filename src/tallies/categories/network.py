@@ -17,29 +17,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 import pandas as pd
 
-from tallies.backends import carry_out
-from tallies.categories import base
-from tallies.categories.answers import Scorer, by_rows, energies, log_conditional, redrawn
+from tallies.backends import carry_out, thread_count
+from tallies.categories import alike, base, large, panels, slabs
+from tallies.categories.alike import sequence_weights
+from tallies.categories.answers import Scorer, by_rows, energies, log_conditional, redrawn, two_steps
 from tallies.categories.base import Categorical, Choice
 from tallies.categories.choose import NETWORK_TOL, Ground, Path, arrange, ridge_path, ridges_by_pair
 from tallies.categories.door import Categories, check_fields, code_columns, learn_codes, read_codes
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.model import Conditional, Rows, cut
+from tallies.categories.panels import Outputs
 from tallies.categories.products import starts_of
-from tallies.categories.scores import coupling_scores, sequence_weights, top_pairs
+from tallies.categories.scores import Columns, coupling_scores, top_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.data.columns import values_of
 from tallies.data.kinds import from_file
 from tallies.data.table import check_weights
-from tallies.engine import Plan
+from tallies.engine import Plan, Stage
 from tallies.errors import DataError, at_least
 from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
-from tallies.evaluation.score import Score, mean_score
+from tallies.evaluation.score import Scored, mean_score
 from tallies.forms import Form
 from tallies.maths import Array
 
@@ -100,12 +103,12 @@ class FEMNetwork(Categorical):
     tol: float = 1e-8  # stop when no output has more to gain than this share of its objective
     random_state: Any = 0  # which rows are held out to choose the ridge
 
-    records = (Fitted, *base.RECORDS)
+    records = (Fitted, *base.RECORDS, *panels.RECORDS, *alike.RECORDS)
     next_steps = ("model.top_couplings()", "model.simulate(100)", 'model.report("page.html", X)')
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Fit to a table X (lag 0), or to a series X whose rows follow one another (lag 1); X may be a file, see `read_table`."""
-        X, y, sample_weight = from_file(X, y, sample_weight)
+        X, y, sample_weight = from_file(X, y, sample_weight, model=self, fitted=False)
         return self._fit(self._prepare(X, y, sample_weight), **run)
 
     def _prepare(self, X: Any, y: Any = None, sample_weight: Any = None) -> Table:
@@ -118,18 +121,16 @@ class FEMNetwork(Categorical):
         if len(codes) < 2 + self.lag:
             raise DataError(f"a network needs at least {2 + self.lag} rows, but X has {len(codes)} sample(s)")
         degrees = check_degree(self.degree, n if self.lag else n - 1)
-        return Table(codes, self._weight(codes, sample_weight), categories, degrees, inputs)
-
-    def _weight(self, codes: np.ndarray, sample_weight: Any) -> Array:
-        weight = check_weights(sample_weight, len(codes))
-        return weight if self.reweight is None else weight * sequence_weights(codes, self.reweight)
+        return Table(codes, check_weights(sample_weight, len(codes)), categories, degrees, inputs)
 
     def _plan(self, data: Table, seed: int) -> Plan:
-        """The ridge, and that of each pair, as given, else by held-out rows; then the fit to all rows."""
+        """What each row counts; the ridge, and that of each pair, as given, else by held-out rows; then the fit to all rows."""
         codes, weight, c = data.codes, data.weight, data.categories
+        if self.reweight is not None:
+            weight = weight * (yield from sequence_weights(codes, self.reweight))
         rows = _steps(codes, weight, self.lag)
         layout = Layout.of(c.sizes, data.degrees)
-        model = arrange(rows.codes, layout, layout.sizes, self.solver, self.lag)
+        model = self._arrange(rows, layout, self.solver)
         path, pairs, ridge = Path("", {}), None, self.ridge
         if ridge == "auto":
             ground, worth = _held_out(model, rows, self.lag, seed, self.shard_rows)
@@ -143,6 +144,17 @@ class FEMNetwork(Categorical):
         known = base.common(kept, seed, data, choice, {max(data.degrees): path})
         count = [np.bincount(x[x >= 0], weight[x >= 0], m) for x, m in zip(codes.T, c.sizes, strict=True)]
         return Fitted(effective_rows=float(weight.sum()), frequencies=[n / n.sum() for n in count], **known)
+
+    def _arrange(self, rows: Rows, layout: Layout, solver: str) -> Conditional | Outputs:
+        """The model of all outputs at once, or of a large network panel by panel."""
+        if large.suits(layout, solver, len(rows.codes), thread_count()):
+            return Outputs(layout.sizes, exclude=not self.lag)
+        return arrange(rows.codes, layout, layout.sizes, solver, self.lag)
+
+    def _final(self, model: Any, rows: Rows, ridge: float, W: Any = None, pair_ridges: Any = None) -> Stage:
+        if isinstance(model, Conditional):
+            return super()._final(model, rows, ridge, W, pair_ridges)
+        return large.final(replace(model, ridge=ridge, tol=self.tol), rows, self.max_iter, pair_ridges)
 
     # use
 
@@ -163,6 +175,9 @@ class FEMNetwork(Categorical):
     def log_conditional(self, X: Any) -> Array:
         """(l, n)  log p of every cell given the rest of its row (lag 0), or (l - 1, n) given the row before (lag 1)."""
         rows, starts = self._read(X), self._starts()
+        if self._by_slabs:
+            past, now = two_steps(rows, len(starts) - 1)
+            return slabs.log_conditional(self.fitted_.W, self._layout().sizes, past, now, self.missing == "state")
         scorer = self._scorer(self.missing == "state")  # else the fit had no feature for a missing cell, in its own gauge
         return by_rows(log_conditional, rows, len(starts) - 1, 1024, scorer, starts)
 
@@ -170,12 +185,15 @@ class FEMNetwork(Categorical):
         """Mean log p of a row: the sum of its conditionals (pseudo-likelihood)."""
         return float(self.log_conditional(X).sum(axis=1).mean())
 
-    def _evaluate(self, X: Any) -> Score:
+    def _evaluate(self, X: Any) -> Scored:
         return mean_score(self.log_conditional(X).sum(axis=1), "conditional", "nats/row")
 
     def energy(self, X: Any) -> Array:
         """Energy of each row, eq. 6 (lag 0), or of each step from a row to the next: -sum_j h_j[x_j(t+1)] (lag 1)."""
         rows = self._read(X)
+        if self._by_slabs:
+            sizes = self._layout().sizes
+            return slabs.energies(self.fitted_.W, sizes, *two_steps(rows, len(sizes)), halved=not self.lag)
         b, terms, V = self._zero_sum()
         if not self.lag:
             V = V / (np.repeat(terms.degree(), np.diff(terms.offset)) + 1)[:, None]
@@ -244,13 +262,26 @@ class FEMNetwork(Categorical):
         """(M, M)  pairwise couplings in zero-sum gauge, blocks by variable; symmetric at lag 0 (eq. 3), row -> column at lag 1."""
         return _couplings(self._layout(), self.fitted_.W, self.lag)
 
+    @property
+    def _by_slabs(self) -> bool:
+        """Whether W is so large that it was fitted, and is read, some outputs at a time."""
+        return self.fitted_.W.dtype == np.float32 and self.degree_ == (1,)
+
+    def _columns(self) -> Columns:
+        """The couplings of every variable with a given one."""
+        starts = self._starts()
+        if self._by_slabs:
+            return partial(slabs.coupling_columns, self.fitted_.W, starts, not self.lag)
+        J = self.couplings_
+        return lambda j: J[:, starts[j] : starts[j + 1]]
+
     def scores(self, kind: Kind = "frobenius", apc: bool = True) -> Array:
         """(n, n)  how strongly each pair is coupled (eq. 4, 5); rows act on columns at lag 1."""
-        return coupling_scores(self.couplings_, self._starts(), self.frequencies_, kind, apc, bool(self.lag))
+        return coupling_scores(self._columns(), self._starts(), self.frequencies_, kind, apc, bool(self.lag))
 
     def top_couplings(self, top: int = 20, kind: Kind = "frobenius", apc: bool = True) -> pd.DataFrame:
         """The most strongly coupled pairs by name, with their largest single coupling."""
-        return top_pairs(self.scores(kind, apc), self.couplings_, self._starts(), self.categories_, top, bool(self.lag))
+        return top_pairs(self.scores(kind, apc), self._columns(), self._starts(), self.categories_, top, bool(self.lag))
 
     def standard_errors(self, X: Any, *, n_boot: int = 50, sample_weight: Any = None, random_state: Any = 0) -> Array:
         """(M, M)  bootstrap standard errors of `couplings_`: the same model on rows (lag 1: steps) drawn with replacement.
@@ -262,13 +293,18 @@ class FEMNetwork(Categorical):
         True
         """
         codes, layout = read_codes(self, X, self.categories_), self._layout()
-        weight, found = self._weight(codes, sample_weight), []
-        for times in redrawn(len(codes), n_boot, random_state):
+        weight = check_weights(sample_weight, len(codes))
+        if self.reweight is not None:
+            weight = weight * carry_out(next(sequence_weights(codes, self.reweight)))
+        mean, square = np.zeros((2, sum(layout.sizes), sum(layout.sizes)))
+        for number, times in enumerate(redrawn(len(codes), n_boot, random_state), 1):
             rows = _steps(codes, weight * times, self.lag)
-            model = arrange(rows.codes, layout, layout.sizes, "auto", self.lag)
+            model = self._arrange(rows, layout, "auto")
             W = carry_out(self._final(model, rows, self.ridge_, None, self.pair_ridges_))
-            found.append(_couplings(layout, W, self.lag))
-        return np.std(found, axis=0, ddof=1)
+            off = _couplings(layout, W, self.lag) - mean
+            mean += off / number
+            square += off**2 * ((number - 1) / number)  # about the mean so far (Welford 1962)
+        return np.sqrt(square / (n_boot - 1))
 
     def _facts(self) -> list[str]:
         degrees, size = ", ".join(map(str, self.degree_)), f"{self.n_rows_:,} rows, {len(self.categories_.names)} variables"
@@ -297,7 +333,7 @@ def _steps(codes: np.ndarray, weight: Array, lag: int) -> Rows:
     return Rows(past, np.ascontiguousarray(now), np.ascontiguousarray(weight[:, None]) if known.all() else weight[:, None] * known)
 
 
-def _held_out(model: Conditional, rows: Rows, lag: int, seed: int, shard_rows: int | None) -> tuple[Ground, float]:
+def _held_out(model: Conditional | Outputs, rows: Rows, lag: int, seed: int, shard_rows: int | None) -> tuple[Ground, float]:
     """A fifth of the rows to judge by, the others to fit, and the weight of these."""
     l = len(rows.codes)
     block = np.arange(l) * 20 // l if lag else np.random.default_rng(seed % 2**32).permutation(l)
@@ -306,16 +342,24 @@ def _held_out(model: Conditional, rows: Rows, lag: int, seed: int, shard_rows: i
     weight = np.broadcast_to(unseen.weight, unseen.Y.shape).sum()
     if not weight:
         raise DataError(f'ridge="auto" judges by a fifth of the rows, but of {l} none is left; set a number, such as ridge=1')
+    worth = float(seen.weight.sum(axis=0).max())
+    if isinstance(model, Outputs):
+        return large.ground(model, seen, unseen, seed), worth
     by_pair = model.layout.degrees == (1,) and model.solver != "fem"  # the seed's matrix knows one ridge
     if model.solver != "lbfgs":
         model = replace(model, metric="diagonal")
     ground = Ground(model, cut(model, seen, shard_rows, unseen), float(weight), by_pair=by_pair, tol=NETWORK_TOL)
-    return ground, float(seen.weight.sum(axis=0).max())
+    return ground, worth
 
 
 def _couplings(layout: Layout, W: Array, lag: int) -> Array:
     """(M, M)  eq. 3."""
     starts = starts_of(layout.sizes)
+    if W.dtype == np.float32 and layout.degrees == (1,):
+        J = np.empty_like(W)
+        for j in range(len(layout.sizes)):
+            J[:, starts[j] : starts[j + 1]] = slabs.coupling_columns(W, starts, not lag, j)
+        return J
     _, terms, V = zero_sum(terms_of(layout), W, starts)
     pairs = V[: int(starts[-1])] if 1 in terms.degree() else np.zeros((V.shape[1], V.shape[1]))
     return pairs.copy() if lag else (pairs + pairs.T) / 2

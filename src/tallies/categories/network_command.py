@@ -12,6 +12,8 @@ from tallies.data.kinds import fitted_columns
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tallies.evaluation.score import Scored
+
 OPTIONS = (data("Table of categories (csv, xlsx, jsonl, parquet, ...), or an alignment in FASTA."), COLUMNS, WEIGHTS, *CHOICE)
 
 
@@ -45,7 +47,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     return with_ids(model, table, logs.assign(energy=model.energy(X)))
 
 
-def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
     """Mean log p of a row (pseudo-likelihood)."""
     return log_likelihood(model._evaluate(*report_data(model, options, path)))
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import entr
 
 from tallies.categories import views
-from tallies.categories.scores import strongest_pairs
+from tallies.categories.scores import Columns, strongest_pairs
 from tallies.categories.words import no_chance
 from tallies.html import charts
 from tallies.html.common import About, begin, finish, plural, told
@@ -24,7 +24,7 @@ NAMED = 3  # couplings in the lead
 def page(model: Any, about: About, X: Any = None) -> Page:
     """The report of a FEMNetwork; rows X say how well each variable is told from the others."""
     names = [str(name) for name in model.categories_.names]
-    S, J, starts = model.scores(), model.couplings_, model._starts()
+    S, columns, starts = model.scores(), model._columns(), model._starts()
     arrow = " → " if model.lag else " – "
     pairs = strongest_pairs(S, PAIRS, bool(model.lag)).tolist()
     called = [names[a] + arrow + names[b] for a, b in pairs]
@@ -43,7 +43,7 @@ def page(model: Any, about: About, X: Any = None) -> Page:
     top = views.strongest("Strongest couplings", unit, called[:shown], scores, select="pair", caption=caption) if pairs else None
     out.hero(ring, top)
     out.face = ring or top
-    grids = [_grid(model, J, starts, a, b, called[i]) for i, (a, b) in enumerate(pairs)]
+    grids = [_grid(model, columns, starts, a, b, called[i]) for i, (a, b) in enumerate(pairs)]
     learned = out.section("learned", "What it learned")
     learned.charts(charts.follow("pair", grids) if grids else None, _matrix(S, names, bool(model.lag)))
     if log_p is not None:
@@ -104,9 +104,9 @@ def _entropies(model: Any) -> Array:
     return np.array([float(np.nansum(entr(f))) for f in model.frequencies_])
 
 
-def _grid(model: Any, J: Array, starts: Any, a: int, b: int, name: str) -> charts.Chart:
+def _grid(model: Any, columns: Columns, starts: Any, a: int, b: int, name: str) -> charts.Chart:
     labels = [list(model.categories_.labels[v]) for v in (a, b)]
-    block = J[starts[a] : starts[a + 1], starts[b] : starts[b + 1]]
+    block = columns(b)[starts[a] : starts[a + 1]]
     names = [str(model.categories_.names[v]) for v in (a, b)]
     return views.table(f"Couplings of {name}", block, labels, names, "of states that go together")
 

@@ -10,6 +10,7 @@ from sklearn.utils import _safe_indexing
 
 from tallies.categories import views
 from tallies.categories.learned_views import MOST, Learned
+from tallies.data.kinds import from_file
 from tallies.data.labels import label_codes
 from tallies.html import charts
 from tallies.html.common import About, begin, finish, plural
@@ -26,6 +27,7 @@ STRENGTH = "strength (norm of its weights)"
 
 def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[Any, Any] | None = None) -> Page:
     """The report of a FEM; X and y say how good it is. `rows`, (X, y) of the fit, adds standard errors of the weights."""
+    X, y, _ = from_file(X, y, model=model)
     classes, names = [str(c) for c in model.classes_], model.categories_.names
     judged = None
     if X is not None and y is not None:

@@ -89,12 +89,12 @@ def judge(model: Any, options: Mapping[str, Any], family: Any, again: Callable[[
         return None
     split, path, seed = splitter(options, family, model), options["data"], options["seed"]
     if folds is None:
-        scores = family.score(model, {**options, "rows": split(1, True)}, path, seed)
+        scores, _ = family.score(model, {**options, "rows": split(1, True)}, path, seed)
         return plain({"how": f"on {share:.0%} of the rows, held out of the fit", "scores": scores})
     found = []
     for k in range(folds):
         fold = family.fit(again(), {**options, "rows": split(k, False)}, progress=False)
-        found.append(_flat(family.score(fold, {**options, "rows": split(k, True)}, path, seed)))
+        found.append(_flat(family.score(fold, {**options, "rows": split(k, True)}, path, seed)[0]))
     means: dict[str, Any] = {key: _mean([one[key] for one in found]) for key in found[0]}
     return {"how": f"by {folds}-fold cross-validation; the model itself is fitted to all rows", "scores": means}
 

@@ -106,7 +106,7 @@ def score(line: Line, run: Path, data: Path, seed: int, **own: Any) -> Answer:
     """How good the model is on a file with known answers."""
     model, options, family = _read(run, line, "SCORE")
     with phases.phase(f"scoring by {data.name}"), read_as(options, data):
-        result = family.score(model, options, str(data), seed)
+        result, _ = family.score(model, options, str(data), seed)
     after = f"\nNext: tallies report {run} {data} · tallies compare {run} OTHER --data {data}"
     return Answer(result, _scores(result), after)
 
@@ -149,7 +149,7 @@ def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> 
     """Scores of several RUNs on the same file, a row each, best first, with the paired difference to the best and its error."""
     from pandas import DataFrame
 
-    from tallies.evaluation.score import difference, ranked, recorded, warn_if_unlike
+    from tallies.evaluation.score import difference, ranked, warn_if_unlike
 
     if len(runs) < 2:
         raise DataError(f"compare needs two or more RUN folders, got {len(runs)}; for one there is: tallies score {runs[0]} {data}")
@@ -157,19 +157,16 @@ def compare(line: Line, runs: list[Path], data: Path, seed: int, **own: Any) -> 
     for run in runs:
         model, options, family = _read(run, line, "SCORE")
         models.append(model)
-        with phases.phase(f"scoring {run.name} by {data.name}"), read_as(options, data), recorded() as scored:
-            found = family.score(model, options, str(data), seed)
-        if scored:
-            made[str(run)] = scored[-1]
+        with phases.phase(f"scoring {run.name} by {data.name}"), read_as(options, data):
+            found, made[str(run)] = family.score(model, options, str(data), seed)
         if "kind" not in found and all(isinstance(value, dict) for value in found.values()):  # several kinds: the last is the best
             found = list(found.values())[-1]
         rows[str(run)] = {"model": type(model).__name__, **{k: v for k, v in found.items() if not isinstance(v, list)}}
     warn_if_unlike(models, {row["kind"] for row in rows.values() if "kind" in row})
-    if len(made) == len(rows):
-        order = ranked(made)
-        for name in order:
-            rows[name]["difference"], rows[name]["difference_stderr"] = difference(made[name], made[order[0]])
-        rows = {name: rows[name] for name in order}
+    order = ranked(made)
+    for name in order:
+        rows[name]["difference"], rows[name]["difference_stderr"] = difference(made[name], made[order[0]])
+    rows = {name: rows[name] for name in order}
     text = DataFrame.from_dict(rows, orient="index").to_string(float_format=lambda value: f"{value:,.6g}")
     return Answer(rows, text, f"\nNext: tallies report RUN {data}, for the one you choose")
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tallies.data.kinds import Columns
+    from tallies.evaluation.score import Scored
 
 LISTED = 25  # columns that a fit tells of; of more, those that are left out
 
@@ -65,8 +66,8 @@ def rows_of(data: Any, options: Mapping[str, Any]) -> Any:
     return data.iloc[rows(len(data))] if hasattr(data, "iloc") else data[rows(len(data))]
 
 
-def chosen(frame: pd.DataFrame, options: Mapping[str, Any]) -> tuple[pd.DataFrame, Any, Columns]:
-    """The columns that are fitted, the weights, and what became of all columns."""
+def chosen(frame: pd.DataFrame, options: Mapping[str, Any], model: Any = None) -> tuple[pd.DataFrame, Any, Columns]:
+    """The columns that a model is fitted to, the weights, and what became of all columns."""
     from tallies.data import kinds
 
     roles = {options[role]: role for role in ("target", "weights") if options.get(role) is not None}
@@ -82,7 +83,7 @@ def chosen(frame: pd.DataFrame, options: Mapping[str, Any]) -> tuple[pd.DataFram
         wanted = {column(frame, name, "--columns").name for name in asked}
         told["drop"] = [*told["drop"], *(name for name in frame if name not in wanted | set(roles) | {*told["keep"]})]
         told["keep"] = [*told["keep"], *(name for name in asked if name not in roles and name not in told["drop"])]
-    found = kinds.describe(frame, roles=roles, **told)
+    found = kinds.describe(frame, roles=roles, model=model, **told)
     X = kinds.chosen(frame, found)
     if not len(X.columns):
         raise DataError("no column is left to fit: " + "; ".join(f"{a} {b}" for a, b in zip(found.names, found.uses, strict=True)))
@@ -148,7 +149,7 @@ def features(model: Any, options: Mapping[str, Any], path: str, need_target: boo
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a model to the table that the options name."""
     frame, y = _read(options, options["data"], need_target=True)
-    X, weight, columns = chosen(frame, options)
+    X, weight, columns = chosen(frame, options, model)
     X, y, weight = (rows_of(part, options) for part in (X, y, weight))
     return model.fit(X, y, sample_weight=weight, **say_first(columns, run))
 
@@ -166,16 +167,18 @@ def predict(model: Any, options: Mapping[str, Any], path: str, more: Mapping[str
     return with_ids(model, frame, shares.assign(**{name: answer(X) for name, answer in (more or {}).items()}))
 
 
-def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
-    """Accuracy, log loss, Brier score, confusion matrix, and the mean log p(x, y)."""
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
+    """Accuracy, log loss, Brier score, confusion matrix, and the mean log p(x, y), which is also what `compare` goes by."""
     from tallies.evaluation.classification import classification
 
-    return classification(model, *features(model, options, path, need_target=True))
+    X, y = features(model, options, path, need_target=True)
+    found = model._evaluate(X, y)
+    return classification(model, X, y, found), found
 
 
-def log_likelihood(found: Any) -> dict[str, Any]:
-    """A `Score` under the names that `tallies score` prints."""
-    return {"log_likelihood": found.value, "stderr": found.stderr, "unit": found.unit, "kind": found.kind}
+def log_likelihood(found: Scored) -> tuple[dict[str, Any], Scored]:
+    """A score under the names that `tallies score` prints, and as it is."""
+    return {"log_likelihood": found.value, "stderr": found.stderr, "unit": found.unit, "kind": found.kind}, found
 
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:

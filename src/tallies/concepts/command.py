@@ -16,6 +16,8 @@ from tallies.errors import DataError, FileError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tallies.evaluation.score import Scored
+
 OPTIONS = (
     data("Papers: a table (jsonl, csv, xlsx, parquet, ...; also .gz, .zip), or a folder of .txt files."),
     Option("ontology", "Concepts: OBO (also .gz), or a table with id, name, synonyms, parents.", kind=Path, needed=True),
@@ -54,7 +56,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     return table
 
 
-def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
     """Held-out log likelihood of sentences."""
     _, texts, authors = _records(options, path)
     return log_likelihood(model._evaluate(texts, authors))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from tallies.sources import cuts
 # sentences of a shard: one takes 0.2 ms with a large ontology, so these are many times the cost of scheduling, and few enough that
 # Ctrl-C, which is heard between shards, acts at once
 MIN_SENTENCES, MAX_SENTENCES = 256, 2048
+LONGEST = 1000  # letters of a path; sentences may be longer than the system can look for
 MAX_SHARDS = 128  # bounds the memory of tallies waiting to be added
 
 
@@ -101,6 +103,8 @@ class Data(NamedTuple):
 
 def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, labels: Any, shard_rows: int | None) -> Data:
     """Check everything, number it, and cut shards."""
+    corpus = read_corpus(corpus)
+    concepts = Ontology.read(concepts) if isinstance(concepts, str | Path) else concepts
     if not isinstance(concepts, Ontology):
         raise TypeError(f"fit expects concepts=Ontology (Ontology.read, from_table or from_pairs), got {type(concepts).__name__}")
     texts, document, ids, authors = sentences_of(corpus)
@@ -153,10 +157,17 @@ def _small(what: str, table: str, cells: int) -> None:
         raise DataError(f"{what} would need the whole table of {table} at once; use a smaller ontology")
 
 
+def read_corpus(corpus: Any) -> Any:
+    """The sentences of a file, or of a folder of texts, by name; anything else as it is."""
+    named = isinstance(corpus, Path) or (isinstance(corpus, str) and len(corpus) < LONGEST and Path(corpus).exists())
+    return Corpus.read(corpus, sentences=True) if named else corpus
+
+
 def sentences_of(corpus: Any) -> tuple[list[str], np.ndarray, Any, list[list[str]]]:
     """Texts of the sentences, the document of each (rising), ids and authors of the documents."""
+    corpus = read_corpus(corpus)
     if isinstance(corpus, str):
-        raise DataError("expected a Corpus or a list of sentences, got one string; put it into a list")
+        raise DataError("expected a Corpus or a list of sentences, got one string, which names no file; put it into a list")
     if not isinstance(corpus, Corpus):
         texts = list(corpus)
         strange = [t for t in texts if not isinstance(t, str)]

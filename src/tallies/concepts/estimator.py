@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
@@ -21,7 +22,7 @@ from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology, lineage
 from tallies.engine import Plan, Stage, stream
 from tallies.estimator import Estimator, Run, RunOptions, option, part
-from tallies.evaluation.score import Score, mean_score
+from tallies.evaluation.score import Scored, mean_score
 from tallies.maths import Array
 from tallies.sources import Held
 
@@ -81,8 +82,11 @@ class AuthorConcept(Estimator):
         *(Params, Latents, Said, Learned, Definitions, Counts, Ended, Around, Mentions),
     )
 
-    def fit(self, corpus: Any, concepts: Ontology | None = None, labels: Any = None, **run: Unpack[RunOptions]) -> Self:
-        """Fit to the sentences of a `Corpus` (made with sentences=True, or from_pairs) and the concepts of an `Ontology`.
+    def fit(
+        self, corpus: Any, concepts: Ontology | str | Path | None = None, labels: Any = None, **run: Unpack[RunOptions]
+    ) -> Self:
+        """Fit to the sentences of a `Corpus` (made with sentences=True, or from_pairs) and the concepts of an `Ontology`; either
+        may be a file, see `Corpus.read` and `Ontology.read`, and so may sentences that the fit is asked of.
 
         `labels` gives the concepts of each sentence: an id, a list of ids ([]: none of them), or None where they are unknown.
         """
@@ -204,7 +208,7 @@ class AuthorConcept(Estimator):
         """Mean of `log_prob` over sentences: the larger, the better they were foretold."""
         return self._evaluate(corpus, authors).value
 
-    def _evaluate(self, sentences: Any, authors: Any = None) -> Score:
+    def _evaluate(self, sentences: Any, authors: Any = None) -> Scored:
         """Mean log probability of sentences: exact for the multinomial; mentions have log odds, which are not normalised."""
         values, exact = self.log_prob(sentences, authors), isinstance(self.fitted_.words, Words)
         return mean_score(values, "exact" if exact else "estimate", "nats/sentence" + " over background" * (not exact))

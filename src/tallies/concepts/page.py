@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.concepts.answers import expected, written
+from tallies.concepts.door import read_corpus
 from tallies.concepts.views import profile
 from tallies.data.text import WORD, stem
 from tallies.errors import DataError
@@ -34,6 +35,7 @@ STRONG = (1.0, 3.0)  # log odds from which a mark is stronger
 def page(model: Any, about: About, corpus: Any = None) -> Page:
     """The report of an AuthorConcept; the corpus of the fit, or another, gives it sentences to show."""
     names = [str(name) for name in model.concept_names_]
+    corpus = read_corpus(corpus)
     given = None if corpus is None else list(corpus.sentences or [])
     if given is not None and not given:
         raise DataError("the corpus has no sentences; make it with sentences=True, or leave it out of the report")

@@ -16,6 +16,8 @@ from tallies.errors import DataError, nearest
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tallies.evaluation.score import Scored
+
 OPTIONS = (
     data("Counts, samples x species: csv, tsv, parquet, mtx, h5ad or biom."),
     Option("covariates", "Table of covariates, one row a sample.", kind=Path),
@@ -108,10 +110,11 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     return table
 
 
-def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
     """The bound and the importance sampling estimate of the log likelihood of a sample."""
     kinds = ("importance",) if model.elbo_ is None else ("variational", "importance")
-    return {kind: model._evaluate(*_asked(model, options, path), method=kind, random_state=seed)._asdict() for kind in kinds}
+    found = {kind: model._evaluate(*_asked(model, options, path), method=kind, random_state=seed) for kind in kinds}
+    return {kind: scored.score._asdict() for kind, scored in found.items()}, found["importance"]
 
 
 def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:

@@ -37,7 +37,7 @@ from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, DataWarning, at_least, one_of
 from tallies.estimator import Inputs, RunOptions, option, seed_of
-from tallies.evaluation.score import Score, mean_score, noted
+from tallies.evaluation.score import Scored, mean_score
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -309,7 +309,7 @@ class PLN(Attributes):
 
     def _evaluate(
         self, counts: Any, covariates: Any = None, offsets: Any = None, *, method: str | None = None, **options: Any
-    ) -> Score:
+    ) -> Scored:
         """The bound, or an importance sampling estimate of the log likelihood with the standard error of the estimate, per row."""
         method = method or self.fitted_.model.method
         if method == "variational":
@@ -320,8 +320,8 @@ class PLN(Attributes):
         found = self.evidence(counts, covariates=covariates, offsets=offsets, **options)
         if told := answers.poor(found.ess):
             warnings.warn(told, DataWarning, stacklevel=3)
-        score = Score(found.value / len(found.rows), "estimate", found.stderr / len(found.rows), "nats/row")
-        return noted(score, found.rows)
+        n = len(found.rows)
+        return Scored(found.value / n, "estimate", found.stderr / n, "nats/row", found.rows, np.ones(n))
 
     def sample(self, n: int, *, covariates: Any = None, offsets: Any = None, random_state: Any = None) -> np.ndarray:
         """Draw counts (n, p) from the fitted model; without covariates and offsets, those of rows of the fit drawn at random.

@@ -75,7 +75,8 @@ def as_frame(base: Any, sql: str) -> pd.DataFrame:
     for name in frame:
         kind = frame[name].dtype
         if kind.kind == "O" and isinstance(kind, np.dtype):
-            frame[name] = frame[name].where(frame[name].notna(), np.nan)
+            gap = frame[name].isna()
+            frame[name] = frame[name].mask(gap, np.nan) if gap.any() else frame[name]
         elif not isinstance(kind, np.dtype) and kind.kind in "biu":  # with gaps
             frame[name] = frame[name].to_numpy(dtype=object if kind.kind == "b" else np.float64, na_value=np.nan)
     return frame
@@ -249,7 +250,7 @@ def load(base: Any, file: Path, told: Told, spaces: bool = False) -> Raw:
     above = next((i for i, cells in enumerate(filled) if 2 * cells > dialect.width), 0)
     above = above if _are_titles(filled[:above], dialect.width) else 0
     short, first = _short_header(file, dialect), [cell or "" for cell in (top[above] if top else ())]
-    _run(base, f"CREATE TEMP TABLE raw AS SELECT * FROM (SELECT * FROM {source} OFFSET {above})")
+    _run(base, f"CREATE TEMP TABLE raw AS SELECT * FROM {source}" + (f" OFFSET {above}" if above else ""))  # OFFSET is slow
     blank = [f"coalesce(trim({cell}), '') = ''" for cell in cells]
     comment = ["starts_with(c0, '#')", *blank[1:]]
     base.execute(f"DELETE FROM raw WHERE ({' AND '.join(blank)}) OR ({len(cells) > 1} AND {' AND '.join(comment)})")

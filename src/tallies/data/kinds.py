@@ -110,8 +110,9 @@ def describe(
     drop: Collection[str] = (),
     keep: Collection[str] = (),
     kinds: Mapping[str, str] | None = None,
+    model: Any = None,
 ) -> Columns:
-    """What each column is, and what becomes of it.
+    """What each column is, and what becomes of it, in a fit of `model`: one of numbers alone leaves categories out.
 
     `roles` names columns that have another use, such as {"species": "target"}. Those to `drop` are left out and those to `keep` are
     used, whatever they are; `kinds` says "number" or "category" of some.
@@ -122,6 +123,8 @@ def describe(
     0   size    number     0       2  used
     1  where  constant     0       1  used
     """
+    from pandas.api.types import is_bool_dtype
+
     roles, kinds = roles or {}, kinds or {}
     names = [str(name) for name in frame.columns]
     for option, given in (("drop", drop), ("keep", keep), ("kinds", kinds)):
@@ -134,12 +137,14 @@ def describe(
     both = sorted(set(drop) & ({*keep} | {*kinds}))
     if both:
         raise DataError(f"drop and keep (or kinds) both name {both[0]!r}; choose one")
-    found = []
+    found, words = [], model is None or "categorical" in model.takes
     for i, name in enumerate(names):
         kind, gaps, levels = kind_of_column(name, frame.iloc[:, i])
         kind = _literal(kinds.get(name, kind))
         wanted = kind in USABLE or name in keep
-        use = roles.get(name, "left out: as told" if name in drop else "used" if wanted else f"left out: {WHY[kind]}")
+        use = roles.get(name, "left out: as told" if name in drop else "used" if wanted else f"left out: {WHY.get(kind)}")
+        if use == "used" and kind == "category" and name not in keep and not (words or is_bool_dtype(frame.iloc[:, i].dropna())):
+            use = f"left out: {type(model).__name__} takes numbers; NaiveBayes takes categories, too"
         found.append((name, kind, gaps, levels, use))
     names, found_kinds, gaps_of, levels_of, uses = map(list, zip(*found, strict=True)) if found else ([],) * 5
     return Columns(names, found_kinds, gaps_of, levels_of, uses)
@@ -217,16 +222,14 @@ def fitted_columns(model: Any, frame: pd.DataFrame, path: str | Path) -> pd.Data
     return found
 
 
-def from_file(X: Any, y: Any = None, sample_weight: Any = None, model: Any = None) -> tuple[Any, Any, Any]:
-    """What to fit, where X may be a path: its columns that are of use; y and the weights may be names of others. With a fitted
-    `model` its columns. Anything else stays as it is."""
+def from_file(X: Any, y: Any = None, sample_weight: Any = None, *, model: Any, fitted: bool = True) -> tuple[Any, Any, Any]:
+    """What a model is asked of (unless `fitted`: fitted to) where X may be a path: the columns of its fit, or those of
+    use; y and the weights may be names of others. Anything else stays as it is."""
     if not isinstance(X, str | Path):
         return X, y, sample_weight
     from tallies.data.files import read_table
 
     frame = read_table(X)
-    if model is not None:
-        return fitted_columns(model, frame, X), y, sample_weight
     roles = {name: role for name, role in ((y, "target"), (sample_weight, "weights")) if isinstance(name, str)}
     for name, role in roles.items():
         if name not in frame:
@@ -234,4 +237,5 @@ def from_file(X: Any, y: Any = None, sample_weight: Any = None, model: Any = Non
                 f"the {role} should be in the column {name!r}, which {str(X)!r} does not have; {nearest(name, map(str, frame))}"
             )
     y, sample_weight = (frame[part] if isinstance(part, str) else part for part in (y, sample_weight))
-    return chosen(frame, describe(frame, roles=roles)), y, sample_weight
+    table = fitted_columns(model, frame, X) if fitted else chosen(frame, describe(frame, roles=roles, model=model))
+    return table, y, sample_weight

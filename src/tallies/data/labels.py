@@ -6,10 +6,20 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from tallies.data.kinds import from_file
 from tallies.errors import DataError
+
+
+class FileClassifier(ClassifierMixin):
+    """A scikit-learn classifier that may be judged by a file."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on rows X with classes y; X may be a file, of whose columns y and `sample_weight` name one."""
+        return super().score(*from_file(X, y, sample_weight, model=self))
 
 
 def _column(y: Any, n: int) -> np.ndarray:

@@ -9,7 +9,7 @@ NA          a gap, one of several words for it
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +28,8 @@ UNDO = {  # SQL that makes a number of a cell written in that way
     "english": "replace(CELL, ',', '')",
     "comma": "replace(replace(CELL, '.', ''), ',', '.')",
 }
+POINT, NUMBER = "contains(CELL, '.')", "try_cast(CELL AS DOUBLE) IS NOT NULL AND NOT contains(CELL, '_')"
+DIGITS = r"(?i)\d|inf|nan"  # one of these is in whatever is a number
 APOSTROPHE, ESCAPED = "'", r"^'+[=+\-@\t\r]"  # how a text begins that was escaped for spreadsheets, see `output`
 MARKS = ("decimal comma", "marks for thousands")
 
@@ -36,41 +38,62 @@ class Written(NamedTuple):
     """How many cells of a column are written in each way."""
 
     filled: int
-    plain: int  # numbers as Python writes them
-    truths: int  # true and false
-    with_point: int
-    with_comma: int
+    plain: int = 0  # numbers as Python writes them
+    truths: int = 0  # true and false
+    with_point: int = 0  # of what may be numbers; True where there are some
+    with_comma: int = 0
     whole: int = 0  # digits
     codes: int = 0  # digits with zeros in front
     english: int = 0
     comma: int = 0
 
 
-def ways_of(base: Any, table: str, columns: Sequence[int], thorough: bool = False) -> list[Written]:
-    """How the cells of these columns are written; unless `thorough`, a comma is not looked for where all numbers are plain."""
+def ways_of(base: Any, table: str, columns: Sequence[int], thorough: bool = False, plain: Collection[int] = ()) -> list[Written]:
+    """How the cells of these columns are written; unless `thorough`, a comma is not looked for where all numbers are plain; those
+    of the columns `plain` are known to be. Tests of millions of cells are slow, so the first rows say which ones a column needs."""
 
-    def counts(some: Sequence[int], *tests: str) -> list[tuple[int, ...]]:
-        asked = (f"count(*) FILTER ({test.replace('CELL', f'c{columns[at]}')})" for at in some for test in tests)
-        found = base.execute(f"SELECT {', '.join(asked)} FROM {table}").fetchone() if some else ()
-        return [found[at : at + len(tests)] for at in range(0, len(found), len(tests))]
+    def look(some: Sequence[int], **tests: str) -> None:
+        for i, row in _counts(base, table, some, *tests.values()).items():
+            found[i] = found[i]._replace(**dict(zip(tests, row, strict=True)))
 
     def like(pattern: str, way: str) -> str:
-        return f"regexp_full_match(CELL, {quoted(pattern)}) AND try_cast({UNDO[way]} AS DOUBLE) IS NOT NULL"
+        return f"regexp_full_match(CELL, {quoted(f' *({pattern}) *')}) AND try_cast({UNDO[way]} AS DOUBLE) IS NOT NULL"
 
-    number = "try_cast(CELL AS DOUBLE) IS NOT NULL AND NOT contains(CELL, '_')"
-    usual = ("CELL IS NOT NULL", number, "lower(CELL) IN ('true', 'false')", "contains(CELL, '.')", "contains(CELL, ',')")
-    found = [Written(*row) for row in counts(range(len(columns)), *usual)]
-    marked = [at for at, ways in enumerate(found) if ways.with_point or ways.with_comma]
-    bare = [at for at, ways in enumerate(found) if ways.plain == ways.filled > 0 and at not in marked]
-    digits = ("regexp_full_match(CELL, '[+-]?\\d{1,18}')", "regexp_full_match(CELL, '0\\d+')")
-    for at, (whole, codes) in zip(bare, counts(bare, *digits), strict=True):
-        found[at] = found[at]._replace(whole=whole, codes=codes)
-    if not thorough and all(found[at].plain == found[at].filled for at in marked):  # the usual case; what follows is slow
-        return [ways._replace(english=ways.plain) for ways in found]
-    tests = (like(ENGLISH, "english"), like(COMMA, "comma"))
-    for at, (english, comma) in zip(marked, counts(marked, *tests), strict=True):
-        found[at] = found[at]._replace(english=english, comma=comma)
-    return found
+    top, filled = _top(base, table), _counts(base, table, columns)
+    found = {i: Written(n, plain=n if i in plain else 0) for i, (n,) in filled.items()}
+    numbers = [i for i in columns if i in plain or _may_be_numbers(top, i)]
+    look([i for i in columns if i not in numbers], truths="lower(CELL) IN ('true', 'false')")
+    look([i for i in numbers if i not in plain], plain=NUMBER, with_point=POINT, with_comma="contains(CELL, ',')")
+    pointed = [i for i in plain if any(row[i] and "." in row[i] for row in top)]
+    found |= {i: found[i]._replace(with_point=True) for i in pointed}
+    look([i for i in plain if i not in pointed], with_point=POINT)
+    marked = [i for i, ways in found.items() if ways.with_point or ways.with_comma]
+    bare = [i for i, ways in found.items() if ways.plain == ways.filled > 0 and i not in marked]
+    look(bare, whole="regexp_full_match(CELL, ' *[+-]?\\d{1,18} *')", codes="regexp_full_match(CELL, ' *0\\d+ *')")
+    if not thorough and all(found[i].plain == found[i].filled for i in marked):  # the usual case; what follows is slow
+        return [ways._replace(english=ways.plain) for ways in found.values()]
+    look(marked, english=like(ENGLISH, "english"), comma=like(COMMA, "comma"))
+    return list(found.values())
+
+
+def _counts(base: Any, table: str, columns: Sequence[int], *tests: str) -> dict[int, tuple[int, ...]]:
+    """How many cells of each column pass each test; without one, how many are filled."""
+    asked = [f"count(*) FILTER ({test.replace('CELL', f'c{i}')})" for i in columns for test in tests]
+    found = (
+        base.execute(f"SELECT {', '.join(asked or [f'count(c{i})' for i in columns])} FROM {table}").fetchone() if columns else ()
+    )
+    width = max(len(tests), 1)
+    return {i: found[at : at + width] for i, at in zip(columns, range(0, len(found), width), strict=True)}
+
+
+def _top(base: Any, table: str) -> list[tuple[str | None, ...]]:
+    """The first rows of a table."""
+    return base.execute(f"SELECT * FROM {table} LIMIT 20").fetchall()
+
+
+def _may_be_numbers(top: Sequence[Sequence[str | None]], i: int) -> bool:
+    """Whether a column may hold numbers for all that its first rows say."""
+    return all(cell is None or cell.strip() in GAPS or re.search(DIGITS, cell) for row in top for cell in row[i : i + 1])
 
 
 def decimal_of(columns: Sequence[Written], sep: str) -> str:
@@ -96,7 +119,9 @@ def typed(column: int, ways: Written, order: Sequence[str]) -> tuple[str, str]:
     if ways.filled == ways.whole and not ways.codes:
         return f"CAST({cell} AS BIGINT)", "plain"
     way = next((way for way in order if getattr(ways, way) == ways.filled), "")
-    if not way or ways.filled == ways.whole:  # these are codes
+    if way and ways.filled == ways.whole:  # these are codes
+        return f"trim({cell})", ""
+    if not way:
         escaped = f"starts_with({cell}, {quoted(APOSTROPHE)}) AND regexp_matches({cell}, {quoted(ESCAPED)})"
         return f"CASE WHEN {escaped} THEN {cell}[2:] ELSE {cell} END", ""
     fractions = {"plain": 1, "english": ways.with_point, "comma": ways.with_comma}[way]
@@ -108,18 +133,18 @@ def read_text(file: Path, told: Told, spaces: bool = False) -> tuple[pd.DataFram
     with closing(connect()) as base:
         raw = load(base, file, told, spaces)
         columns, notes = range(len(raw.names)), list(raw.notes)
-        _clean(base, columns)
-        ways = ways_of(base, "clean", columns, thorough=told.decimal is not None)
-        if raw.header and _has_units(base, ways):
-            base.execute("DELETE FROM clean WHERE rowid = 0")
+        table, plain = _clean(base, columns)
+        ways = ways_of(base, table, columns, told.decimal is not None, plain)
+        if raw.header and _has_units(base, table, ways):
+            base.execute(f"DELETE FROM {table} WHERE rowid = (SELECT min(rowid) FROM {table})")
             notes.append("a row of units left out")
-            ways = ways_of(base, "clean", columns, thorough=told.decimal is not None)
+            ways = ways_of(base, table, columns, told.decimal is not None)
         decimal = told.decimal or decimal_of(ways, raw.dialect.delim)
         order = ["comma", "plain", "english"] if decimal == "," else ["plain", "english", "comma"]
         order = [way for way in order if told.decimal is None or (way == "comma") == (decimal == ",")]
         used = [i for i in columns if raw.names[i] or ways[i].filled]  # separators at the ends of lines make columns of nothing
         chosen = [typed(i, ways[i], order) for i in used]
-        frame = as_frame(base, f"SELECT {', '.join(sql for sql, _ in chosen) or 'NULL'} FROM clean")
+        frame = as_frame(base, f"SELECT {', '.join(sql for sql, _ in chosen) or 'NULL'} FROM {table}")
     names = [raw.names[i] or ("row" if i == 0 else f"column{i + 1}") for i in used]
     frame.columns = [name[1:] if re.match(ESCAPED, name) else name for name in names]
     numbers = [(way, ways[i]) for i, (_, way) in zip(used, chosen, strict=True)]
@@ -128,21 +153,33 @@ def read_text(file: Path, told: Told, spaces: bool = False) -> tuple[pd.DataFram
     return frame, raw.dialect.delim, [mark for mark, met in zip(MARKS, (seen, thousands), strict=True) if met] + notes
 
 
-def _clean(base: Any, columns: Sequence[int]) -> None:
-    """Make the table `clean` of `raw`: without spaces around the cells, and with NULL for words for gaps."""
-    asked = ", ".join(f"count(c{i}) = count(try_cast(c{i} AS DOUBLE)), bool_or(c{i} = '+')" for i in columns)
-    found = base.execute(f"SELECT {asked} FROM raw").fetchone()
+def _clean(base: Any, columns: Sequence[int]) -> tuple[str, list[int]]:
+    """A table with NULL for words for gaps, and no spaces around texts: `raw`, or where it has such cells, `clean`; and the columns
+    that hold nothing but plain numbers, which stay as they are."""
+    top, filled = _top(base, "raw"), _counts(base, "raw", columns)
+    plain = [
+        i for i, (n,) in _counts(base, "raw", [i for i in columns if _may_be_numbers(top, i)], NUMBER).items() if n == filled[i][0]
+    ]
+    texts = [i for i in columns if i not in plain]
     cells = []
-    for i, numbers, signs in zip(columns, found[::2], found[1::2], strict=True):
-        gaps = ", ".join(map(quoted, sorted(GAPS - {"-"} if signs else GAPS)))
-        words = f"CASE WHEN trim(c{i}) IN ('', {gaps}) THEN NULL ELSE trim(c{i}) END"
-        cells.append(f"{f'trim(c{i})' if numbers else words} AS c{i}")
-    base.execute(f"CREATE TEMP TABLE clean AS SELECT {', '.join(cells)} FROM raw")
+    for i, (signs, odd) in _counts(
+        base, "raw", texts, "CELL = '+'", f"CELL IN {_sql(GAPS)} OR CELL LIKE ' %' OR CELL LIKE '% '"
+    ).items():
+        gaps = _sql(GAPS - {"-"} if signs else GAPS)
+        cells += [f"CASE WHEN trim(c{i}) IN {gaps} THEN NULL ELSE trim(c{i}) END AS c{i}"] if odd else []
+    if cells:
+        base.execute(f"CREATE TEMP TABLE clean AS SELECT * REPLACE ({', '.join(cells)}) FROM raw")
+    return ("clean" if cells else "raw"), plain
 
 
-def _has_units(base: Any, ways: Sequence[Written]) -> bool:
+def _sql(words: Iterable[str]) -> str:
+    """A set of texts in SQL, with the empty one."""
+    return f"({', '.join(map(quoted, ['', *sorted(words)]))})"
+
+
+def _has_units(base: Any, table: str, ways: Sequence[Written]) -> bool:
     """Whether the first row alone, of "cm" and "kg", keeps columns from being numbers, and has none itself."""
-    first, *rest = base.execute("SELECT * FROM clean WHERE rowid <= 20 ORDER BY rowid").fetchall() or [[None] * len(ways)]
+    first, *rest = base.execute(f"SELECT * FROM {table} LIMIT 21").fetchall() or [[None] * len(ways)]
 
     def numbers(column: Written) -> bool:
         return 0 < column.filled == max(column.plain, column.english, column.comma)
@@ -154,4 +191,4 @@ def _has_units(base: Any, ways: Sequence[Written]) -> bool:
     texts = [i for i, column in enumerate(ways) if not numbers(column) and first[i] is not None and may_turn(i)]
     if not texts or any(first[i] is not None for i, column in enumerate(ways) if numbers(column)):
         return False
-    return any(map(numbers, ways_of(base, "(SELECT * FROM clean WHERE rowid > 0)", texts)))
+    return any(map(numbers, ways_of(base, f"(SELECT * FROM {table} OFFSET 1)", texts)))

@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.metrics import accuracy_score, confusion_matrix
 
 from tallies.data.labels import label_codes
+from tallies.evaluation.score import Scored
 
 
-def classification(model: Any, X: Any, y: Any) -> dict[str, Any]:
-    """Measures on labelled rows; log loss and Brier are means over rows, smaller is better.
+def classification(model: Any, X: Any, y: Any, joint: Scored | None = None) -> dict[str, Any]:
+    """Measures on labelled rows; log loss and Brier are means over rows, smaller is better; `joint`: its `_evaluate`, if at hand.
 
     >>> import tallies
     >>> model = tallies.GDA().fit([[0.0], [1.0], [5.0], [6.0]], ["a", "a", "b", "b"])
@@ -23,7 +24,7 @@ def classification(model: Any, X: Any, y: Any) -> dict[str, Any]:
     n, K = log_p.shape
     codes = label_codes(y, n, model.classes_)
     found = log_p.argmax(axis=1)
-    joint = model._evaluate(X, y)
+    joint = joint or model._evaluate(X, y)
     return {
         "rows": n,
         "accuracy": float(accuracy_score(codes, found)),

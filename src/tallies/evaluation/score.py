@@ -7,9 +7,7 @@ conditional likelihood of a target are four different things, and `compare` warn
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,52 +18,40 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+Kind = Literal["exact", "bound", "estimate", "conditional"]
+
+
 class Score(NamedTuple):
     """A held-out score; larger values are better."""
 
     value: float
-    kind: Literal["exact", "bound", "estimate", "conditional"]
+    kind: Kind
     stderr: float | None  # of the mean over rows, or of the estimate; None where there is none
     unit: str  # such as "nats/row"
 
 
 class Scored(NamedTuple):
-    """A score with what it was made of."""
+    """A score with what it was made of: what a model's `_evaluate` gives."""
 
-    score: Score
+    value: float
+    kind: Kind
+    stderr: float | None
+    unit: str
     rows: np.ndarray  # (n,) log likelihood of each row
     sizes: np.ndarray  # (n,) units in each row: 1, or its tokens
 
-
-_scored: ContextVar[list[Scored] | None] = ContextVar("tallies_scored", default=None)
-
-
-@contextmanager
-def recorded() -> Iterator[list[Scored]]:
-    """The scores that are made inside the block, in order, with the values of their rows."""
-    found: list[Scored] = []
-    token = _scored.set(found)
-    try:
-        yield found
-    finally:
-        _scored.reset(token)
+    @property
+    def score(self) -> Score:
+        """The score alone."""
+        return Score(*self[:4])
 
 
-def noted(score: Score, rows: Any, sizes: Any = None) -> Score:
-    """The score, after telling who records scores what its rows are worth."""
-    found = _scored.get()
-    if found is not None:
-        rows = np.asarray(rows, dtype=float)
-        found.append(Scored(score, rows, np.ones(len(rows)) if sizes is None else np.asarray(sizes, dtype=float)))
-    return score
-
-
-def mean_score(values: Any, kind: Literal["exact", "bound", "estimate", "conditional"], unit: str) -> Score:
+def mean_score(values: Any, kind: Kind, unit: str) -> Scored:
     """The mean of per-row log likelihoods with its standard error."""
     values = np.asarray(values, dtype=float)
     mean = float(values.mean())
     stderr = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 and np.isfinite(mean) else None
-    return noted(Score(mean, kind, stderr, unit), values)
+    return Scored(mean, kind, stderr, unit, values, np.ones(len(values)))
 
 
 def evaluate(model: Any, X: Any, *data: Any, **options: Any) -> Score:
@@ -77,7 +63,7 @@ def evaluate(model: Any, X: Any, *data: Any, **options: Any) -> Score:
     Score(value=-0.918..., kind='exact', stderr=0.0, unit='nats/row')
     """
     with phase(f"scoring by {type(model).__name__}"):
-        return model._evaluate(X, *data, **options)
+        return model._evaluate(X, *data, **options).score
 
 
 def compare(models: Mapping[str, Any], X: Any, *data: Any, **options: Any) -> pd.DataFrame:
@@ -96,10 +82,9 @@ def compare(models: Mapping[str, Any], X: Any, *data: Any, **options: Any) -> pd
 
     found: dict[str, Scored] = {}
     for name, model in models.items():
-        with recorded() as scored:
-            score = evaluate(model, X, *data, **options)
-        found[name] = scored[-1] if scored else Scored(score, np.empty(0), np.empty(0))
-    warn_if_unlike(models.values(), *({getattr(scored.score, what) for scored in found.values()} for what in ("kind", "unit")))
+        with phase(f"scoring by {type(model).__name__}"):
+            found[name] = model._evaluate(X, *data, **options)
+    warn_if_unlike(models.values(), *({getattr(scored, what) for scored in found.values()} for what in ("kind", "unit")))
     order = ranked(found)
     table = pd.DataFrame.from_dict({name: found[name].score for name in order}, orient="index", columns=list(Score._fields))
     pairs = np.array([difference(found[name], found[order[0]]) for name in order], dtype=float)  # no error: NaN
@@ -108,20 +93,19 @@ def compare(models: Mapping[str, Any], X: Any, *data: Any, **options: Any) -> pd
 
 def ranked(found: Mapping[str, Scored]) -> list[str]:
     """Their names, best score first; what is no number comes last."""
-    return sorted(found, key=lambda name: -np.nan_to_num(found[name].score.value, nan=-np.inf))
+    return sorted(found, key=lambda name: -np.nan_to_num(found[name].value, nan=-np.inf))
 
 
 def difference(scored: Scored, best: Scored) -> tuple[float, float | None]:
     """By how much a score is larger than another one, and the standard error of that over the rows, which are the same for both;
     None where they are not.
 
-    >>> score, one = Score(0.0, "exact", None, "nats/row"), np.ones(3)
-    >>> difference(Scored(score, np.array([1.0, 2.0, 6.0]), one), Scored(score, np.array([0.0, 2.0, 5.0]), one))
+    >>> difference(*(mean_score(rows, "exact", "nats/row") for rows in ([1.0, 2.0, 6.0], [0.0, 2.0, 5.0])))
     (0.666..., 0.333...)
     """
     rows, sizes = scored.rows, scored.sizes
     if len(rows) != len(best.rows) or not len(rows) or not np.array_equal(sizes, best.sizes):
-        return scored.score.value - best.score.value, None
+        return scored.value - best.value, None
     with np.errstate(invalid="ignore"):
         apart = np.where(rows == best.rows, 0.0, rows - best.rows)  # impossible for both: no difference
     n, total = len(rows), sizes.sum()

@@ -11,7 +11,7 @@ from tallies.engine import End
 from tallies.errors import DataError, at_least, one_of
 from tallies.estimator import Inputs, Run
 from tallies.evaluation import chains as diagnostics
-from tallies.evaluation.score import Score
+from tallies.evaluation.score import Scored
 from tallies.forms import Form
 from tallies.topics import scores
 from tallies.topics.model import Params, Rows
@@ -249,7 +249,7 @@ def correlations(theta: Array) -> Array:
         return np.nan_to_num(np.corrcoef(theta, rowvar=False).reshape(theta.shape[1], -1))
 
 
-def evaluate(new: New, method: Method, seed: int, **options: Any) -> Score:
+def evaluate(new: New, method: Method, seed: int, **options: Any) -> Scored:
     """Log likelihood of a token of the documents, by one of two estimators."""
     if new.counts.nnz == 0:
         raise DataError("expected documents with known words, but none has any; nothing can be scored")

@@ -20,6 +20,8 @@ from tallies.topics.estimator import LDA
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tallies.evaluation.score import Scored
+
 OPTIONS = (
     data("Texts: a table (jsonl, csv, xlsx, parquet, ...; also .gz, .zip), or a folder of .txt files."),
     Option("text", "Column with the text.", "text"),
@@ -89,14 +91,12 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> dict[str, Any]:
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
     """Held-out log likelihood of a token and perplexity by document completion, and mean coherence."""
     X = read(options, path, model)
-    found = model._evaluate(X, random_state=seed)
-    return log_likelihood(found) | {
-        "perplexity": float(np.exp(-found.value)),
-        "coherence_npmi": float(np.mean(model.coherence(X, "npmi"))),
-    }
+    told, found = log_likelihood(model._evaluate(X, random_state=seed))
+    perplexity, coherence = float(np.exp(-found.value)), float(np.mean(model.coherence(X, "npmi")))
+    return told | {"perplexity": perplexity, "coherence_npmi": coherence}, found
 
 
 def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:

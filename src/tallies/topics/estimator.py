@@ -14,7 +14,7 @@ from sklearn.base import TransformerMixin
 from tallies.engine import Plan, Stage, stream
 from tallies.errors import ConvergenceWarning, DataError, at_least, one_of
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
-from tallies.evaluation.score import Score
+from tallies.evaluation.score import Scored
 from tallies.sources import Held, cuts
 from tallies.topics import answers, door, scores
 from tallies.topics.answers import Array, Assignments, Documents, Fitted, Method, Sampled
@@ -235,7 +235,7 @@ class LDA(Attributes):
         """exp(-score): the size of a vocabulary of equally likely words that would surprise as much."""
         return float(np.exp(-self._evaluate(X, method=method).value))
 
-    def _evaluate(self, X: Any, y: Any = None, *, method: Method = "completion", random_state: Any = 0, **options: Any) -> Score:
+    def _evaluate(self, X: Any, y: Any = None, *, method: Method = "completion", random_state: Any = 0, **options: Any) -> Scored:
         return answers.evaluate(self._new(X), method, seed_of(random_state), **options)
 
     def coherence(self, X: Any, measure: Literal["umass", "npmi", "c_v"] = "npmi", n: int = 10, window: int | None = None) -> Array:

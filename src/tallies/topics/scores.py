@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from tallies.backends import each, on_cluster, over_rows
 from tallies.errors import DataError, one_of
-from tallies.evaluation.score import Score, noted
+from tallies.evaluation.score import Scored
 from tallies.maths import ragged
 from tallies.sources import MAX_SHARDS, held
 from tallies.topics.kernels import lists as kernels
@@ -91,7 +91,7 @@ def halves(X: sp.csr_array, rng: np.random.Generator) -> tuple[sp.csr_array, sp.
     return part(given), part(~given)
 
 
-def completion(X: sp.csr_array, chains: Sequence[Topics], rng: np.random.Generator) -> Score:
+def completion(X: sp.csr_array, chains: Sequence[Topics], rng: np.random.Generator) -> Scored:
     """Document completion: half of each document gives theta, the log likelihood of the other half is the score."""
     given, asked = halves(X, rng)
     values = np.concatenate(by_documents(_complete, (given, asked), tuple(chains)))
@@ -111,7 +111,7 @@ def _complete(parts: tuple[sp.csr_array, sp.csr_array], chains: Sequence[Topics]
     return np.bincount(rows, weights=asked.data * np.log(p), minlength=asked.shape[0])
 
 
-def left_to_right(X: sp.csr_array, chains: Sequence[Topics], rng: np.random.Generator, n_passes: int = 20) -> Score:
+def left_to_right(X: sp.csr_array, chains: Sequence[Topics], rng: np.random.Generator, n_passes: int = 20) -> Scored:
     """log p(document) by the left-to-right estimator (Wallach et al. 2009, in the sequential form of Buntine 2009).
 
     Tokens come in random order; the work grows with the square of the length of a document.
@@ -142,11 +142,11 @@ def _read_on(parts: tuple[sp.csr_array, np.ndarray], chains: Sequence[Topics], n
     return logsumexp(values, axis=0) - np.log(len(chains))
 
 
-def per_token(values: np.ndarray, n: np.ndarray) -> Score:
+def per_token(values: np.ndarray, n: np.ndarray) -> Scored:
     """Sum of document log likelihoods over sum of tokens, with the standard error of that ratio over documents."""
     mean, D = values.sum() / n.sum(), len(values)
     stderr = float(np.sqrt(np.sum((values - mean * n) ** 2) * D / (D - 1)) / n.sum()) if D > 1 else None
-    return noted(Score(float(mean), "estimate", stderr, "nats/token"), values, n)
+    return Scored(float(mean), "estimate", stderr, "nats/token", values, n)
 
 
 def windows(texts: Iterable[Sequence[str]], place: dict[str, int], width: int | None) -> sp.csr_array:

@@ -1,0 +1,190 @@
+"""Networks that are fitted panel by panel: the same maximum, the same bits anywhere, little memory; sequence weights."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tallies
+from tallies import FEMNetwork
+from tallies.backends import carry_out, thread_count
+from tallies.categories import alike, large
+from tallies.categories.climb import Problem
+from tallies.categories.model import Rows
+from tallies.categories.panels import Outputs, table_of, yet_to_gain
+from tallies.errors import DataError
+
+
+def coupled(n=24, l=800, seed=0, gaps=0.0):
+    """Variables of 2 to 5 states, of which each second follows the one before; some cells are missing."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.integers(0, m, l) for m in rng.integers(2, 6, n)]).astype(float)
+    follows = rng.random((l, n // 2)) < 0.5
+    X[:, 1::2] = np.where(follows, X[:, ::2] % (X[:, 1::2].max(axis=0) + 1), X[:, 1::2])
+    X[rng.random(X.shape) < gaps] = np.nan
+    return X
+
+
+@pytest.fixture
+def panels(monkeypatch):
+    """All networks of degree 1 are large."""
+    monkeypatch.setattr(large, "MANY", 0)
+    monkeypatch.setattr(large, "WIDEST", 0)
+
+
+SETTINGS = [{}, {"lag": 1}, {"missing": "ignore"}, {"missing": "state"}, {"reweight": 0.6}]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("ridge", [1.0, 20.0])
+def test_panels_find_the_same_maximum_and_say_the_same(monkeypatch, settings, ridge):
+    X = coupled(gaps=0.05 if "missing" in settings else 0.0)
+    weight = np.random.default_rng(1).uniform(0.5, 1.5, len(X))
+    plain = FEMNetwork(ridge=ridge, **settings).fit(X, sample_weight=weight)
+    monkeypatch.setattr(large, "MANY", 0)
+    monkeypatch.setattr(large, "WIDEST", 0)
+    model = FEMNetwork(ridge=ridge, **settings).fit(X, sample_weight=weight)
+    assert model.fitted_.W.dtype == np.float32 and plain.fitted_.W.dtype == np.float64
+    # 24 outputs, each within 0.02 nats, as documented: a fifth of a standard error
+    assert plain.history_[-1] - 24 * 0.02 < model.history_[-1] < plain.history_[-1] + 0.01
+    assert model.converged_ and np.diff(model.history_).min() > -1e-3
+    np.testing.assert_allclose(model.couplings_, plain.couplings_, atol=0.01)
+    np.testing.assert_allclose(model.scores(), plain.scores(), atol=0.02)
+    np.testing.assert_allclose(model.scores("direct_information"), plain.scores("direct_information"), atol=0.01)
+    off = np.abs(model.log_conditional(X) - plain.log_conditional(X))
+    assert off.mean() < 0.002 and off.max() < 0.05
+    np.testing.assert_allclose(model.energy(X), plain.energy(X), atol=0.2)
+    assert model.top_couplings(5)[["a", "b"]].equals(plain.top_couplings(5)[["a", "b"]])
+
+
+def test_what_panels_say_is_what_their_weights_say(panels, monkeypatch):
+    X = coupled(gaps=0.05)
+    X[0, 0] = 9.0  # a state of one row
+    for settings in ({}, {"lag": 1}, {"missing": "ignore"}):
+        model = FEMNetwork(ridge=5.0, **settings).fit(X[1:])
+        found = model.couplings_, model.scores(), model.log_conditional(X), model.energy(X), model.simulate(20)
+        wide = model.fitted_._replace(W=model.fitted_.W.astype(np.float64))
+        model.fitted_ = wide
+        other = model.couplings_, model.scores(), model.log_conditional(X), model.energy(X), model.simulate(20)
+        for a, b in zip(found[:4], other[:4], strict=True):
+            np.testing.assert_allclose(a, b, atol=2e-4)
+        assert (np.asarray(found[4]) == np.asarray(other[4])).mean() > 0.99
+
+
+def test_gradient_and_metric():
+    rng = np.random.default_rng(0)
+    sizes, l = (3, 2, 4, 3, 2, 5, 2, 3, 2, 2), 200
+    codes = np.column_stack([rng.integers(-1, m, l) for m in sizes]).astype(np.int32)
+    table = table_of(Rows(codes, codes, rng.uniform(0.5, 2, (l, 1))), sizes)
+    pair_ridges = rng.uniform(0.5, 3, (10, 10))
+    problem = Problem(Outputs(sizes, exclude=True, ridge=2.0), table, np.array([0, 2, 5]), pair_ridges)
+    present = np.zeros((len(table.counts), problem.width))
+    present[:, : problem.columns] = 1.0
+    present[problem.first[1:] - 1] = 0.0
+    problem._exclude(present)
+    W, d = rng.normal(0, 0.3, (2, *present.shape)) * present
+    _, g = problem.at(W)
+    slope = (problem.at(W + 1e-5 * d)[0] - problem.at(W - 1e-5 * d)[0]) / 2e-5
+    np.testing.assert_allclose(problem.dots(g, d), slope, rtol=1e-6)
+    # eq. 3, written out for one column
+    problem.measure(W)
+    k, real = 1, np.delete(np.arange(len(W)), problem.first[1:] - 1)
+    D, L, site = problem.D[real, k], problem.total[k], np.repeat(np.arange(10), sizes)
+    A = np.diag(D) + np.outer(D, D) / L * (site[:, None] != site) + np.diag(problem.bent[site, k])
+    problem.exclude = False
+    V = rng.normal(size=present.shape)
+    np.testing.assert_allclose(problem.solve(V)[real, k], np.linalg.solve(A, V[real, k]), rtol=1e-8)
+
+
+def test_few_pairs_that_are_coupled_get_ridges_of_their_own(panels):
+    model = FEMNetwork().fit(coupled(l=1500))
+    follows = [(j, j + 1) for j in range(0, 24, 2)]
+    assert model.pair_ridges_ is not None
+    assert np.mean([model.pair_ridges_[pair] for pair in follows]) < np.median(model.pair_ridges_) / 3
+    found = {(int(a[1:]), int(b[1:])) for a, b in model.top_couplings(12)[["a", "b"]].values}
+    assert found == set(follows)
+
+
+def test_of_many_outputs_some_choose_the_ridge(panels, monkeypatch):
+    X = coupled()
+    every = FEMNetwork().fit(X)
+    monkeypatch.setattr(large, "JUDGED", 8)
+    some = FEMNetwork().fit(X)
+    assert some.pair_ridges_ is None
+    assert abs(np.log10(some.ridge_ / every.ridge_)) <= 1
+
+
+def test_threads_and_a_cluster_give_the_same_bits(panels, cluster):
+    X, found = coupled(gaps=0.02), []
+    for where in ({"workers": 1}, {"workers": 2}, {"where": cluster}):
+        with tallies.backend(**where):
+            found.append(FEMNetwork(reweight=0.7).fit(X))
+    for model in found[1:]:
+        np.testing.assert_array_equal(model.fitted_.W, found[0].fitted_.W)
+        np.testing.assert_array_equal(model.history_, found[0].history_)
+
+
+@pytest.mark.parametrize("after", [1, 2, 4, 9])
+def test_a_fit_goes_on_with_the_same_bits(panels, tmp_path, after):
+    X, seen = coupled(), []
+    whole = FEMNetwork(reweight=0.7).fit(X)
+
+    def stop(stage, state):
+        seen.append(stage.name)
+        return len(seen) >= after
+
+    FEMNetwork(reweight=0.7).fit(X, checkpoint=tmp_path / "fit", callback=stop)
+    again = FEMNetwork(reweight=0.7).fit(X, resume=tmp_path / "fit")
+    np.testing.assert_array_equal(again.fitted_.W, whole.fitted_.W)
+
+
+def test_saved_and_reported(panels, tmp_path):
+    X = coupled()
+    model = FEMNetwork(ridge=5.0).fit(X)
+    model.save(tmp_path / "model")
+    again = tallies.load(tmp_path / "model")
+    assert again.fitted_.W.dtype == np.float32
+    np.testing.assert_array_equal(again.log_conditional(X), model.log_conditional(X))
+    model.report(tmp_path / "page.html", X)
+    assert "x0 – x1" in (tmp_path / "page.html").read_text()
+
+
+def test_what_is_left_to_gain():
+    gains = 100 * 0.3 ** np.arange(5)
+    left = yet_to_gain(gains[2:3], gains[3:4])
+    assert left[0] == pytest.approx(100 * 0.3**4 / 0.7)
+
+
+def test_rows_are_compared_in_blocks(monkeypatch):
+    codes = np.random.default_rng(0).integers(0, 3, (90, 130)).astype(np.int32)
+    codes[40:60, :110] = codes[40, :110]
+    expected = 1 / ((codes[:, None] == codes).mean(axis=2) >= 0.8).sum(axis=1)
+    np.testing.assert_allclose(carry_out(next(alike.sequence_weights(codes, 0.8))), expected)
+    monkeypatch.setattr(alike, "WORK", 90 * 130 * 7)
+    np.testing.assert_allclose(carry_out(next(alike.sequence_weights(codes, 0.8))), expected)
+
+
+MEMORY = """
+import resource, numpy as np
+from tallies import FEMNetwork
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+rng = np.random.default_rng(0)
+FEMNetwork(ridge=50.0, max_iter=1).fit(rng.integers(0, 20, (60, 40)))
+before = peak()
+FEMNetwork(ridge=50.0, max_iter=2).fit(rng.integers(0, 20, (400, 150)))
+print(peak() - before)
+"""
+
+
+def test_memory_is_what_the_documentation_says():
+    out = subprocess.run([sys.executable, "-W", "ignore", "-c", MEMORY], capture_output=True, text=True, check=True)
+    assert float(out.stdout) == pytest.approx(large.memory((20,) * 150, 400, thread_count()), rel=0.2)
+
+
+def test_a_network_that_no_memory_holds_is_refused_in_words(monkeypatch):
+    monkeypatch.setattr(large, "LIMIT", 1 << 20)
+    with pytest.raises(DataError, match=r"40 variables with 8\d\d states would need .* leave out variables"):
+        FEMNetwork(ridge=1.0).fit(np.random.default_rng(0).integers(0, 20, (500, 40)))
