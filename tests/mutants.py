@@ -118,6 +118,8 @@ class Watch:
         self.entered: set[Any] = set()
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        # a cluster takes long to begin, and gives the same bits
+        items[:] = [item for item in items if "cluster" not in getattr(item, "fixturenames", ())]
         if self.known is None or self.mutant is None:
             return
         known, mutant, place, new = self.known, self.mutant, {}, Known(0.0, True, None)
@@ -125,7 +127,7 @@ class Watch:
         def key(item: Any) -> tuple[bool, int]:
             return known.get(item.nodeid, new).seconds > QUICK, place.setdefault(item.location[0], len(place))
 
-        some = [i for i in items if mutant.in_reach(known.get(i.nodeid, new)) and "cluster" not in getattr(i, "fixturenames", ())]
+        some = [i for i in items if mutant.in_reach(known.get(i.nodeid, new))]
         # tests of a file stay together, for they may share what takes long to make
         items[:] = sorted(some or [item for item in items if known.get(item.nodeid, new).passed], key=key)
 
@@ -170,7 +172,8 @@ def begin(folder: Path, tests: Sequence[str], known: dict[str, Known] | None, mu
     child = os.fork()
     if not child:
         os.setsid()
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        for name in (signal.SIGALRM, signal.SIGTERM):
+            signal.signal(name, signal.SIG_DFL)
         signal.alarm(int(limit))
         out = os.open(folder / "out.txt", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
         os.dup2(out, 1), os.dup2(out, 2)
@@ -182,10 +185,15 @@ def begin(folder: Path, tests: Sequence[str], known: dict[str, Known] | None, mu
     return Run(folder, child, time.monotonic(), mutant)
 
 
+def put_out(child: int) -> None:
+    """End a process of ours and all that it began."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)
+
+
 def end(run: Run, status: int) -> Result:
     """How a run ended; what its process left behind is ended, too."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(run.child, signal.SIGKILL)
+    put_out(run.child)
     seconds, told = time.monotonic() - run.begun, run.folder / "told.json"
     if os.WIFSIGNALED(status):
         return Result(True, "never ended" if os.WTERMSIG(status) == signal.SIGALRM else "a crash", seconds)
@@ -259,7 +267,10 @@ def baseline(base: Path, room: str) -> dict[str, Known]:
     kept = base / f"{room}.json"
     if not kept.exists():
         run = begin(base, tests_of(room, base), None, None, 3600)
-        _, status = os.waitpid(run.child, 0)
+        try:
+            _, status = os.waitpid(run.child, 0)
+        finally:
+            put_out(run.child)
         if os.waitstatus_to_exitcode(status) not in (0, 1):
             sys.exit(f"the tests of {room} cannot be run:\n{(base / 'out.txt').read_text()[-3000:]}")
         (base / "told.json").rename(kept)
@@ -297,16 +308,20 @@ def files_of(mutant: Mutant, folder: Path, known: dict[str, Known]) -> list[str]
 def side_by_side(runs: Iterator[Run], jobs: int) -> Iterator[tuple[Mutant, Result]]:
     """The ends of runs, of which so many go on at a time."""
     going: dict[int, Run] = {}
-    while True:
-        for run in islice(runs, jobs - len(going)):
-            going[run.child] = run
-        if not going:
-            return
-        child, status = os.wait()
-        run = going.pop(child)
-        assert run.mutant is not None
-        yield run.mutant, end(run, status)
-        shutil.rmtree(run.folder, ignore_errors=True)
+    try:
+        while True:
+            for run in islice(runs, jobs - len(going)):
+                going[run.child] = run
+            if not going:
+                return
+            child, status = os.wait()
+            run = going.pop(child)
+            assert run.mutant is not None
+            yield run.mutant, end(run, status)
+            shutil.rmtree(run.folder, ignore_errors=True)
+    finally:
+        for child in going:
+            put_out(child)
 
 
 def preload() -> None:
@@ -332,6 +347,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--sample", type=int, help="so many by lot, of those that name tests, and by these alone")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--by", nargs="*", help="by these test files alone, without a look at what tests enter")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no further one after so long")
     parser.add_argument("--shop", type=Path, help="a folder for the copies, which is kept: the next run need not begin anew")
     parser.add_argument("--out", type=Path, help="a file for the results, a line each; what is in it is not tried again")
@@ -346,11 +362,14 @@ def main() -> int:
     if words.out and words.out.exists():
         found = {row["name"]: row for row in map(json.loads, words.out.read_text().splitlines())}
     preload()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what runs is put out
     with workshop(words.shop) as shop:
         base = shop / "base"
         for room in words.room:
             mine = [m for m in chosen if m.room == room and m.name not in found]
-            known = baseline(base, room) if mine and words.sample is None else None
+            if words.by:
+                mine = [m._replace(wrong=m.wrong._replace(tests=words.by)) for m in mine]
+            known = baseline(base, room) if mine and words.sample is None and not words.by else None
             timely = takewhile(lambda m: time.monotonic() < last, mine)
             for m, result in side_by_side((start(base, m, known) for m in timely), words.jobs):
                 verdict = "noticed" if result.noticed else "equivalent" if m.wrong.equivalent else "SURVIVED"

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from tallies import FEM, FEMNetwork
-from tallies.backends import Threads
+from tallies.backends import Threads, carry_out
 from tallies.categories import choose
+from tallies.categories.alike import sequence_weights
 from tallies.categories.answers import Scorer, energies
 from tallies.categories.model import Rows
-from tallies.categories.scores import coupling_scores, sequence_weights, top_pairs
+from tallies.categories.scores import coupling_scores, top_pairs
 from tallies.categories.screen import pair_scores
 from tallies.categories.terms import grow, terms_of
 from tallies.engine import Runner
@@ -165,8 +166,8 @@ def test_steps_of_a_series_have_the_weight_of_their_end():
 
 def test_rows_are_alike_from_a_share_on_and_not_below():
     codes = np.array([[0, 0, 0, 0], [0, 0, 0, 1], [1, 1, 1, 1]], dtype=np.int32)
-    assert sequence_weights(codes, 0.8).tolist() == [1.0, 1.0, 1.0]  # three of four is less than 0.8
-    assert sequence_weights(codes, 0.75).tolist() == [0.5, 0.5, 1.0]
+    found = [carry_out(next(sequence_weights(codes, share))).tolist() for share in (0.8, 0.75)]
+    assert found == [[1.0, 1.0, 1.0], [0.5, 0.5, 1.0]]  # three of four is less than 0.8
     X = np.repeat(chain(20, 3), 2, axis=0)
     weight = RNG.random(40) + 0.5
     model = FEMNetwork(ridge=1.0, reweight=1.0).fit(X, sample_weight=weight)

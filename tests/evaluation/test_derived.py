@@ -26,21 +26,17 @@ from tallies.sources import Held
 def test_error_of_a_mean():
     values = np.array([1.0, 2.0, 4.0, 9.0])
     found = mean_score(values, "exact", "nats/row")
-    assert found == Score(4.0, "exact", pytest.approx(np.sqrt(38 / 3) / 2, rel=1e-14), "nats/row")
+    assert found.score == Score(4.0, "exact", pytest.approx(np.sqrt(38 / 3) / 2, rel=1e-14), "nats/row")
 
 
 def test_paired_errors_are_of_units_and_about_their_mean():
-    score, sizes = Score(0.0, "estimate", None, "nats/token"), np.array([2.0, 5.0, 3.0])
-    a, b = np.array([-3.0, -9.0, -6.0]), np.array([-4.0, -9.5, -8.0])
-    mean, error = difference(Scored(score, a, sizes), Scored(score, b, sizes))
+    sizes, a, b = np.array([2.0, 5.0, 3.0]), np.array([-3.0, -9.0, -6.0]), np.array([-4.0, -9.5, -8.0])
+    mean, error = difference(*(Scored(0.0, "estimate", None, "nats/token", rows, sizes) for rows in (a, b)))
     assert mean == pytest.approx(3.5 / 10)
     residuals = (a - b) - 0.35 * sizes
     assert error == pytest.approx(np.std(residuals, ddof=1) / np.sqrt(3) / sizes.mean(), rel=1e-12)
-    found = {
-        name: Scored(Score(v, "exact", None, ""), np.empty(0), np.empty(0))
-        for name, v in (("low", -2.0), ("high", -1.0), ("none", np.nan))
-    }
-    assert ranked(found) == ["high", "low", "none"]
+    scores = (("low", -2.0), ("high", -1.0), ("none", np.nan))
+    assert ranked({name: mean_score([value], "exact", "") for name, value in scores}) == ["high", "low", "none"]
 
 
 def test_measures_of_three_classes():

@@ -41,8 +41,8 @@ WRONGS = [
     ),
     Wrong(
         NETWORK,
-        "return weight if self.reweight is None else weight * sequence_weights",
-        "return weight if self.reweight is None else sequence_weights",
+        "weight = weight * (yield from sequence_weights(codes, self.reweight))",
+        "weight = yield from sequence_weights(codes, self.reweight)",
         "weights dropped where rows are reweighted",
     ),
     Wrong(FEM, "[weight * times for times in redrawn(", "[times.astype(float) for times in redrawn(", "errors without weights"),
@@ -99,9 +99,9 @@ WRONGS = [
     ),
     Wrong(CHOOSE, "return (size + size.T) / 2 if mutual else size", "return size", "sizes of one direction"),
     Wrong(
-        SCORES,
-        "int(np.ceil(identity * codes.shape[1] - 1e-9))",
-        "int(np.floor(identity * codes.shape[1] - 1e-9))",
+        "categories/alike.py",
+        "int(np.ceil(identity * n - 1e-9))",
+        "int(np.floor(identity * n - 1e-9))",
         "rows that agree in fewer variables count as alike",
     ),
     Wrong(SCORES, "parts = n if directed else n - 1", "parts = n", "the diagonal counted among the pairs"),

@@ -148,7 +148,12 @@ WRONGS = [
         "np.nanmedian(ratios[some])",
         "GMPR: one median for all samples",
     ),
-    Wrong(ESTIMATOR, 'found.stderr / len(found.rows), "nats/row"', 'found.stderr, "nats/row"', "error of a sum told of a mean"),
+    Wrong(
+        ESTIMATOR,
+        '"estimate", found.stderr / n, "nats/row"',
+        '"estimate", found.stderr, "nats/row"',
+        "error of a sum",
+    ),
     Wrong(
         PLAN,
         "float(np.sqrt(v**2 @ found.rows_stderr**2))",

@@ -71,8 +71,8 @@ WRONGS = [
     Wrong(SCORE, "np.sum((apart - mean * sizes) ** 2)", "np.sum(apart**2)", "paired error about zero"),
     Wrong(
         SCORE,
-        "key=lambda name: -np.nan_to_num(found[name].score.value, nan=-np.inf)",
-        "key=lambda name: np.nan_to_num(found[name].score.value, nan=-np.inf)",
+        "key=lambda name: -np.nan_to_num(found[name].value, nan=-np.inf)",
+        "key=lambda name: np.nan_to_num(found[name].value, nan=-np.inf)",
         "the worst model first",
     ),
     Wrong(
