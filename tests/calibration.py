@@ -194,7 +194,7 @@ def network_errors(n: int, seed: int) -> Found:
     W, errors = (np.array([pair[i] for pair in means]) for i in (0, 1))
     figures["FEM, mean error over spread"] = round(float((errors.mean(axis=0) / W.std(axis=0, ddof=1))[[0, 1, 3]].mean()), 3)
     found = np.array(network)
-    truth = 0.25 * np.log(0.7 / 0.3)  # of two coins that agree with 0.7, in zero-sum gauge
+    truth = 0.5 * np.log(0.7 / 0.3)  # of two coins that agree with 0.7, in zero-sum gauge
     p.append(share_found(np.abs(found[:, :1] - truth) < 1.96 * found[:, 1:], figures, "FEMNetwork, coverage of 95%", 0.93, 0.965))
     return Found(figures, together(p), f"{n} tables of 300 rows, 60 and 40 bootstrap fits each, ridge 0.1")
 

@@ -78,6 +78,7 @@ WRONGS = [
         "return min(losses, key=lambda ridge: (losses[ridge], -ridge))",
         "return min(losses, key=lambda ridge: (losses[ridge], ridge))",
         "the weakest of equal ridges",
+        ("categories/test_derived.py::test_of_equal_losses_the_strongest_ridge_is_best",),
     ),
     Wrong(
         CHOOSE,
@@ -104,7 +105,13 @@ WRONGS = [
         "int(np.floor(identity * n - 1e-9))",
         "rows that agree in fewer variables count as alike",
     ),
-    Wrong(SCORES, "parts = n if directed else n - 1", "parts = n", "the diagonal counted among the pairs"),
+    Wrong(
+        SCORES,
+        "parts = n if directed else n - 1",
+        "parts = n",
+        "the diagonal counted among the pairs",
+        ("categories/test_derived.py::test_background_of_pairs_by_hand",),
+    ),
     Wrong(SCORES, "mean = S.sum() / (n * parts)", "mean = S.sum() / (n * n)", "background of all cells"),
     Wrong(SCORES, "int(np.argmax(np.abs(block)))", "int(np.argmax(block))", "negative couplings overlooked"),
     Wrong(SCREEN, "chi *= (M - 1) / M if M > 2 else 1.0", "chi *= 1.0", "residuals of all classes taken for free"),

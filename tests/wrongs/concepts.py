@@ -14,6 +14,7 @@ WRONGS = [
         "everybody = n_base + np.asarray(n_rows.sum(axis=0)).ravel() + prior",
         "everybody = n_base + prior",
         "everybody without what authors wrote",
+        ("concepts/test_derived.py::test_everybody_is_all_that_was_written",),
     ),
     Wrong(
         PRIOR,
@@ -60,6 +61,7 @@ WRONGS = [
         "r = np.exp((found.value - top) / settings.temperature)",
         "r = np.exp(found.value - top)",
         "temperature without effect",
+        ("concepts/test_derived.py::test_temperature_flattens_responsibilities_and_leaves_the_likelihood",),
     ),
     Wrong(
         SCORES,

@@ -113,7 +113,13 @@ WRONGS = [
         "w.std(axis=1, ddof=1) / np.sqrt(n_draws)",
         "error of a weight, not of its logarithm",
     ),
-    Wrong(EVIDENCE, "float(np.sqrt((errors**2).sum()))", "float(errors.sum())", "errors of independent rows added"),
+    Wrong(
+        EVIDENCE,
+        "float(np.sqrt((errors**2).sum()))",
+        "float(errors.sum())",
+        "errors of independent rows added",
+        ("counts/test_derived.py::test_evidence_of_rows_adds_in_squares",),
+    ),
     Wrong(
         EVIDENCE, "L = L * np.sign(np.diagonal(L))", "L = L * np.sign(np.diagonal(L))[:, None]", "rows turned for columns of a root"
     ),
@@ -128,7 +134,13 @@ WRONGS = [
         IMPORTANCE, "w *= (v / w.sum(axis=1))[:, None]", "w *= (1 / w.sum(axis=1))[:, None]", "gradients without weights of rows"
     ),
     Wrong(OFFSETS, "np.floor(k * 0.3)", "np.floor(k * 0.05)", "TMM trims ratios too little"),
-    Wrong(OFFSETS, "_inside(level, np.floor(k * 0.05))", "_inside(level, 0.0)", "TMM does not trim intensities"),
+    Wrong(
+        OFFSETS,
+        "_inside(level, np.floor(k * 0.05))",
+        "_inside(level, 0.0)",
+        "TMM does not trim intensities",
+        ("counts/test_derived.py::test_offsets_are_those_of_their_papers",),
+    ),
     Wrong(
         OFFSETS,
         "spread = 1 / Y[i, both] - 1 / depth[i] + 1 / Y[reference, both] - 1 / depth[reference]",

@@ -40,7 +40,11 @@ WRONGS = [
     ),
     Wrong(ENGINE, "t = len(state.objective) + 1", "t = len(state.objective)", "the first sweep on the stream of the start"),
     Wrong(
-        ENGINE, "abs(new - old) <= tol * max(abs(new), 1e-300)", "new - old <= tol * max(abs(new), 1e-300)", "settled after a fall"
+        ENGINE,
+        "abs(new - old) <= tol * max(abs(new), 1e-300)",
+        "new - old <= tol * max(abs(new), 1e-300)",
+        "settled after a fall",
+        ("evaluation/test_derived.py::test_a_fall_is_not_settled",),
     ),
     Wrong(
         ENGINE,
@@ -55,12 +59,19 @@ WRONGS = [
         "the objective of other params than those of the sweep",
     ),
     Wrong(ENGINE, "len(state.objective) >= stage.most else", "len(state.objective) > stage.most else", "one sweep too many"),
-    Wrong(DISK, "part.replace(path)", "shutil.copyfile(part, path)", "atomic by copy"),
+    Wrong(
+        DISK,
+        "part.replace(path)",
+        "shutil.copyfile(part, path)",
+        "atomic by copy",
+        ("evaluation/test_derived.py::test_a_file_is_moved_to_its_place",),
+    ),
     Wrong(
         SCORE,
         "values.std(ddof=1) / np.sqrt(len(values))",
         "values.std(ddof=1)",
         "the deviation of rows for the error of their mean",
+        ("evaluation/test_derived.py::test_error_of_a_mean",),
     ),
     Wrong(
         SCORE,

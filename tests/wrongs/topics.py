@@ -25,7 +25,11 @@ WRONGS = [
     Wrong(SCORES, ".sum(axis=1) / len(chains)", ".sum(axis=1)", "completion: chains added, not averaged"),
     Wrong(SCORES, "< lengths[documents] // 2", "< (lengths[documents] + 1) // 2", "the odd token goes to the wrong half"),
     Wrong(
-        SCORES, "D / (D - 1)) / n.sum()) if D > 1", "D / (D - 1)) / D) if D > 1", "error of a mean over documents, not over tokens"
+        SCORES,
+        "D / (D - 1)) / n.sum()) if D > 1",
+        "D / (D - 1)) / D) if D > 1",
+        "error of a mean over documents, not over tokens",
+        ("topics/test_derived.py::test_error_of_a_score_is_that_of_a_ratio",),
     ),
     Wrong(SCORES, "(values - mean * n) ** 2", "(values - values.mean()) ** 2", "error of a sum, not of a ratio"),
     Wrong(SCORES, "range(max(len(text) - size + 1, 1))", "range(max(len(text) - size, 1))", "the last window is lost"),
@@ -47,6 +51,7 @@ WRONGS = [
         "1 - np.sqrt(np.maximum(1 - np.sqrt(new) @ np.sqrt(old).T, 0.0))",
         "1 - np.maximum(1 - np.sqrt(new) @ np.sqrt(old).T, 0.0)",
         "Hellinger distance without its root",
+        ("topics/test_derived.py::test_similarity_is_one_less_the_hellinger_distance",),
     ),
     Wrong(ANSWERS, "phi += chain.smooth.astype(np.float32)", "phi += 0 * chain.smooth.astype(np.float32)", "phi without its prior"),
     Wrong(ANSWERS, "- (1 - weight) * log_n", "- weight * log_n", "relevance the other way round"),
