@@ -40,59 +40,6 @@ def weighted():
     return PLN(tol=1e-13).fit(Y, covariates=X, sample_weight=v)
 
 
-# errors of coefficients
-
-
-def numerical_sandwich(fitted, scales):
-    """H^-1 J H^-1 of B and of the given (p, m) scales of Sigma, from differences of bounds, maximised over the latents."""
-    model, (d, p), m = fitted.model, fitted.model.B.shape, scales.shape[1]
-    rows = Rows(
-        fitted.data.Y.astype(float),
-        np.broadcast_to(fitted.data.O, fitted.data.Y.shape),
-        fitted.design.X,
-        np.ones(len(fitted.data.v)),
-    )
-
-    def bounds(theta):
-        B, T = model.B + theta[: d * p].reshape(d, p), np.exp(scales @ theta[d * p :])
-        new = model._replace(B=B, kind="given", tol=1e-15)
-        new = new._replace(C=T[:, None] * model.C) if model.Sigma is None else new._replace(Sigma=model.Sigma * np.outer(T, T))
-        return project(new, rows, None, close=True).bound
-
-    h, steps, v = 1e-3, np.eye(d * p + m), fitted.data.v
-    scores = np.array([(bounds(h * e) - bounds(-h * e)) / (2 * h) for e in steps]).T * v[:, None]
-    H, h = np.empty((len(steps), len(steps))), 4e-3
-    for a in range(len(steps)):
-        for b in range(a + 1):
-            corners = [s * t * (v @ bounds(h * (s * steps[a] + t * steps[b]))) for s in (1, -1) for t in (1, -1)]
-            H[a, b] = H[b, a] = -sum(corners) / (4 * h * h)
-    n = len(v)  # rows without weight count among the n of n / (n - d), as they do in a table that has them
-    J = scores.T @ scores * n / (n - d)
-    return (np.linalg.inv(H) @ J @ np.linalg.inv(H))[: d * p, : d * p]
-
-
-@pytest.mark.parametrize("covariance", ["full", "diagonal", "spherical"])
-def test_the_sandwich_is_that_of_the_bound(covariance):
-    Y, X, v = overdispersed(n=30, p=2)
-    fitted = PLN(covariance=covariance, tol=1e-13).fit(Y, covariates=X, sample_weight=v).fitted_
-    expected = numerical_sandwich(fitted, np.ones((2, 1)) if covariance == "spherical" else np.eye(2))
-    np.testing.assert_allclose(coefficient_covariance(fitted), expected, rtol=2e-3, atol=2e-3 * expected.max())
-
-
-def test_the_sandwich_of_a_rank_is_that_of_the_bound():
-    Y, X, v = overdispersed(n=30, p=3)
-    fitted = PLN(rank=1, tol=1e-15).fit(Y, covariates=X, sample_weight=v).fitted_
-    expected = numerical_sandwich(fitted, np.eye(3))
-    np.testing.assert_allclose(coefficient_covariance(fitted), expected, rtol=4e-3, atol=4e-3 * expected.max())
-
-
-def test_a_given_covariance_has_no_scale_to_find():
-    Y, X, v = overdispersed(n=30, p=2)
-    fitted = PLN(covariance=np.array([[0.8, 0.3], [0.3, 0.6]]), tol=1e-13).fit(Y, covariates=X, sample_weight=v).fitted_
-    expected = numerical_sandwich(fitted, np.empty((2, 0)))
-    np.testing.assert_allclose(coefficient_covariance(fitted), expected, rtol=2e-3, atol=2e-3 * expected.max())
-
-
 def test_intervals_and_tests_have_two_sides(weighted):
     table = weighted.coefficient_table(confidence=0.9)
     z = table["estimate"] / table["std_error"]
@@ -340,3 +287,56 @@ def test_log_factorials_are_in_the_bound():
     rate = Y.mean(axis=0)
     expected = float(np.sum(Y * np.log(rate) - rate - gammaln(Y + 1)))
     assert model.elbo_ == pytest.approx(expected, abs=1e-4)
+
+
+# errors of coefficients
+
+
+def numerical_sandwich(fitted, scales):
+    """H^-1 J H^-1 of B and of the given (p, m) scales of Sigma, from differences of bounds, maximised over the latents."""
+    model, (d, p), m = fitted.model, fitted.model.B.shape, scales.shape[1]
+    rows = Rows(
+        fitted.data.Y.astype(float),
+        np.broadcast_to(fitted.data.O, fitted.data.Y.shape),
+        fitted.design.X,
+        np.ones(len(fitted.data.v)),
+    )
+
+    def bounds(theta):
+        B, T = model.B + theta[: d * p].reshape(d, p), np.exp(scales @ theta[d * p :])
+        new = model._replace(B=B, kind="given", tol=1e-15)
+        new = new._replace(C=T[:, None] * model.C) if model.Sigma is None else new._replace(Sigma=model.Sigma * np.outer(T, T))
+        return project(new, rows, None, close=True).bound
+
+    h, steps, v = 1e-3, np.eye(d * p + m), fitted.data.v
+    scores = np.array([(bounds(h * e) - bounds(-h * e)) / (2 * h) for e in steps]).T * v[:, None]
+    H, h = np.empty((len(steps), len(steps))), 4e-3
+    for a in range(len(steps)):
+        for b in range(a + 1):
+            corners = [s * t * (v @ bounds(h * (s * steps[a] + t * steps[b]))) for s in (1, -1) for t in (1, -1)]
+            H[a, b] = H[b, a] = -sum(corners) / (4 * h * h)
+    n = len(v)  # rows without weight count among the n of n / (n - d), as they do in a table that has them
+    J = scores.T @ scores * n / (n - d)
+    return (np.linalg.inv(H) @ J @ np.linalg.inv(H))[: d * p, : d * p]
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal", "spherical"])
+def test_the_sandwich_is_that_of_the_bound(covariance):
+    Y, X, v = overdispersed(n=30, p=2)
+    fitted = PLN(covariance=covariance, tol=1e-13).fit(Y, covariates=X, sample_weight=v).fitted_
+    expected = numerical_sandwich(fitted, np.ones((2, 1)) if covariance == "spherical" else np.eye(2))
+    np.testing.assert_allclose(coefficient_covariance(fitted), expected, rtol=2e-3, atol=2e-3 * expected.max())
+
+
+def test_the_sandwich_of_a_rank_is_that_of_the_bound():
+    Y, X, v = overdispersed(n=30, p=3)
+    fitted = PLN(rank=1, tol=1e-15).fit(Y, covariates=X, sample_weight=v).fitted_
+    expected = numerical_sandwich(fitted, np.eye(3))
+    np.testing.assert_allclose(coefficient_covariance(fitted), expected, rtol=4e-3, atol=4e-3 * expected.max())
+
+
+def test_a_given_covariance_has_no_scale_to_find():
+    Y, X, v = overdispersed(n=30, p=2)
+    fitted = PLN(covariance=np.array([[0.8, 0.3], [0.3, 0.6]]), tol=1e-13).fit(Y, covariates=X, sample_weight=v).fitted_
+    expected = numerical_sandwich(fitted, np.empty((2, 0)))
+    np.testing.assert_allclose(coefficient_covariance(fitted), expected, rtol=2e-3, atol=2e-3 * expected.max())

@@ -687,7 +687,7 @@ def test_odd_but_possible_shapes():
     assert (holes.topics_[:, -2:] > 0).all()
     learned = LDA(n_topics=3, alpha=0.1, beta="auto", max_iter=60, burn_in=50, random_state=0).fit(X[:60])
     first = learned.fitted_.first
-    assert learned.beta_ == pytest.approx(sampler.symmetric_fixed_point(1.0, first.n_wk.data, first.n_k, 60), rel=0.05)
+    assert learned.beta_ == pytest.approx(sampler.symmetric_fixed_point(1.0, first.n_wk.data, first.n_k, 60), rel=0.15)
 
 
 # the scikit-learn protocol: its checks use real numbers, which are rounded up to counts before the model sees them
