@@ -49,7 +49,7 @@ ROOMS = {  # the tests of each; doctests of its source come with them
     "floor": (*FLOOR, "cli/test_every_model.py", "cli/test_nothing_lost.py"),
 }
 SOURCES = {"floor": ("engine.py", "maths.py", "lbfgs.py", "evaluation", "html", "cli/holdout.py")}
-LEAST = 120.0  # seconds before a run of tests is taken for one that would never end; that is noticed, too
+LEAST = 120.0  # seconds of the processor before a run of tests is taken for one that would never end; that is noticed, too
 QUICK = 0.3  # seconds of a test that runs before all slower ones
 
 
@@ -172,9 +172,10 @@ def begin(folder: Path, tests: Sequence[str], known: dict[str, Known] | None, mu
     child = os.fork()
     if not child:
         os.setsid()
-        for name in (signal.SIGALRM, signal.SIGTERM):
+        for name in (signal.SIGALRM, signal.SIGPROF, signal.SIGTERM):
             signal.signal(name, signal.SIG_DFL)
-        signal.alarm(int(limit))
+        signal.setitimer(signal.ITIMER_PROF, limit)  # of the processor: a busy machine is slow
+        signal.alarm(int(20 * limit))
         out = os.open(folder / "out.txt", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
         os.dup2(out, 1), os.dup2(out, 2)
         code = 3
@@ -196,8 +197,10 @@ def end(run: Run, status: int) -> Result:
     put_out(run.child)
     seconds, told = time.monotonic() - run.begun, run.folder / "told.json"
     if os.WIFSIGNALED(status):
-        return Result(True, "never ended" if os.WTERMSIG(status) == signal.SIGALRM else "a crash", seconds)
+        return Result(True, "never ended" if os.WTERMSIG(status) in (signal.SIGALRM, signal.SIGPROF) else "a crash", seconds)
     code = os.WEXITSTATUS(status)
+    if code in (4, 5):
+        sys.exit(f"pytest found no such tests:\n{(run.folder / 'out.txt').read_text()[-2000:]}")
     failed = json.loads(told.read_text())["failed"] if told.exists() else "nothing could be collected"
     return Result(code != 0, failed.replace(str(run.folder) + "/", "").replace(str(run.folder)[1:] + "/", ""), seconds)
 
