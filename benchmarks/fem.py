@@ -4,6 +4,7 @@
     python benchmarks/fem.py single                           one output, 36 binary variables, degree 2
     python benchmarks/fem.py screen                           1,000 variables x 5,000 rows
     python benchmarks/fem.py recover                          couplings of simulated Potts models against the inferred ones
+    python benchmarks/fem.py search [names] [--seeds 3]       degree and ridge by cross-validation on nearly certain tables, held-out loss
     python benchmarks/fem.py splice FOLDER                    splice.dat, degrees 2 and 3
     python benchmarks/fem.py nested FOLDER [names]            nested cross-validation, nothing chosen by hand
 
@@ -255,6 +256,66 @@ def recover(args):
             print(f"{text:62}{figures[0]}{figures[1]}", flush=True)
 
 
+def species(l, sizes, kinds, blur, rng):
+    """Rows of so many kinds, each with a state of its own in every column, and any other with probability `blur`."""
+    typical, other = (np.column_stack([rng.integers(0, m, count) for m in sizes]) for count in (kinds, l))
+    X = typical[rng.integers(0, kinds, l)]
+    return np.where(rng.random(X.shape) < blur, other, X)
+
+
+def ruled(X, lengths, rng, least, most):
+    """Labels by a list of rules, each a combination of states of so many columns: the first that a row fulfils says its class."""
+    y, undecided = np.zeros(len(X), dtype=int), np.ones(len(X), dtype=bool)
+    for number, k in enumerate(lengths):
+        for _ in range(1000):
+            at = rng.choice(X.shape[1], k, replace=False)
+            hit = undecided & (X[:, at] == X[rng.integers(len(X)), at]).all(axis=1)
+            if least < hit.mean() < most:
+                break
+        y[hit] = (number + 1) % 2
+        undecided &= ~hit
+    return y
+
+
+def binary(l, rng):
+    X = species(l, [2] * 36, 10, 0.3, rng)
+    return X, ruled(X, [1, 2, 2, 3, 2, 3, 3, 2, 3], rng, 0.02, 0.25)
+
+
+def categories(l, rng):
+    X = species(l, rng.integers(2, 13, 22), 25, 0.2, rng)
+    return X, ruled(X, [1, 1, 1, 2, 1, 2, 3], rng, 0.03, 0.3)
+
+
+def wide(l, rng):
+    """96 columns of ten states: six hidden numbers seen through noise, a product of two of which counts as well."""
+    Z = rng.normal(size=(l, 6))
+    X = Z @ rng.normal(size=(6, 96)) / 2 + 1.5 * rng.normal(size=(l, 96))
+    X = np.column_stack([np.searchsorted(np.quantile(x, np.arange(1, 10) / 10), x) for x in X.T])
+    return X, (Z @ rng.normal(size=6) + 0.7 * Z[:, 0] * Z[:, 1] + 0.3 * rng.normal(size=l) > 0).astype(int)
+
+
+def search(args):
+    """degree="auto" and XGBoost with its defaults on the same rows; loss on 2,000 others."""
+    from sklearn.preprocessing import OneHotEncoder
+    from xgboost import XGBClassifier
+
+    cases = {"binary": (binary, 2130), "binary-3196": (binary, 3196), "categories": (categories, 3000), "wide": (wide, 1270)}
+    print(f"{'table':14}{'seed':>5}{'cpu s':>8}{'loss':>9}{'XGBoost s':>11}{'loss':>9}   chosen: degree, ridge, solver")
+    for name in args.names or list(cases):
+        make, l = cases[name]
+        for seed in range(args.seeds):
+            X, y = make(l + 2000, np.random.default_rng(seed))
+            FEM(degree=2).fit(X[:200], y[:200])  # compile
+            model, ours = cpu(lambda X=X, y=y, l=l: FEM(degree="auto").fit(X[:l], y[:l]))
+            encoder = OneHotEncoder(handle_unknown="ignore").fit(X[:l])
+            trees, theirs = cpu(lambda X=X, y=y, l=l, e=encoder: XGBClassifier(n_jobs=1).fit(e.transform(X[:l]), y[:l]))
+            P, Q = model.predict_proba(X[l:]), trees.predict_proba(encoder.transform(X[l:]))
+            loss, other = (-np.log(p[np.arange(2000), y[l:]]).mean() for p in (P, Q))
+            chosen = f"{max(model.degree_)}, {model.ridge_:.2g}, {model.solver_}"
+            print(f"{name:14}{seed:5}{ours:8.2f}{loss:9.4f}{theirs:11.2f}{other:9.4f}   {chosen}", flush=True)
+
+
 def load(folder, name):
     """Inputs and target of one of the tables."""
     path = Path(folder)
@@ -322,6 +383,10 @@ def main():
         part.add_argument("--rows", type=int, default=10_000)
         part.add_argument("--draws", type=int, default=6, help="of `recover`")
         part.add_argument("--variables", type=int, nargs="*", help="which of the cases of `speed`")
+    part = parts.add_parser("search")
+    part.set_defaults(task=search)
+    part.add_argument("names", nargs="*")
+    part.add_argument("--seeds", type=int, default=3)
     for task in (splice, nested):
         part = parts.add_parser(task.__name__)
         part.set_defaults(task=task)

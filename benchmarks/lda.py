@@ -50,6 +50,51 @@ def read(path: str) -> tuple[sp.csr_array, sp.csr_array]:
     return X[~held], X[held]
 
 
+def grow(X: sp.csr_array, n_documents: int, held: int = 1000) -> tuple[sp.csr_array, sp.csr_array]:
+    """Counts to fit and to score of the shape that X would have with `n_documents`, where no such corpus is at hand.
+
+    Documents are drawn from an LDA fitted to X, with the lengths of X. A token repeats an earlier one of its document with a
+    probability that leaves as many repeated words as X has (burstiness), and a word of fewer than 20 tokens is split into as many
+    as X is repeated: a larger corpus has more rare words, not the same ones more often.
+    """
+    rng, V, times = np.random.default_rng(0), X.shape[1], n_documents / X.shape[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LDA(n_topics=200, max_iter=100, burn_in=90, random_state=0).fit(X)
+    mixtures, sums = model.document_topics_, np.cumsum(model.topics_, axis=1)
+    rare, parts = X.sum(axis=0) < 20, max(round(times), 1)
+    given = rng.integers(X.shape[0], size=n_documents + held)
+    lengths = X.sum(axis=1)[given]
+    document = np.repeat(np.arange(len(given)), lengths)
+    first = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    place = np.arange(len(document)) - first
+    topic = np.empty(len(document), dtype=np.int64)
+    for d, (row, end) in enumerate(zip(given, np.cumsum(lengths), strict=True)):
+        topic[end - lengths[d] : end] = np.searchsorted(np.cumsum(mixtures[row]), rng.random(lengths[d]), side="right")
+    topic = np.minimum(topic, model.n_topics - 1)
+    words = np.empty(len(document), dtype=np.int64)
+    for k in range(model.n_topics):
+        mine = np.flatnonzero(topic == k)
+        words[mine] = np.minimum(np.searchsorted(sums[k], rng.random(len(mine)), side="right"), V - 1)
+    words = np.where(rare[words], words + V * rng.integers(parts, size=len(words)), words)
+    chance, earlier = rng.random(len(words)), first + (rng.random(len(words)) * place).astype(np.int64)
+
+    def counts(share: float) -> sp.csr_array:
+        source = np.where((chance < share) & (place > 0), earlier, np.arange(len(words)))
+        while not np.array_equal(source, source[source]):  # a repeated token may itself repeat another
+            source = source[source]
+        Y = sp.csr_array((np.ones(len(words), np.int64), (document, words[source])), shape=(len(given), V * parts))
+        Y.sum_duplicates()
+        return Y
+
+    share = 0.0
+    for _ in range(4):  # enough: words that occur once become fewer nearly in proportion to what is not repeated
+        Y = counts(share)
+        share = min(max(1 - (1 - share) * (X.nnz / X.data.sum()) / (Y.nnz / len(words)), 0.0), 0.9)
+    Y = Y[:, np.flatnonzero(Y[:n_documents].sum(axis=0))]
+    return Y[:n_documents], Y[n_documents:]
+
+
 class Clock:
     """Seconds of work: CPU of this process, or wall time when several threads work."""
 
@@ -175,6 +220,38 @@ def run_gensim(X: Any, score: Callable, K: int, seed: int, marks: list[int], thr
 RIVALS = {"tomotopy": run_tomotopy, "lda": run_lda, "sklearn": run_sklearn, "gensim": run_gensim}
 
 
+def transform_rates(X: sp.csr_array, T: sp.csr_array, K: int, rivals: list[str]) -> None:
+    """Print documents per CPU second whose topics are found, by programs fitted to the same documents (20 sweeps, or one pass)."""
+    with warnings.catch_warnings(), tallies.backend("threads", workers=1):
+        warnings.simplefilter("ignore")
+        model = LDA(n_topics=K, alpha=0.1, max_iter=20, burn_in=15, random_state=1).fit(X)
+        model.transform(T[:10])  # compiled before the clock starts
+        with (clock := Clock(1)):
+            model.transform(T)
+    print(f"K={K} tallies   {T.shape[0] / clock.spent:.0f} documents a second", flush=True)
+    if "tomotopy" in rivals:
+        import tomotopy as tp
+
+        other = tp.LDAModel(k=K, alpha=0.1, eta=0.01, seed=1)
+        for words in documents(X):
+            other.add_doc(words)
+        other.train(20, workers=1)
+        new = [other.make_doc(words) for words in documents(T)]
+        with (clock := Clock(1)):
+            other.infer(new, workers=1)
+        print(f"K={K} tomotopy  {T.shape[0] / clock.spent:.0f} documents a second", flush=True)
+    if "gensim" in rivals:
+        from gensim.matutils import Sparse2Corpus
+        from gensim.models import LdaModel
+
+        bags, names = (Sparse2Corpus(Y, documents_columns=False) for Y in (X, T)), {v: str(v) for v in range(X.shape[1])}
+        online = LdaModel(next(bags), K, names, chunksize=2000, alpha=[0.1] * K, eta=0.01, random_state=1)
+        new = list(next(bags))
+        with (clock := Clock(1)):
+            online.inference(new)
+        print(f"K={K} gensim    {T.shape[0] / clock.spent:.0f} documents a second", flush=True)
+
+
 def peak_memory(name: str, path: str, K: int, copies: int) -> float:
     """Peak memory of this process in MB for three sweeps over `copies` copies of the corpus; call in a fresh process."""
     import resource
@@ -224,6 +301,8 @@ def main() -> None:
     parser.add_argument(
         "--memory", type=int, default=0, metavar="COPIES", help="peak memory with so many copies of the corpus instead"
     )
+    parser.add_argument("--grow", type=int, default=0, metavar="DOCUMENTS", help="as many documents of the same shape, see `grow`")
+    parser.add_argument("--transform", action="store_true", help="documents a second whose topics are found, one thread")
     parser.add_argument("--speedup", action="store_true", help="wall seconds of an iteration with one and with --threads threads")
     options = parser.parse_args()
     if options.memory:
@@ -237,11 +316,18 @@ def main() -> None:
                 print(f"K={K} {name:9s} peak {peak:.0f} MB with {options.memory} copies of the corpus", flush=True)
         return
     X, T = read(options.data)
+    if options.grow:
+        X, T = grow(X, options.grow)
     n_tokens = int(X.data.sum())
     alpha = options.alpha if options.alpha == "auto" else float(options.alpha)
     print(
         f"{X.shape[0]} documents, {X.shape[1]} words, {n_tokens} tokens; held out {T.shape[0]} documents; threads {options.threads}"
     )
+
+    if options.transform:
+        for K in options.topics:
+            transform_rates(X, T, K, options.rivals)
+        return
 
     if options.speedup:
         for K in options.topics:

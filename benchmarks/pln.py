@@ -1,7 +1,7 @@
 """PLN against pyPLNmodels: same data, one thread, one exact ELBO for both.
 
-    python benchmarks/pln.py [--data FOLDER] [--repeats 3] [--only NAME ...] [--part full rank cold threads memory importance]
-    [--json FILE]
+    python benchmarks/pln.py [--data FOLDER] [--repeats 3] [--only NAME ...] [--part full rank cold threads memory importance
+    tail] [--json FILE]
 
 FOLDER holds oaks_Abundance.csv, oaks_Offset.csv and oaks_covariates.csv as shipped with the R package PLNmodels; without it the
 synthetic
@@ -12,6 +12,9 @@ full   CPU seconds until the exact ELBO is within 1e-4 (relative) of pyPLNmodels
 their own ELBO, shifted by a
        constant so that its last value is the exact one (theirs replaces log y! by an approximation, which is such a constant).
 rank   PLN-PCA: our final ELBO and CPU seconds, theirs at 400 (default) and 3,000 iterations.
+tail   tables of rare species (880 by 259, 90% zeros, four covariates of which one has five groups, so that effects are separated)
+       and of cells (1000 by 500), and the real ones: steps and CPU seconds to the end of a fit, and how far the bound, Sigma and
+       the effects that are not separated (over their standard deviation) are from those of a fit with tol=1e-13.
 cold   wall seconds of a first fit of a 50 by 17 table in a new process, imports included.
 """
 
@@ -35,9 +38,11 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
+from scipy.optimize import brentq  # noqa: E402
 from scipy.special import gammaln  # noqa: E402
 
 import tallies  # noqa: E402
+from tallies.counts.coefficients import separated  # noqa: E402
 from tallies.counts.estimator import PLN  # noqa: E402
 
 
@@ -49,6 +54,56 @@ def synthetic(n: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     Y = rng.poisson(np.exp(np.minimum(Z, 15.0))).astype(float)
     Y = Y[:, Y.sum(axis=0) > 0]
     return Y, np.zeros_like(Y), np.ones((n, 1))
+
+
+def rare(seed: int, n: int = 880, p: int = 259) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Counts of rare species, 90% of them zero: three numbers and a group of five, one of 5% of the rows, as covariates."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(5, n, p=[0.4, 0.3, 0.15, 0.1, 0.05])
+    X = np.hstack([np.ones((n, 1)), rng.normal(size=(n, 3)), (group[:, None] == np.arange(1, 5)).astype(float)])
+    B = np.vstack([rng.normal(0, 2, (1, p)), rng.normal(0, 0.5, (3, p)), rng.normal(0, 1, (4, p))])
+    Z = X @ B + rng.normal(size=(n, 8)) @ rng.normal(0, 0.4, (8, p)) + 0.7 * rng.normal(size=(n, p)) + 0.5 * rng.normal(size=(n, 1))
+    shift = brentq(lambda c: np.exp(-np.exp(Z + c)).mean() - 0.9, -20, 10)
+    Y = rng.poisson(np.exp(np.minimum(Z + shift, 12))).astype(float)
+    Y = Y[:, Y.sum(axis=0) > 0]
+    return Y, np.zeros_like(Y), X
+
+
+def cells(seed: int, n: int = 1000, p: int = 500) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Counts of genes in cells of six types, 65% of them zero, with the logarithms of their sums as offsets."""
+    rng = np.random.default_rng(seed)
+    mean = rng.normal(-1.2, 1.3, p) + rng.normal(0, 0.7, (6, p))[rng.integers(0, 6, n)] + rng.normal(0, 0.5, (n, 1))
+    Z = mean + rng.normal(size=(n, 10)) @ rng.normal(0, 0.25, (10, p)) + 0.3 * rng.normal(size=(n, p))
+    Y = rng.poisson(np.exp(Z)).astype(float)
+    Y = Y[:, Y.sum(axis=0) > 0]
+    return Y, np.log(Y.sum(axis=1, keepdims=True)) + np.zeros_like(Y), np.ones((n, 1))
+
+
+def tail(found: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
+    out, made = [], {k: v for k, v in found.items() if "synthetic" not in k}
+    for seed in range(rounds):
+        made |= {f"rare species {seed}": lambda seed=seed: rare(seed), f"cells {seed}": lambda seed=seed: cells(seed)}
+    ours(synthetic(200, 60), max_iter=30)  # the compiler's wait
+    for name, make in made.items():
+        data = make()
+        model, mine = ours(data)
+        long, _ = ours(data, tol=1e-13, max_iter=10_000)
+        known = ~separated(long.fitted_)
+        apart = np.abs(model.coefficients_ - long.coefficients_)[known] / np.sqrt(
+            long.covariance_.diagonal()[known.nonzero()[1]] + 0.01
+        )
+        row = {
+            "data": name,
+            "steps": len(model.history_),
+            "seconds": mine[-1][0],
+            "below": long.elbo_ - model.elbo_,
+            "effects": float(apart.max()),
+            "Sigma": float(np.abs(model.covariance_ - long.covariance_).max()),
+            "converged": bool(model.converged_),
+        }
+        print(", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
+        out.append(row)
+    return out
 
 
 def tables(folder: str | None) -> dict[str, Any]:
@@ -306,7 +361,9 @@ def main() -> None:
     for part in options.part:
         print(f"-- {part}")
         results[part] = (
-            {"full": full, "rank": rank}[part](found, options.repeats) if part in ("full", "rank") else globals()[part]()
+            {"full": full, "rank": rank, "tail": tail}[part](found, options.repeats)
+            if part in ("full", "rank", "tail")
+            else globals()[part]()
         )
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1))

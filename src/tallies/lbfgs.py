@@ -144,9 +144,9 @@ def accept(search: Search, F: float, length: int) -> Search:
     return search._replace(F=F, path=(*search.path[-length:], F), tries=0)
 
 
-def retreat(search: Search, F: float) -> Search:
-    """After a trial that did not fall: a shorter step, then a direction without pairs (`fresh`), then the end."""
-    if search.slope >= 0 or search.tries >= 8:
+def retreat(search: Search, F: float, patience: int = 8) -> Search:
+    """After a trial that did not fall: a shorter step, after `patience` of them a new direction without pairs, then the end."""
+    if search.slope >= 0 or search.tries >= patience:
         if search.order:
             return aim(search._replace(order=()), None)
         if search.slope >= 0 or search.tries >= 30:  # no descent along -Dg

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
 
 import tallies
 from tallies import FEM
@@ -100,10 +101,10 @@ def test_gradient_by_finite_differences():
     stage = only_stage(model, codes, y)
     model, (shard,) = stage.model, [source.load() for source in stage.sources]
     params = model.first(model.survey(shard))
-    W = rng.normal(size=params.search.point.x[0].shape)
+    W = rng.normal(size=params.W.shape)
 
     def objective(W):
-        search = solvers.begin(W[None], model.starts)
+        search = solvers.begin(W, model.starts)
         tally, _ = model.sweep(shard, None, params._replace(trial=W), rng)
         return model.update(params._replace(search=search), tally, rng).search.point
 
@@ -161,7 +162,7 @@ def test_tic_tac_toe_finds_the_eight_lines():
 
 def test_equal_rows_are_fitted_once_with_their_weight():
     codes, y, _ = table(l=500, sizes=(2, 2, 3))
-    model = FEM(degree=2, ridge=1.0, tol=1e-13)
+    model = FEM(degree=2, ridge=1.0, tol=1e-13, solver="lbfgs")
     assert sum(len(source.load().ids) for source in only_stage(model, codes, y).sources) == 12
     weight = 1.0 + (np.arange(500) % 3 == 0)
     a = FEM(degree=2, ridge=1.0, tol=1e-13).fit(codes, y, sample_weight=weight)
@@ -281,7 +282,7 @@ def test_the_basis_spans_the_features_and_gives_the_same_metric():
     v = X.T @ np.random.default_rng(0).normal(size=(len(X), 2))
     metric = solvers.Reduced(solvers.factor(basis.R.T @ (psi.T @ psi) @ basis.R, 0.3, 2.0, 1e-9), basis)
     want = np.linalg.solve(X.T @ X / 2 + 0.3 * np.eye(terms.p), v)
-    np.testing.assert_allclose(solvers.apply(metric, v, None)[0], want, atol=1e-12)
+    np.testing.assert_allclose(solvers.apply(metric, v, None), want, atol=1e-12)
     assert make_basis(make_terms(sizes, [(0, 1)])) is None
 
 
@@ -316,12 +317,13 @@ def test_a_search_that_is_cut_short_ends_with_the_best_that_is_complete():
     names: list[str] = []
     whole = FEM(degree="auto", max_degree=2).fit(codes, y, callback=lambda stage, state: names.append(stage.name))
     assert names[0] == "degree 1, ridge 100"
-    assert "degree 2, ridge 0.1" in names
-    cut, calls = names.index("degree 2, ridge 0.1"), iter(range(10**6))
+    tried = [name for name in dict.fromkeys(names) if name.startswith("degree 2")]
+    assert len(tried) >= 3
+    cut, calls = names.index(tried[1]), iter(range(10**6))
     part = FEM(degree="auto", max_degree=2).fit(codes, y, callback=lambda stage, state: next(calls) == cut)
     assert part.stopped_ == "callback"
     assert max(part.degree_) == 1  # of degree 2 not all was tried
-    assert 0.1 not in np.array(part.path_["ridge"])[np.array(part.path_["degree"]) == 2]
+    assert part.path_["degree"].count(2.0) == 1
     settled = FEM(degree=1, ridge=part.ridge_).fit(codes, y)
     assert np.abs(part.predict_proba(codes) - settled.predict_proba(codes)).max() < 0.02  # it goes on from the folds' weights
     assert set(whole.path_["degree"]) == {1.0, 2.0}
@@ -404,7 +406,7 @@ def test_columns_of_what_has_no_hash_are_refused():
 def test_losses_along_the_path_are_those_of_their_ridges(degree, solver):
     """Boards are told nearly for certain, where a search that starts from its neighbour gains little at first."""
     boards, won = (table[::2] for table in tic_tac_toe())
-    model = FEM(degree=degree, solver=solver).fit(boards, won)
+    model = FEM(degree=degree, solver=solver, cv=5).fit(boards, won)
     codes = np.column_stack([np.unique(boards[name], return_inverse=True)[1] for name in boards])
     X, y = one_hot(codes, degree), np.unique(won, return_inverse=True)[1]
     folds = fold_numbers(y, 5, 0)
@@ -426,3 +428,21 @@ def test_a_metric_made_anew_ends_at_the_same_point(monkeypatch):
     assert renewed.history_[-1] == pytest.approx(kept.history_[-1], rel=1e-3)
     assert np.diff(renewed.history_).min() >= 0
     np.testing.assert_allclose(renewed.predict_proba(boards), kept.predict_proba(boards), atol=1e-3)
+
+
+def test_few_boards_are_told_by_pairs():
+    """With five folds degree 1 was chosen, as four fifths of so few rows are too few for pairs; the loss was 0.053."""
+    boards, won = tic_tac_toe()
+    train, test = list(StratifiedKFold(3, shuffle=True, random_state=1).split(boards, won))[2]
+    model = FEM(degree="auto", max_degree=2).fit(boards.iloc[train], won[train])
+    assert max(model.degree_) == 2
+    assert log_loss(won[test], model.predict_proba(boards.iloc[test])) < 0.02
+
+
+def test_newtons_method_takes_few_steps_near_a_perfect_fit():
+    boards, won = tic_tac_toe()
+    for degree, classes in ((2, won), (3, np.where(boards["top_left"] == "x", "corner", won))):
+        model = FEM(degree=degree, ridge=1e-2, solver="kernel", tol=1e-10).fit(boards, classes)
+        assert model.converged_
+        assert model.n_iter_ < 30
+        assert np.diff(model.history_).min() >= 0

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from tallies.backends import carry_out
+from tallies.categories import products
+from tallies.categories import terms as term_room
+from tallies.categories.alike import sequence_weights
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.scores import sequence_weights
 from tallies.categories.terms import features, groups_of, make_terms
 
 
@@ -117,7 +120,7 @@ def test_kernel_rows_and_neighbours(case):
     kernels.kernel_rows(codes, other, table, a, H)
     np.testing.assert_allclose(H, np.take_along_axis(table, equal, axis=1) @ a)
     near = ((codes[:, None] == codes).sum(axis=2) >= 2).sum(axis=1)
-    np.testing.assert_array_equal(sequence_weights(codes, 2 / 3), 1 / near)
+    np.testing.assert_array_equal(carry_out(next(sequence_weights(codes, 2 / 3))), 1 / near)
 
 
 @pytest.mark.parametrize("synchronous", [True, False])
@@ -147,3 +150,31 @@ def test_direct_information_of_a_known_table():
     want = np.sum(P * np.log(P / np.outer(fi, fj)))
     assert kernels.direct_information(np.log(P) + 3.0, fi, fj, 1e-13, 10000) == pytest.approx(want, rel=1e-10)
     assert kernels.direct_information(np.zeros((2, 2)), fi, fj, 1e-13, 100) == pytest.approx(0, abs=1e-14)
+
+
+@pytest.mark.parametrize("last", [0.0, 1.0])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_softmax_without_a_compiler(columns, last):
+    rng = np.random.default_rng(4)
+    starts, weight = np.array([0, 2, 3, 6]), rng.random((50, columns))
+    H = rng.normal(0, 20, (50, 6))
+    plain, total, other, sums = H.copy(), np.zeros(3), H.copy(), np.zeros(3)
+    kernels.softmax_rows(other, weight, starts, sums, last)
+    products.softmax_counts(plain, weight, starts, total, last)
+    np.testing.assert_allclose(plain, other, rtol=1e-12, atol=1e-290)
+    np.testing.assert_allclose(total, sums, rtol=1e-12)
+
+
+def test_both_ways_to_add_up_features_give_the_same_bits(case, monkeypatch):
+    rng, codes, terms, ids = case
+    W, H = rng.normal(size=(terms.p, 3)), rng.normal(size=(40, 3))
+    found = []
+    for small in (1 << 20, 0):
+        monkeypatch.setattr(products, "SMALL", small)
+        monkeypatch.setattr(term_room, "SMALL", small)
+        out = np.zeros_like(W)
+        products.add_product(ids, H, out)
+        found.append((features(terms, codes), products.product(ids, W), out, products.one_hot(ids, terms.p)))
+    for plain, compiled in zip(*found, strict=True):
+        np.testing.assert_array_equal(plain, compiled)
+        assert plain.dtype == compiled.dtype

@@ -154,3 +154,11 @@ def test_pages_of_few_and_odd_authors(authors):
     assert "cell death" in page.html()
     nothing = build(AuthorConcept().fit(["cell", "death"], Ontology(["x"], ["cell death of a strange and rare kind"])))
     assert "speak of a concept" in nothing.lead
+
+
+def test_a_single_author_is_shown_without_a_choice(tmp_path):
+    corpus = Corpus.from_pairs([("d", "a red fox ran"), ("d", "the fox slept")], [("d", "Ann")])
+    model = AuthorConcept().fit(corpus, Ontology(["G"], ["fox"]))
+    page = model.report(tmp_path / "page.html", corpus).read_text(encoding="utf-8")
+    assert '<td class="first" data-head="author">Ann' in page
+    assert 'data-rows-of="author"' not in page  # rows of what is chosen alone, and there is nothing to choose

@@ -78,14 +78,15 @@ def test_aim_and_move_equal_numpy(cells, pairs, kind, close):
     for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
         M_, B_, g_, D_, S_, Y_ = (a.astype(dtype) for a in (M, B, g, D, S, Y))
         d, M_trial, R = (np.empty_like(M_) for _ in range(3))
-        slope = steps.aim(*toward, slots, g_, D_, S_, Y_, 3.0, d)
+        slope = steps.aim(*toward, slots, g_, D_, S_, Y_, 3.0, X, B_, np.sqrt(v), d)
         steps.move(M_, 0.3, d, X, B_, np.sqrt(v), M_trial, R)
         out.append((slope, d, M_trial, R))
     for x, y in zip(*out, strict=True):
         np.testing.assert_allclose(x, y, rtol=close, atol=100 * close)
     used = list(slots)
     direct = -(D * (toward[0] * g + np.tensordot(toward[1][used], Y[used], 1)) + np.tensordot(toward[2][used], S[used], 1))
-    np.testing.assert_allclose(out[1][1], np.clip(direct, -3, 3), rtol=1e-12, atol=1e-12)
+    direct = np.clip(direct, -3, 3) - v[:, None] * D * (X @ B)
+    np.testing.assert_allclose(out[1][1], direct, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(out[1][3], np.sqrt(v)[:, None] * (M + 0.3 * out[1][1] - X @ B), rtol=1e-12, atol=1e-12)
 
 
@@ -102,15 +103,18 @@ def test_slopes_equal_numpy(cells, pairs, slot, kind, close):
     for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
         pull_, A_, Y_, S2_, M_, g, D, pS, pY = (a.astype(dtype) for a in (pull, A, Y, S2, M, *pairs))
         sums = steps.slopes(pull_, X, shift, np.sqrt(v), A_, Y_, S2_, w, 1.3 * w, (1.5 * M_, M_), slot, slots, g, D, pS, pY)
-        out.append((*sums, g, D, pS, pY))
+        out.append((*sums, A_, g, D, pS, pY))
     for x, y in zip(*out, strict=True):
         np.testing.assert_allclose(x, y, rtol=close, atol=close * max(1.0, np.abs(y).max()))
-    _, sy, sg, yDy, yDg, g, D, pS, pY = out[1]
+    _, sy, sg, yDy, yDg, XDy, share, g, D, pS, pY = out[1]
+    np.testing.assert_allclose(share, 1.0 - 1.3 * w * v[:, None] * D, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(XDy[-1], (v[:, None] * X).T @ (D * g), rtol=1e-10, atol=1e-10)
     if slot >= 0:  # the twin itself against the definition
         used = list(slots)
         np.testing.assert_allclose(pS[slot], 0.5 * M, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(sy[used], (pS[used] * pY[slot]).sum(axis=(1, 2)), rtol=1e-10)
         np.testing.assert_allclose(sg[used], (pS[used] * g).sum(axis=(1, 2)), rtol=1e-10)
+        np.testing.assert_allclose(XDy[used], np.einsum("i,id,ij,kij->kdj", v, X, D, pY[used]), rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(yDg[used], (pY[used] * D * g).sum(axis=(1, 2)), rtol=1e-10)
         np.testing.assert_allclose(yDy[np.ix_(used, used)], np.einsum("aij,ij,bij->ab", pY[used], D, pY[used]), rtol=1e-10)
 

@@ -195,7 +195,7 @@ def test_weights_are_repetitions():
 
 
 def learned(B, Sigma):
-    return Learned(None, "variational", "given", B, Sigma, None, None, 1e-14)
+    return Learned(None, "variational", "given", B, Sigma, None, None)
 
 
 def rows(y):

@@ -10,6 +10,7 @@ from tallies import backends
 from tallies.counts import axes as pln_axes
 from tallies.counts import rank as pln_rank
 from tallies.counts import rows as pln_rows
+from tallies.counts.answers import rates
 from tallies.counts.estimator import PLN
 from tallies.counts.records import Shard, Sums
 from tallies.engine import Runner, Stage
@@ -249,3 +250,25 @@ def test_standard_errors_of_a_rank_model():
     # of a mean of 200 logarithms, each with the latent variance and that of a Poisson count about it
     expected = np.sqrt((np.diagonal(model.covariance_) + 1 / Y.mean(axis=0)) / 200)
     np.testing.assert_allclose(model.coefficient_table()["std_error"], expected, rtol=0.25)
+
+
+def test_entropy_and_rates_are_those_of_the_bound():
+    """q_i is a product on the axes of the solver, and no longer one on those of C: what the bound is made of must add up to it."""
+    Y, O, _ = simulate(60, 8, q=3)
+    model = PLN(rank=3).fit(Y, offsets=O)
+    M = model.latent_mean_
+    L, A = O + model.coefficients_ + M @ model.components_.T, rates(model.fitted_)
+    poisson = (Y * L - A - gammaln(Y + 1)).sum()
+    prior = -0.5 * ((M**2 + model.latent_variance_).sum() + M.size * np.log(2 * np.pi))
+    assert model.entropy_ == pytest.approx(model.elbo_ - poisson - prior, rel=1e-9)
+    assert model.icl_ == pytest.approx(model.bic_ + 2 * model.entropy_)
+    np.testing.assert_allclose(model.predict(Y, offsets=O), A, rtol=1e-2)
+
+
+@pytest.mark.filterwarnings("ignore:PLN stopped")
+def test_rows_are_placed_in_few_sweeps_whatever_the_tolerance_of_the_fit(monkeypatch):
+    Y, O, _ = simulate(40, 8)
+    model, sweeps, sweep = PLN(rank=2, tol=0.0, max_iter=60).fit(Y, offsets=O), [], pln_rank.Rank.sweep
+    monkeypatch.setattr(pln_rank.Rank, "sweep", lambda *given: sweeps.append(1) or sweep(*given))
+    model.transform(Y, offsets=O)
+    assert 0 < len(sweeps) < 500

@@ -12,6 +12,7 @@ from tallies.html.page import Page
 
 rng = np.random.default_rng(0)
 MANY = [f"species {i:03}" for i in range(114)]
+ROWS, UNIT = ["versicolor", "virginica"], "share of the true class"
 TOPICS = [
     [1, 0.125, "river, lake, water, fish, boat, shore, wave", 1234],
     [2, 0.5, "court, law, judge", 99],
@@ -27,7 +28,7 @@ def page(tmp_path_factory):
     some = out.section("some", "Some")
     some.charts(
         charts.heat("signed", "thing", "thing", names, names, R, scale="sign", domain=[-0.5, 1.0], unit="correlation"),
-        charts.heat("amounts", "x", "y", names, ["d", "e"], rng.random((2, 5)), [["1"] * 5] * 2, [["t"] * 5] * 2, flip=True),
+        charts.heat("amounts", "x", "y", names, ROWS, rng.random((2, 5)), [["1"] * 5] * 2, [["t"] * 5] * 2, flip=True, unit=UNIT),
     )
     bars = [{"name": "", "values": [0.9, -0.8, 0.2], "low": [0.7, -1.1, -0.1], "high": [1.2, -0.5, 0.4]}]
     some.charts(charts.bars("whiskers", charts.axis("effect"), ["up", "down", "little"], bars))
@@ -35,6 +36,13 @@ def page(tmp_path_factory):
     some.charts(charts.bars("behind", charts.axis("tokens"), ["w1", "w2"], [{"name": "", "values": [2.0, 1.0]}], behind=behind))
     ten = [{"name": f"class {k}", "key": k, "x": [0, 1], "y": [k, k]} for k in range(12)]
     some.charts(charts.lines("classes", charts.axis("x"), charts.axis("y"), ten, ["x"], [[0]], show=True))
+    narrow = charts.axis("expected count, from covariates and effort alone", log=True)
+    some.charts(charts.points("narrow", narrow, charts.axis("y"), [3.9, 4.1, 4.8], [0, 1, 2]))
+    some.charts(
+        charts.bars(
+            "titled", charts.axis("weight (log odds beside the mean of all classes)"), ["up", "down", "a rather long name"], bars
+        )
+    )
     some.charts(charts.heat("large", "species", "species", MANY, MANY, np.corrcoef(rng.normal(size=(114, 9))), scale="sign"))
     out.section("table", "Table").table(["topic", "share", "words", "documents"], TOPICS, first=2)
     return out.write(tmp_path_factory.mktemp("colours") / "page.html")
@@ -55,6 +63,23 @@ def test_every_heat_map_has_a_legend_and_signs_are_white_at_zero(browser, page):
     assert min(middle) > 240
     assert fills[0][2] > fills[0][0]  # blue below zero
     assert fills[-1][0] > fills[-1][2]  # red above
+
+
+def test_a_legend_says_its_unit_on_a_phone(browser, page):
+    browser.open(page, width=390)
+    assert browser.figure("amounts").find_elements("css selector", ".legend text")[-1].text == UNIT
+
+
+def test_titles_of_axes_stay_within_the_figure_and_logarithms_have_numbers(browser, page):
+    browser.open(page, width=390)
+    for title in ("titled", "narrow"):
+        figure = browser.figure(title)
+        edge = figure.find_element("css selector", "svg").rect
+        for text in figure.find_elements("css selector", "text.axis"):
+            assert edge["x"] - 1 <= text.rect["x"]
+            assert text.rect["x"] + text.rect["width"] <= edge["x"] + edge["width"] + 1
+    ticks = [t.text for t in browser.figure("narrow").find_elements("css selector", "text.tick")]
+    assert {"4", "5"} <= set(ticks)  # within one power of ten
 
 
 def test_what_a_thing_has_to_do_with_itself_is_left_out(browser, page):

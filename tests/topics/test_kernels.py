@@ -14,7 +14,7 @@ from tallies.kernels import lanes
 from tallies.topics import sampler
 from tallies.topics.kernels import lists as topics
 from tallies.topics.kernels import sampling as lda
-from tallies.topics.tokens import lay_out
+from tallies.topics.tokens import block_count, lay_out
 
 MASK64 = (1 << 64) - 1
 
@@ -211,7 +211,7 @@ def check_counts(shard, counts, K):
 
 @pytest.fixture
 def four_blocks(monkeypatch):
-    monkeypatch.setattr("tallies.topics.tokens.block_count", lambda n_tokens, n_words: 4)
+    monkeypatch.setattr("tallies.topics.tokens.block_count", lambda *sizes: 4)
 
 
 @pytest.mark.parametrize("entry", [np.int32, np.int64])
@@ -232,6 +232,12 @@ def test_rotation_gives_the_same_bits_on_any_number_of_threads(four_blocks, entr
         if entry is np.int32:
             check_counts(shard, counts, K)
     assert all((z == found[0]).all() for z in found)
+
+
+def test_short_documents_are_cut_into_four_blocks_at_any_size():
+    assert [block_count(n, 20_000, n // 90) for n in (100_000, 1_000_000, 7_900_000, 8_100_000, 10**9)] == [1, 4, 4, 4, 4]
+    assert [block_count(n, 20_000, n // 4000) for n in (100_000, 1_000_000, 7_900_000, 8_100_000)] == [1, 4, 4, 8]
+    assert block_count(10**7, 3, 100) == 3  # no more blocks than words
 
 
 def test_layout_keeps_every_token():

@@ -30,6 +30,7 @@ from tallies.topics import sampler
 from tallies.topics import scores as evaluation
 from tallies.topics.door import bag_of_words
 from tallies.topics.estimator import LDA
+from tallies.topics.model import Gibbs
 from tallies.topics.tokens import lay_out
 
 pytestmark = pytest.mark.filterwarnings("ignore::tallies.errors.ConvergenceWarning")
@@ -168,8 +169,15 @@ def test_perplexity_agrees_with_other_programs():
 # reproducibility
 
 
+@pytest.mark.parametrize(("burn_in", "each"), [(200, 5), (40, 4), (10, 3)])
+def test_stages_of_the_growing_start_follow_the_burn_in(burn_in, each):
+    model = Gibbs(n_topics=5, alpha=0.1, beta=0.01, burn_in=burn_in, thin=1, start="growing", plateau=False)
+    shares = [model._growth(t, 64_000)[0] for t in range(1, 5 * each + 2)]
+    np.testing.assert_array_equal(shares, np.append(np.repeat(0.5 ** np.arange(5, 0, -1), each), 1.0))
+
+
 def test_same_bits_on_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr("tallies.topics.tokens.block_count", lambda n_tokens, n_words: 4)
+    monkeypatch.setattr("tallies.topics.tokens.block_count", lambda *sizes: 4)
     found = []
     for workers in (1, 2, 3, 2):
         with tallies.backend("threads", workers=workers):

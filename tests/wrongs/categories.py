@@ -151,8 +151,8 @@ WRONGS = [
     Wrong(TERMS, ">= k * (k - 1) // 2 - 1", ">= k * (k - 1) // 2", "triples of two kept pairs are not grown"),
     Wrong(
         MODEL,
-        "value = solvers.dots(params.counted - 0.5 * pull, image, self.starts) - lse",
-        "value = solvers.dots(params.counted - pull, image, self.starts) - lse",
+        "value = solvers.dots(params.counted - 0.5 * pull, x, self.starts) - lse",
+        "value = solvers.dots(params.counted - pull, x, self.starts) - lse",
         "twice the penalty in the objective",
     ),
     Wrong(MODEL, "pull = self.ridge * x  # gradient", "pull = 0.5 * self.ridge * x  # gradient", "half of the ridge"),

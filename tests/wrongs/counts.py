@@ -12,8 +12,8 @@ WRONGS = [
     Wrong(ANSWERS, '"full": p * (p + 1) // 2', '"full": p * p', "a symmetric matrix counted twice"),
     Wrong(
         ANSWERS,
-        "(np.log(2 * np.pi * fitted.latent_variance) + 1)",
-        "(np.log(2 * np.pi * fitted.latent_variance))",
+        "(np.log(2 * np.pi * fitted.S2) + 1)",
+        "(np.log(2 * np.pi * fitted.S2))",
         "a half missing in an entropy",
     ),
     Wrong(ANSWERS, "0.5 * fitted.data.v @ (np.log", "0.5 * np.ones_like(fitted.data.v) @ (np.log", "entropy without weights"),
@@ -56,8 +56,8 @@ WRONGS = [
     ),
     Wrong(ANSWERS, "low = np.where(Y == 0, 0.0, low)", "low = low", "residuals of zeros have no lower half"),
     Wrong(ANSWERS, "np.nanmean(seen, axis=0)", "np.nanmax(seen, axis=0)", "samples of hidden cells with the largest offset"),
-    Wrong(COEFFICIENTS, "2 * stats.norm.sf(np.abs(z))", "stats.norm.sf(np.abs(z))", "a one-sided p-value"),
-    Wrong(COEFFICIENTS, "stats.norm.ppf(0.5 + confidence / 2)", "stats.norm.ppf(confidence)", "a one-sided interval"),
+    Wrong(COEFFICIENTS, "2 * t.sf(np.abs(z))", "t.sf(np.abs(z))", "a one-sided p-value"),
+    Wrong(COEFFICIENTS, "t.ppf(0.5 + confidence / 2)", "t.ppf(confidence)", "a one-sided interval"),
     Wrong(
         COEFFICIENTS,
         'linalg.solve(H, linalg.solve(H, J, assume_a="pos").T, assume_a="pos")',
@@ -72,7 +72,7 @@ WRONGS = [
     ),
     Wrong(
         COEFFICIENTS,
-        "J = scores.T @ scores * (len(live) / max(len(live) - d, 1))",
+        "J = scores.T @ scores * (n / max(n - d, 1))",
         "J = scores.T @ scores",
         "no correction for the fitted coefficients",
     ),
@@ -91,6 +91,7 @@ WRONGS = [
     Wrong(
         COEFFICIENTS, "u = S2 * S2 / (1 + 0.5 * S2 * S2 * A)", "u = 0 * S2", "curvature of a full covariance with variances held"
     ),
+    Wrong(COEFFICIENTS, "t = stats.t(max(", "t = stats.t(10**9 + max(", "intervals as if the errors were known"),
     Wrong(COEFFICIENTS, "H, scores = H - cross @ follow, scores - g @ follow", "H, scores = H, scores", "errors that hold Sigma"),
     Wrong(COEFFICIENTS, "return D, G, K - mixed - mixed.transpose(0, 2, 1)", "return D, G, K", "scales: a cross term lost"),
     Wrong(COEFFICIENTS, "A * h**2 + A * (c + 2 * k) - Y * c", "A * h**2", "scales of a rank: half of the second derivative"),

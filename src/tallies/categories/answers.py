@@ -10,7 +10,7 @@ import numpy as np
 
 from tallies.backends import each, on_cluster
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.products import log_chosen, product
+from tallies.categories.products import add_product, log_chosen, product
 from tallies.categories.terms import Layout, Terms, feature_total, features, symmetric, terms_of
 from tallies.errors import DataError, at_least
 from tallies.estimator import seed_of
@@ -93,7 +93,7 @@ def listed(W: Array, layout: Layout, rows: np.ndarray | None) -> Array:
         )
     terms = terms_of(layout)
     out = np.zeros((terms.p, W.shape[1]))
-    kernels.scatter(features(terms, rows), W, out)
+    add_product(features(terms, rows), W, out)
     return out
 
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tallies.categories import solvers
+from tallies.categories import dual, solvers
 from tallies.categories.answers import Scorer
-from tallies.categories.choose import Path, Tried
+from tallies.categories.choose import Path, Tried, final, sources_of
 from tallies.categories.door import Categories, column_caveats
-from tallies.categories.model import Conditional, Cut, Params, Rows, Solver, cut
+from tallies.categories.model import Params, Rows, Solver
 from tallies.categories.terms import Layout, Terms, feature_total, grow, terms_of
 from tallies.categories.words import effects_table, strongest
 from tallies.engine import Kept, Stage
@@ -45,7 +45,7 @@ class Choice(NamedTuple):
             raise ValueError("pairs should be of two variables, the first of them first")
 
 
-RECORDS = (Choice, Categories, Params, Tried, *solvers.RECORDS)
+RECORDS = (Choice, Categories, Params, dual.Climb, Tried, *solvers.RECORDS)
 
 
 def check_fit(fitted: Any, outputs: int, rows: np.ndarray | None = None) -> None:
@@ -65,15 +65,6 @@ def check_fit(fitted: Any, outputs: int, rows: np.ndarray | None = None) -> None
         raise ValueError(f"W should be of {p:.0f} features (kernel: of the rows) and {outputs} states, and has the shape {W.shape}")
     if rows is not None and (rows >= sizes).any():
         raise ValueError("rows should hold states of the columns")
-
-
-def final(model: Conditional, sources: list[Cut], most: int, W: Any = None, pair_ridges: Any = None, name: str = "") -> Stage:
-    """The fit to all rows, which keeps its weights (p, M); kernel: (u, M). At W where a search was cut short, else from nothing."""
-
-    def start(survey: Any) -> Params:
-        return model.first(survey, W, pair_ridges)
-
-    return Stage(name, model, sources, lambda end: end.params.search.point.x[0], most, start=start)
 
 
 def common(kept: Kept, seed: int, data: Any, choice: Choice, paths: dict[int, Path]) -> dict[str, Any]:
@@ -114,10 +105,10 @@ class Categorical(Estimator):
     def _layout(self) -> Layout:
         return Layout.of(self.categories_.sizes, self.degree_, self.fitted_.choice.pairs)
 
-    def _final(self, model: Conditional, rows: Rows, ridge: float, W: Any = None, pair_ridges: Any = None) -> Stage:
+    def _final(self, model: Any, rows: Rows, ridge: float, W: Any = None, pair_ridges: Any = None) -> Stage:
         """The fit to all rows, with what was chosen."""
         model = replace(model, ridge=ridge, tol=self.tol)
-        return final(model, cut(model, rows, self.shard_rows), self.max_iter, W, pair_ridges)
+        return final(model, sources_of(model, rows, self.shard_rows), self.max_iter, W, pair_ridges)
 
     def _zero_sum(self) -> tuple[Array, Terms, Array]:
         """Bias, terms and weights in zero-sum gauge."""

@@ -15,7 +15,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from tallies.categories.basis import basis_of, widths
-from tallies.categories.model import SOLVERS, Conditional, Cut
+from tallies.categories.dual import INNER, Dual, Whole
+from tallies.categories.model import SOLVERS, Conditional, Cut, Rows, cut
+from tallies.categories.products import SMALL
 from tallies.categories.solvers import MEMORY
 from tallies.categories.terms import Layout, feature_total, terms_of, zero_sum
 from tallies.engine import End, Kept, Stage
@@ -25,9 +27,13 @@ from tallies.maths import Array
 
 BUDGET = 2 << 30  # bytes that one fit may hold: features, weights and the history of L-BFGS, or a kernel matrix
 PATH_TOL = 1e-7  # a ridge is judged by held-out log loss, which is good to 1e-3 by then: near a perfect fit gains come late
+NEWTON_TOL = 3e-3  # before the last step of Newton's method, which leaves the square of it or so
 NETWORK_TOL = 1e-6  # of networks, which are far from perfect, good to 1e-4
 PATH_SWEEPS = 2000  # of one ridge
 DECADES = (2, 1, 0, -1, -2, -3, -4)  # log10 ridge, from strong to weak; extended upwards where the strongest is best
+STRONG = 100.0  # of n variables of degree 1: where a higher degree starts, at the most, though lower ones say nothing
+WEAKEST, STRONGEST = 1e-4, 1e9  # ridges of a walk
+FAR = 4.0  # distances that a walk has come: what is left beyond them it will not come
 PER_PICK = 6  # sums of a product for one picked: sweeps of 10,000 rows gained 2 to 80% at ratios 0.5 to 5, lost a third at 8
 NARROW = 16  # columns: the narrowest that was timed, and gained
 WIDEST = 1024  # rows of psi up to which the basis costs next to nothing
@@ -35,19 +41,21 @@ STRICTER = 10.0  # 1 / squared scale of the prior by pair, in common ridges: of 
 ROUNDS = 5  # of ridges by pair: 10 gave nothing more
 SURE = 1.0  # standard errors by which held-out rows must prefer ridges by pair (the rule of Breiman et al. 1984)
 EVIDENCE = 1.0  # log pseudo-Bayes factor for a higher degree: less is "not worth more than a bare mention" (Kass, Raftery 1995)
+FEW = 1000  # rows up to which there are ten folds: a fifth of the rows fewer is another table to the higher degrees
 RIDGE = 1.0  # where there are too few rows for folds
 
 
 # the solver
 
 
-def cheapest(l: int, layout: Layout, columns: int, solver: str, network: bool = False) -> str:
+def cheapest(l: int, layout: Layout, outputs: tuple[int, ...], solver: str, network: bool = False) -> str:
     """The metric of the cheapest way to fit l rows, by counts of operations; a network, and screened pairs, have no kernel."""
     sizes, degrees, n = np.array(layout.sizes), layout.degrees, len(layout.sizes)
+    columns, states = sum(outputs), outputs[0]
     terms = None if layout.pairs is None else terms_of(layout)
     p = float(terms.p) if terms is not None else feature_total(sizes, degrees)
     C = len(terms.variables) if terms is not None else sum(math.comb(n, k) for k in degrees)
-    sweep = 2e-9 * l * C * max(columns / 4, 1.0)  # seconds: gathering and scattering move about 2e9 numbers a second
+    sweep = 4e-9 * l * C * max(columns / 4, 1.0) + 5e-8 * p * columns  # seconds: features of rows, and vectors of L-BFGS
     held = 4.0 * l * C + 8.0 * p * columns * (2 * MEMORY + 8)
     gram = 1e-9 * l * C * C / 2 + p**3 / 3 / 2.5e10
     # seconds of one core, and bytes; with the sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows
@@ -61,7 +69,9 @@ def cheapest(l: int, layout: Layout, columns: int, solver: str, network: bool = 
             r, active = feature_total(sizes - 1, (0, *degrees)), feature_total(1 - 1 / sizes, (0, *degrees))
             reduced = 1e-9 * l * active**2 / 2 + 5 * r**3 / 2.5e10 + 80e-9 * r * r
             ways["reduced"] = (40 * sweep + reduced, held + 40.0 * r * r)
-        ways["kernel"] = (5e-10 * l * l * n + l**3 / 3 / 2.5e10 + 100 * 2e-10 * l * l * (4 + columns), 28.0 * l * l)
+        # for half of the rows are told nearly for certain: an eighth of a factorisation; of more than two classes, inner steps
+        newton = l**3 / 8 / 3 / 2.5e10 + 8e-9 * l * l + (INNER * 2e-9 * l * l * states if states > 2 else 0.0)
+        ways["kernel"] = (5e-10 * l * l * n + 6 * (columns / states) * newton, 28.0 * l * l)
     asked = {"lbfgs", "kernel"} if solver == "auto" else {solver}
     ways = {metric: cost for metric, cost in ways.items() if SOLVERS.get(metric, "lbfgs") in asked}
     fitting = {metric: seconds for metric, (seconds, held) in ways.items() if held <= BUDGET}
@@ -78,20 +88,35 @@ def cheapest(l: int, layout: Layout, columns: int, solver: str, network: bool = 
     return min(fitting, key=lambda metric: fitting[metric])
 
 
-def arrange(codes: np.ndarray, layout: Layout, outputs: tuple[int, ...], solver: str, lag: int | None = None) -> Conditional:
+def arrange(codes: np.ndarray, layout: Layout, outputs: tuple[int, ...], solver: str, lag: int | None = None) -> Any:
     """The model that fits these rows at the least cost. `lag`: of a network, whose outputs are the inputs."""
-    metric = cheapest(len(codes), layout, sum(outputs), solver, network=lag is not None)
+    metric = cheapest(len(codes), layout, outputs, solver, network=lag is not None)
+    if metric == "kernel":
+        return Dual(layout, outputs)
     whole = codes.min(initial=0) >= 0  # rows without a state have no place in a basis
     if metric == "reduced" and not whole:
         metric = "gram"
     if metric == "gram" and lag == 0 and max(layout.degrees) > 1:  # one inverse serves all while what each leaves out is small
         metric = "diagonal"
     model = Conditional(layout, outputs, metric, exclude=lag == 0)
-    if metric == "kernel":
-        return model
     r, M = 1 + int(widths(model.terms).sum()), sum(outputs)
     pays = r <= WIDEST and M >= NARROW and r * (M - len(outputs)) <= PER_PICK * len(model.terms.variables) * M
-    return replace(model, multiply=bool(whole and pays and basis_of(layout) is not None))
+    dense = len(codes) * max(model.terms.p, M) <= SMALL and min(outputs) > 1
+    return replace(model, dense=dense, multiply=bool(whole and pays and basis_of(layout) is not None))
+
+
+def sources_of(model: Any, rows: Rows, shard_rows: int | None, judges: Rows | None = None) -> list[Cut] | list[Whole]:
+    """The rows as the model takes them."""
+    return [Whole(model, rows, judges)] if isinstance(model, Dual) else cut(model, rows, shard_rows, judges)
+
+
+def final(model: Any, sources: Any, most: int, W: Any = None, pair_ridges: Any = None, name: str = "") -> Stage:
+    """The fit to all rows, which keeps its weights (p, M); kernel: (u, M). At W where a search was cut short, else from nothing."""
+
+    def start(survey: Any) -> Any:
+        return model.first(survey, W, pair_ridges)
+
+    return Stage(name, model, sources, lambda end: end.params.W, most, start=start)
 
 
 # the ridge
@@ -110,8 +135,8 @@ class Tried(NamedTuple):
 class Ground(NamedTuple):
     """On what ridges are tried."""
 
-    model: Conditional
-    sources: list[Cut]
+    model: Any  # Conditional | Dual
+    sources: list[Cut] | list[Whole]
     unseen: float  # weight of the rows to judge by
     folds: int = 1
     by_pair: bool = False  # whether pairs may get ridges of their own
@@ -151,47 +176,78 @@ def attempt(
         return ground.stage(name, ridge, before, best, pair_ridges)
     model = replace(ground.model, ridge=ridge, tol=ground.tol)
 
-    def start(survey: Any) -> Any:
-        W = np.zeros_like(survey.counted) if before is None else before.params.search.point.x[0]
-        return model.first(survey, W, pair_ridges)
-
     def keep(end: End) -> Tried:
-        told, W = np.concatenate(end.rows), end.params.search.point.x[0]
+        told, W = np.concatenate(end.rows), end.params.W
         mean = W.reshape(len(W), ground.folds, -1).mean(axis=1) if told.sum() > best else None
         sizes = coupling_sizes(zero_sum(model.terms, W, model.starts)[2], model.starts, model.exclude) if ground.by_pair else None
         return Tried(told, None if mean is None else mean.astype(np.float32), sizes)
 
+    def start(survey: Any) -> Any:
+        return model.first(survey, None if before is None else before.params.W, pair_ridges)
+
     return Stage(name, model, ground.sources, keep, PATH_SWEEPS, start=start, rows=True)
 
 
-def ridge_path(ground: Ground, name: str = "", given: float | None = None) -> Generator[Stage, Kept, Path]:
-    """Held-out log loss along the ridge, or of the given one alone; strong to weak, each from the weights of the one before."""
-    path = Path(ground.model.solver, {})
-    while (ridge := next_ridge(path.losses, given)) is not None:
-        kept = yield attempt(ground, f"{name}ridge {ridge:.3g}", ridge, path.end, -path.loss * ground.unseen)
+def ridge_path(
+    ground: Ground, name: str = "", given: float | None = None, centre: float | None = None, goal: float = np.inf
+) -> Generator[Stage, Kept, Path]:
+    """Held-out log loss along the ridge, from `centre` on where there is one, or of the given one alone; each ridge but the first
+    from the weights of the one before. A walk ends where it is hopeless to come down to `goal`."""
+    path, least, before = Path(ground.model.solver, {}), EVIDENCE / max(ground.unseen, 1e-300), None
+    while (ridge := next_ridge(path.losses, given, centre, least)) is not None and not hopeless(path.losses, goal):
+        kept = yield attempt(ground, f"{name}ridge {ridge:.3g}", ridge, before, -path.loss * ground.unseen)
         if kept.cut:
             return path._replace(W=path.W if path.losses else kept.value.W, end=kept)
         path.losses[ridge] = -float(kept.value.told.sum()) / ground.unseen
-        path = path._replace(W=path.W if kept.value.W is None else kept.value.W, end=kept)
+        path, before = path._replace(W=path.W if kept.value.W is None else kept.value.W, end=kept), kept
     return path
 
 
-def next_ridge(losses: dict[float, float], given: float | None = None) -> float | None:
+def hopeless(losses: dict[float, float], goal: float) -> bool:
+    """Whether a walk is farther from the goal than it has come in all, several times."""
+    found = list(losses.values())
+    return len(found) > 1 and min(found) - goal > FAR * (max(found) - min(found))
+
+
+def next_ridge(
+    losses: dict[float, float], given: float | None = None, centre: float | None = None, least: float = 0.0
+) -> float | None:
     """From strong to weak until two in a row lie beyond the best, upwards while the strongest is best, then the neighbours.
+
+    From a centre: in decades, the weaker first, on beyond the best while that gains `least`, and the lowest point between them.
 
     >>> next_ridge({}), next_ridge({100.0: 3.0, 10.0: 1.0}), next_ridge({100.0: 1.0, 10.0: 2.0, 1.0: 3.0})
     (100.0, 1.0, 1000.0)
     """
     if given is not None:
         return None if losses else given
+    if centre is not None:
+        return _beside(losses, centre, least)
     down = [losses[10.0**k] for k in DECADES if 10.0**k in losses]
     if len(down) < len(DECADES) and (len(down) < 3 or min(down[-2:]) <= min(down)):
         return 10.0 ** DECADES[len(down)]
     decades = {ridge: loss for ridge, loss in losses.items() if math.isclose(math.log10(ridge), round(math.log10(ridge)))}
-    centre = best_ridge(decades)
-    if centre == max(decades) < 1e6:
-        return centre * 10
-    return next((ridge for ridge in (centre * 10**0.5, centre * 10**-0.5) if ridge not in losses), None)
+    best = best_ridge(decades)
+    if best == max(decades) < 1e6:
+        return best * 10
+    return next((ridge for ridge in (best * 10**0.5, best * 10**-0.5) if ridge not in losses), None)
+
+
+def _beside(losses: dict[float, float], centre: float, least: float) -> float | None:
+    """The next of a walk: down in decades, up in halves of them, and then the lowest point of the parabola about the best."""
+    if len(losses) < 2:
+        return centre / 10 ** len(losses)
+    best, tried = best_ridge(losses), sorted(losses)
+    at = tried.index(best)
+    for end, inner, ridge in ((0, 1, best / 10), (len(tried) - 1, -2, best * 10**0.5)):
+        if at == end:
+            walks = len(tried) < 3 or losses[tried[inner]] - losses[best] > least
+            return ridge if walks and WEAKEST <= ridge <= STRONGEST else None
+    near = tried[at - 1 : at + 2]
+    x, y = np.log10(near) - np.log10(best), [losses[ridge] for ridge in near]
+    bend, slope, _ = np.polyfit(x, y, 2)
+    vertex = float(np.clip(-slope / (2 * bend), x[0], x[2]))
+    return best * 10**vertex if slope * slope / (4 * bend) > least and x[2] - x[0] > 1.4 else None
 
 
 def best_ridge(losses: dict[float, float]) -> float:
@@ -214,7 +270,8 @@ def degree_path(
             if K == 1:
                 raise
             break
-        found[K] = yield from ridge_path(tried, f"degree {K}, ", given)
+        centre = same_ridge(found[K - 1].ridge, len(tried.model.layout.sizes), K) if K > 1 else None
+        found[K] = yield from ridge_path(tried, f"degree {K}, ", given, centre, found[best].loss if K > 1 else np.inf)
         if found[K].cut:
             break
         # the log likelihoods of all held-out rows differ by the log pseudo-Bayes factor (Geisser, Eddy 1979)
@@ -225,17 +282,30 @@ def degree_path(
     return best, found
 
 
+def same_ridge(ridge: float, n: int, degree: int) -> float:
+    """The decade at which a degree starts: the best ridge of the degree below, in terms of the features of a row.
+
+    >>> same_ridge(10.0, 36, 3)
+    100.0
+    """
+    fewer = sum(math.comb(n, k) for k in range(1, degree))
+    return 10.0 ** round(math.log10(min(ridge / fewer, STRONG / n) * (fewer + math.comb(n, degree))))
+
+
 def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
     """A fold for every row, classes spread evenly; -1, never held out, for a class of one row; None for too few rows.
+    "auto": ten folds of few rows, else five.
 
     `cv` may also be scikit-learn's list of (train, test) rows, each row in one test set.
     """
-    if not (isinstance(cv, list | tuple) or (isinstance(cv, int | np.integer) and cv >= 2)):  # a splitter could not be saved
+    number = (isinstance(cv, str) and cv == "auto") or isinstance(cv, int | np.integer)
+    if not (isinstance(cv, list | tuple) or (number and (cv == "auto" or cv >= 2))):  # a splitter could not be saved
         raise ValueError(
-            f"cv must be a number of folds from 2 on, or a list of (train, test) rows, as list(KFold(5).split(X)) makes; got {cv!r}"
+            f'cv must be "auto", a number of folds from 2 on, or a list of (train, test) rows, '
+            f"as list(KFold(5).split(X)) makes; got {cv!r}"
         )
     folds = np.full(len(y), -1, dtype=np.int64)
-    if not isinstance(cv, int | np.integer):
+    if not number:
         for k, (_, test) in enumerate(cv):
             if np.max(test, initial=-1) >= len(y):
                 raise DataError(f"cv holds out row {np.max(test)}, but there are {len(y)}; make it of these rows")
@@ -245,7 +315,7 @@ def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
                 f"cv must hold out every row once, but {int((folds < 0).sum())} rows are in no test set; give a number of folds"
             )
         return folds
-    k = min(int(cv), int(np.bincount(y).max()))
+    k = min((10 if len(y) <= FEW else 5) if cv == "auto" else int(cv), int(np.bincount(y).max()))
     if k < 2 or len(y) < 2 * k:
         return None
     order = np.lexsort((np.random.default_rng(seed).random(len(y)), y))

@@ -29,9 +29,20 @@ from tallies.categories import base
 from tallies.categories import screen as screening
 from tallies.categories.answers import by_rows, dual_effect, dual_scores, listed, redrawn, scores
 from tallies.categories.base import Categorical, Choice
-from tallies.categories.choose import RIDGE, Ground, Path, arrange, degree_path, fold_numbers, ridge_path
+from tallies.categories.choose import (
+    NEWTON_TOL,
+    PATH_TOL,
+    RIDGE,
+    Ground,
+    Path,
+    arrange,
+    degree_path,
+    fold_numbers,
+    ridge_path,
+    sources_of,
+)
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
-from tallies.categories.model import Rows, cut
+from tallies.categories.model import Rows
 from tallies.categories.products import softmax
 from tallies.categories.scores import strongest_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
@@ -107,7 +118,7 @@ class FEM(FileClassifier, Categorical):
     screen: int | None = option(None, "Keep so many pairs, the strongest of all.")  # and triples grown from them; None: all
     missing: Literal["state", "ignore"] = option("state", "An empty cell is a state of its own, or nothing.")
     bins: Any = option(None, "Cut numbers into so many quantile intervals.")  # {column: bins} for some columns
-    cv: Any = 5  # folds for the "auto"s, or a list of (train, test) rows
+    cv: Any = "auto"  # folds for the "auto"s: ten up to 1,000 rows, else five | a number | a list of (train, test) rows
     max_degree: int = 5  # the highest that degree="auto" tries
     max_iter: int = 2000  # sweeps
     tol: float = 1e-8  # stop when the objective has no more to gain than this share of it
@@ -154,10 +165,12 @@ class FEM(FileClassifier, Categorical):
         solver: str = self.solver
         if K in paths:
             ridge = paths[K].ridge if given is None else given
-            if any(path.cut for path in paths.values()):  # one sweep is left: from the weights of the best
-                W, solver = paths[K].W, solver if solver == "fem" else paths[K].solver
+            W = paths[K].W  # where one sweep is left, and for Newton's method, which is the quicker the nearer
+            if any(path.cut for path in paths.values()):
+                told_to_stop, solver = True, solver if solver == "fem" else paths[K].solver
         model = arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver)
-        kept = yield self._final(model, rows, ridge, W)
+        near = told_to_stop or (model.solver == "kernel" and K in paths and paths[K].solver == "kernel")
+        kept = yield self._final(model, rows, ridge, W if near else None)
         known = base.common(kept, seed, data, Choice(degrees, ridge, model.solver, pairs), paths)
         return Fitted(classes=data.classes, rows=rows.codes if model.solver == "kernel" else None, **known)
 
@@ -329,8 +342,8 @@ def _folded(rows: Rows, held: Array, layout: Layout, solver: str, shard_rows: in
     k = held.shape[1] // M
     model = arrange(rows.codes, layout, (M,) * k, "auto" if solver == "fem" else solver)
     seen = _rows(rows.codes, np.tile(rows.Y, k) - held, M)
-    sources = cut(model, seen, shard_rows, seen._replace(codes=None, Y=held))
-    return Ground(model, sources, float(held.sum()), folds=k)
+    sources = sources_of(model, seen, shard_rows, seen._replace(codes=None, Y=held))
+    return Ground(model, sources, float(held.sum()), folds=k, tol=NEWTON_TOL if model.solver == "kernel" else PATH_TOL)
 
 
 def _gauged(layout: Layout, W: Array, rows: Any) -> tuple[Array, Terms, Array]:

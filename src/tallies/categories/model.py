@@ -4,7 +4,7 @@
     y_io | x_i ~ Categorical(softmax(h_o(x_i)))  1.  h(x) = x W, one block of columns an output
 
 Whatever the solver, a sweep counts what the model expects at the trial point, and the update compares it with what was
-counted (`solvers`, eq. 2). Shards are pieces of the rows; the kernel form ties every row to every other and has one shard.
+counted (`solvers`, eq. 2). Shards are pieces of the rows; the kernel form, which ties every row to every other, is `dual`.
 A shard may have rows to judge by: what of the data a fit must not see, so that a search can choose among fits.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import comb
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 from tallies.categories import solvers
 from tallies.categories.basis import Basis, basis_of, narrow, widen
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.products import add_product, log_chosen, one_hot, product, softmax, starts_of
+from tallies.categories.products import add_product, log_chosen, one_hot, product, softmax, softmax_counts, starts_of
 from tallies.categories.solvers import Metric, Search
 from tallies.categories.terms import Layout, Terms, features, own_features, rescaled, terms_of
 from tallies.engine import Model, State
@@ -35,7 +34,7 @@ FLAT = 1e-3  # least curvature of a row, as a share of that at W = 0: a search t
 AGED = 50  # sweeps after which a metric made at W = 0 is made anew, where the search is by then
 MAX_SHARDS = 16  # every shard brings home a tally of the size of W
 Solver = Literal["fem", "lbfgs", "kernel"]
-SOLVERS: dict[str, Solver] = {"pinv": "fem", "kernel": "kernel"}  # by metric; of all others "lbfgs"
+SOLVERS: dict[str, Solver] = {"pinv": "fem", "kernel": "kernel"}  # by way; of all others "lbfgs"
 
 
 class Rows(NamedTuple):
@@ -51,10 +50,10 @@ class Rows(NamedTuple):
 
 
 class Shard(NamedTuple):
-    ids: np.ndarray  # (l, T)  active features; places in psi where matrices are multiplied; kernel: (l, n) codes
+    ids: np.ndarray  # (l, T)  active features; places in psi where matrices are multiplied
     Y: np.ndarray  # as in Rows
     weight: np.ndarray
-    judges: Shard | None = None  # held-out rows, their ids always features; kernel: it judges by the rows of the fit
+    judges: Shard | None = None  # held-out rows, their ids always features
 
 
 class Cut(NamedTuple):
@@ -77,15 +76,15 @@ class Cut(NamedTuple):
 
 
 class Survey(NamedTuple):
-    counted: Array  # (p, M)  sum_i x_i y_i'; kernel: Y itself
-    counts: Array  # (p, n_out) or (p, 1)  weight of the rows that have a feature; kernel: of each row
-    gram: Array | None  # (p, p)  sum_i w_i x_i x_i', (r, r) in a basis; kernel: K (l, l)
+    counted: Array  # (p, M)  sum_i x_i y_i'
+    counts: Array  # (p, n_out) or (p, 1)  weight of the rows that have a feature
+    gram: Array | None  # (p, p)  sum_i w_i x_i x_i', (r, r) in a basis
     weight: Array  # (n_out,) or (1,)
 
 
 class Tally(NamedTuple):
     lse: Array  # (n_out,)  sum_i w_i log sum exp h_i
-    expected: Array  # (p, M)  sum_i w_i x_i p_i'; over psi: (r, M - n_out); kernel: w p (l, M)
+    expected: Array  # (p, M)  sum_i w_i x_i p_i'; over psi: (r, M - n_out)
     gram: Array | None = None  # sum_i v_i x_i x_i', v the curvature of each row at the trial point; where it is asked for
 
 
@@ -95,14 +94,19 @@ class Trial(NamedTuple):
 
 
 class Params(NamedTuple):
-    # where the next sweep evaluates: W; B of `basis`, eq. 3, where matrices are multiplied; kernel: K a
+    # where the next sweep evaluates: W; B of `basis`, eq. 3, where matrices are multiplied
     trial: Annotated[np.ndarray, Form("... ...", "f", nan=True)]
-    search: Search  # its best point is W (p, M); kernel: dual weights a (l, M), W = sum_i x_i a_i'
+    search: Search
     counted: Annotated[np.ndarray, Form("p M", "f")]  # as surveyed
     metric: Metric
     # ridge of each term for each output, biases aside; None: the common one for all
     pair_ridges: Annotated[np.ndarray, Form("T o", "f", 0)] | None
     age: Annotated[int, Form(kind="i", low=-1)] = 0  # sweeps with this metric; -1: the next sweep tells of another
+
+    @property
+    def W(self) -> Array:
+        """(p, M)  the best so far."""
+        return self.search.point.x
 
 
 @dataclass(frozen=True)
@@ -111,15 +115,16 @@ class Conditional(Model):
 
     layout: Layout  # the features
     outputs: tuple[int, ...]  # (n_out,)  how many states each output has
-    metric: str  # "diagonal" | "gram" | "reduced" (in a basis) | "pinv" (the seed's) | "kernel"
+    metric: str  # "diagonal" | "gram" | "reduced" (in a basis) | "pinv" (the seed's)
     ridge: float = 1.0
     tol: float = 1e-8  # done when the objective has no more to gain than this share of it
     exclude: bool = False  # outputs are the inputs, and no output may use a feature that contains it
+    dense: bool = False  # few rows and features: they are matrices, and no loop is compiled
     multiply: bool = False  # sweeps multiply matrices, eq. 3 and 4 of `basis`, instead of picking the features of each row
 
     @property
     def solver(self) -> Solver:
-        """ "fem", "lbfgs" or "kernel"."""
+        """ "fem" or "lbfgs"."""
         return SOLVERS.get(self.metric, "lbfgs")
 
     @property
@@ -140,8 +145,8 @@ class Conditional(Model):
         return basis
 
     def ids(self, codes: np.ndarray) -> np.ndarray:
-        """Active features of these rows; kernel: the codes themselves."""
-        return codes if self.solver == "kernel" else features(self.terms, codes)
+        """Active features of these rows."""
+        return features(self.terms, codes)
 
     def surveys_like(self, other: Model) -> bool:
         return isinstance(other, Conditional) and replace(other, ridge=self.ridge, tol=self.tol) == self
@@ -149,14 +154,6 @@ class Conditional(Model):
     # verbs
 
     def survey(self, shard: Shard) -> Survey:
-        if self.solver == "kernel":
-            n, degrees = shard.ids.shape[1], self.layout.degrees
-            states = features(terms_of(self.layout._replace(degrees=(1,))), shard.ids)
-            X = one_hot(states, sum(self.layout.sizes), np.float32)
-            matched = (X @ X.T).astype(np.int32)  # in how many variables each row agrees with each; counts are exact
-            # rows that agree in a number of variables share so many choose k features of degree k
-            table = np.array([float(sum(comb(agree, k) for k in degrees)) for agree in range(n + 1)])
-            return Survey(shard.Y, shard.weight, table[matched], shard.weight.sum(axis=0))
         r, gram = len(self.basis.R) if self.multiply else self.terms.p, None if self.metric == "diagonal" else self._no_gram()
         counted, counts = np.zeros((r, int(self._columns[-1]))), np.zeros((r, shard.weight.shape[1]))
         for part, X in self._blocks(shard):
@@ -179,6 +176,13 @@ class Conditional(Model):
         """gram += sum_i row_i x_i x_i' over features, or psi; without products its lower triangle alone."""
         if self.multiply:
             add_product(X, X * row[:, None], gram)
+        elif self.dense:
+            if self.metric == "reduced":
+                at = np.flatnonzero(self.basis.kept >= 0)
+                psi = np.ones((len(X), len(gram)))
+                psi[:, self.basis.kept[at]] = X[:, at]
+                X = psi
+            gram += np.tril((X.T * row) @ X)
         else:  # of psi, with the constant
             kernels.gram(np.insert(self.basis.kept[X], 0, 0, axis=1) if self.metric == "reduced" else X, row, gram)
 
@@ -197,12 +201,13 @@ class Conditional(Model):
 
     def _blocks(self, shard: Shard) -> Iterator[tuple[slice, np.ndarray]]:
         """Some rows at a time, with their features, or psi where matrices are multiplied: a constant, and ones at its places."""
-        size = ROWS if self.multiply else max(16, CACHED // sum(self.outputs))
+        size = ROWS if self.multiply or self.dense else max(16, CACHED // sum(self.outputs))
         for a in range(0, len(shard.ids), size):
             part = slice(a, a + size)
             X = shard.ids[part]
+            if self.multiply or self.dense:
+                X = one_hot(X, len(self.basis.R) if self.multiply else self.terms.p)
             if self.multiply:
-                X = one_hot(X, len(self.basis.R))
                 X[:, 0] = 1.0
             yield part, X
 
@@ -216,15 +221,12 @@ class Conditional(Model):
     def first(self, survey: Survey, W: Array | None = None, pair_ridges: Array | None = None) -> Params:
         """The start of a fit at W, such as the end of another; None: at 0, where every state is as likely as any other."""
         counted, cold = survey.counted, W is None or W.shape != survey.counted.shape
-        x = np.zeros((1, *counted.shape)) if W is None or cold else np.asarray(W, dtype=np.float64)[None]
+        x = np.zeros(counted.shape) if W is None or cold else np.asarray(W, dtype=np.float64)
         if self.exclude:
             counted = counted.copy()
             self._exclude(counted)
-        if self.solver == "kernel" and survey.gram is not None:
-            x = np.concatenate([x, survey.gram @ x])
         search = solvers.begin(x, self.starts)
-        metric = self._make_metric(survey, pair_ridges, None if cold else x)
-        params = Params(self._evaluated(search), search, counted, metric, pair_ridges)
+        params = Params(self._evaluated(search), search, counted, self._make_metric(survey, pair_ridges), pair_ridges)
         if not cold:
             return params
         m = np.array(self.outputs)  # the first step needs no sweep
@@ -244,7 +246,7 @@ class Conditional(Model):
         v = (weight - square).sum(axis=1) / (len(self.outputs) * (self.outputs[0] - 1))
         return np.maximum(v, FLAT * weight.mean(axis=1) / self.outputs[0])
 
-    def _make_metric(self, survey: Survey, pair_ridges: Array | None, x: Array | None = None) -> Metric:
+    def _make_metric(self, survey: Survey, pair_ridges: Array | None) -> Metric:
         m, G = float(np.median(self.outputs)), survey.gram
         own = own_features(self.layout) if self.exclude else None
         made: solvers.Plain
@@ -252,10 +254,6 @@ class Conditional(Model):
             made = solvers.diagonal_metric(survey.counts.max(axis=1), self.ridge, m, len(self.terms.variables))
         elif self.metric == "pinv":
             made = solvers.pseudo_metric(G, self.ridge, own, len(self.outputs))
-        elif self.metric == "kernel":
-            v, weight = np.full(len(G), 1 / m), np.ones((len(G), 1))
-            root = np.sqrt(v if x is None else self._curvature(softmax(x[-1].copy(), self.starts), weight))
-            made = solvers.Dual(solvers.factor(G * np.outer(root, root), self.ridge, 1.0, 0.0), self.ridge, root)
         elif own is not None:
             made = solvers.exclusive_metric(solvers.factor(G, self.ridge, m, 1e-6), own)
         else:
@@ -273,7 +271,7 @@ class Conditional(Model):
 
     def _evaluated(self, search: Search) -> Array:
         """The trial point in the form that a sweep wants."""
-        x = solvers.trial(search, self.starts)[-1]
+        x = solvers.trial(search, self.starts)
         return narrow(self.basis, x, self.starts) if self.multiply else x
 
     def _exclude(self, table: Array) -> None:
@@ -286,24 +284,20 @@ class Conditional(Model):
 
     def sweep(self, shard: Shard, latents: None, params: Params | Trial, rng: np.random.Generator) -> tuple[Tally, None]:
         lse = np.zeros(len(self.outputs))
-        self._need(params.trial, shard, self.multiply)
-        if self.solver == "kernel":
-            P = params.trial.copy()
-            kernels.softmax_rows(P, shard.weight, self.starts, lse)
-            return Tally(lse, P), None
+        self._need(params.trial, self.multiply)
         G, gram = np.zeros_like(params.trial), self._no_gram() if params.age < 0 else None
         for part, X in self._blocks(shard):
             H = product(X, params.trial)
-            kernels.softmax_rows(H, shard.weight[part], self._columns, lse, float(self.multiply))
+            turn = softmax_counts if self.dense else kernels.softmax_rows
+            turn(H, shard.weight[part], self._columns, lse, float(self.multiply))
             add_product(X, H, G)
             if gram is not None:
                 self._add_gram(X, self._curvature(H, shard.weight[part]), gram)
         return Tally(lse, G, None if gram is None else self._whole(gram)), None
 
-    def _need(self, point: np.ndarray, shard: Shard, narrow: bool = False) -> None:
+    def _need(self, point: np.ndarray, narrow: bool = False) -> None:
         """A kernel trusts the shape of a point, `narrow` in a basis, which a checkpoint may have brought."""
-        rows = len(self.basis.R) if narrow else len(shard.ids) if self.solver == "kernel" else self.terms.p
-        need = rows, int((self._columns if narrow else self.starts)[-1])
+        need = len(self.basis.R) if narrow else self.terms.p, int((self._columns if narrow else self.starts)[-1])
         if point.shape != need:
             raise ValueError(f"a point of the fit should have the shape {need}, and has {point.shape}")
 
@@ -314,18 +308,17 @@ class Conditional(Model):
         if self.multiply:
             # every row has one state of each output: what was counted says how many rows have a feature
             counts = np.add.reduceat(params.counted, self.starts[:-1], axis=1)
-            last = solvers.trial(params.search, self.starts)[0][:, self.starts[1:] - 1]  # the score that was taken off all states
+            last = solvers.trial(params.search, self.starts)[:, self.starts[1:] - 1]  # the score that was taken off all states
             lse, expected = lse + np.einsum("po,po->o", counts, last), widen(self.basis, expected, counts, self.starts)
         return self._climb(params, lse, expected)
 
     def _climb(self, params: Params, lse: Array, expected: Array) -> Params:
         """Objective and gradient at the trial point; the solver says where to go from there."""
-        at = solvers.trial(params.search, self.starts)
-        x, image = at[0], at[-1]
+        x = solvers.trial(params.search, self.starts)
         pull = self.ridge * x  # gradient of the penalty
         if params.pair_ridges is not None:  # means over the states of a term, the bias, are nearly free
             pull = rescaled(x, self.terms.offset, self.starts, params.pair_ridges, FREE * self.ridge)
-        value = solvers.dots(params.counted - 0.5 * pull, image, self.starts) - lse  # eq. 1
+        value = solvers.dots(params.counted - 0.5 * pull, x, self.starts) - lse  # eq. 1
         g = params.counted - expected - pull  # eq. 2
         if self.exclude:
             self._exclude(g)
@@ -346,9 +339,9 @@ class Conditional(Model):
     def rows(self, shard: Shard, latents: None, params: Params) -> Array:
         """(l',)  weighted log likelihood of every row to judge by."""
         assert shard.judges is not None
-        at, (ids, Y, weight, _) = params.search.point.x[-1], shard.judges
-        self._need(at, shard)
-        H = at.copy() if self.solver == "kernel" else product(ids, at)
+        at, (ids, Y, weight, _) = params.W, shard.judges
+        self._need(at)
+        H = product(ids, at)
         if Y.dtype.kind == "f":
             return np.einsum("im,im->i", Y, np.log(softmax(H, self.starts)))
         return np.sum(weight * log_chosen(H, Y, self.starts), axis=1)
@@ -357,8 +350,6 @@ class Conditional(Model):
 def cut(model: Conditional, rows: Rows, shard_rows: int | None = None, judges: Rows | None = None) -> list[Cut]:
     """Sources of equal work; where they are cut follows from the data alone. `judges` are cut into as many parts."""
     l, M = len(rows.codes), sum(model.outputs)
-    if model.solver == "kernel":
-        return [Cut(model, rows, judges)]
     r = len(model.basis.R) if model.multiply or model.metric == "reduced" else 0
     # eight sums of a product cost one; and exp
     work = l * M * (r // 8 + 8) if model.multiply else l * len(model.terms.variables) * M

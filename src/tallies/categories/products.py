@@ -10,6 +10,8 @@ import numpy as np
 from tallies.categories.kernels import fem as kernels
 from tallies.maths import Array, pointer
 
+SMALL = 1 << 20  # numbers up to which NumPy does, and the first fit waits for no compiler; both ways give the same bits
+
 
 @lru_cache(maxsize=8)
 def starts_of(outputs: tuple[int, ...]) -> np.ndarray:
@@ -19,15 +21,21 @@ def starts_of(outputs: tuple[int, ...]) -> np.ndarray:
 
 def one_hot(ids: np.ndarray, width: int, dtype: Any = np.float64) -> np.ndarray:
     """(l, width)  1 at the places that each row has, else 0."""
-    out = np.empty((len(ids), width), dtype)
-    kernels.one_hot(ids, out)
-    return out
+    if len(ids) * width > SMALL:
+        out = np.empty((len(ids), width), dtype)
+        kernels.one_hot(ids, out)
+        return out
+    out = np.zeros((len(ids), width + 1), dtype)  # the last column is that of none
+    np.put_along_axis(out, np.where(ids < 0, width, ids).astype(np.int64), 1.0, axis=1)
+    return np.ascontiguousarray(out[:, :-1])
 
 
 def product(X: np.ndarray, W: Array) -> Array:
     """(l, M)  X W of rows of numbers (l, p), or of the features that each row has (l, T)."""
     if X.dtype.kind == "f":
         return X @ W
+    if X.size * W.shape[1] <= SMALL:
+        return np.where((X >= 0)[:, :, None], W[X], 0.0).sum(axis=1)
     H = np.empty((len(X), W.shape[1]))
     kernels.gather(X, W, H)
     return H
@@ -37,13 +45,28 @@ def add_product(X: np.ndarray, H: Array, out: Array) -> None:
     """out += X' H, of rows X as in `product`."""
     if X.dtype.kind == "f":
         out += X.T @ H
+    elif X.size * out.shape[1] <= SMALL:
+        i, c = np.nonzero(X >= 0)
+        np.add.at(out, X[i, c], H[i])
     else:
         kernels.scatter(X, H, out)
 
 
+def softmax_counts(H: Array, weight: Array, starts: np.ndarray, lse: Array, last: float) -> None:
+    """What `kernels.softmax_rows` does, without a compiler."""
+    width = np.diff(starts)
+    top = np.maximum.reduceat(H, starts[:-1], axis=1)
+    if last:
+        top = np.maximum(top, 0.0)
+    E = np.exp(H - np.repeat(top, width, axis=1))
+    total = np.add.reduceat(E, starts[:-1], axis=1) + (np.exp(-top) if last else 0.0)
+    lse += (weight * (top + np.log(total))).sum(axis=0)
+    np.multiply(E, np.repeat(weight / total, width, axis=1), out=H)
+
+
 def softmax(H: Array, starts: np.ndarray) -> Array:
     """(l, M)  p of each output's states under scores H, which are overwritten."""
-    kernels.softmax_rows(H, np.ones((len(H), 1)), starts, np.zeros(len(starts) - 1))
+    softmax_counts(H, np.ones((len(H), 1)), starts, np.zeros(len(starts) - 1), 0.0)
     return H
 
 

@@ -16,7 +16,6 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from tallies.categories import choose
-from tallies.categories.base import final
 from tallies.categories.model import Conditional, Rows, Shard, cut
 from tallies.categories.products import one_hot, product, softmax, starts_of
 from tallies.categories.solvers import TRUST
@@ -139,7 +138,7 @@ def pair_scores(
     tol = LEFT / (TRUST * float(rows.Y.sum()) * np.log(M))
     model = Conditional(Layout.of(sizes, [1]), (M,), "diagonal", max(ridge, 1e-3), tol)
     sources, screening = cut(model, rows, shard_rows), Screening(sizes, M)
-    main = yield final(model, sources, SWEEPS, name="main effects")
+    main = yield choose.final(model, sources, SWEEPS, name="main effects")
     start = Scores(main.value, 0, np.zeros((len(sizes), len(sizes))))
     return (yield Stage("pairs", screening, sources, lambda end: end.params, len(screening.tasks()), start=start))
 

@@ -4,9 +4,6 @@ The objective of output o, concave in its columns of W (p, M):
     1.  f_o(W) = sum_i w_io (h[y_io] - log sum exp_o h) - ridge/2 |W_o|^2,    h = x_i W
     2.  gradient = counted - expected - ridge W,     counted = sum_i x_i y_i',  expected = sum_i w_i x_i p(. | x_i)'
     3.  at W = 0 the Hessian is -(G/m + ridge), G = sum_i w_i x_i x_i': the metric in which L-BFGS starts
-With W = sum_i x_i a_i' (every optimum has that form), all of it happens in the rows: h = K a with K = x x', and a metric
-(K/m + ridge) in place of (3) gives the same steps without any feature ("kernel"). Inner products are then <u, v> = u'Kv,
-so that a vector is kept beside its image under K; images of steps follow from K z = m (v - ridge z), z the solution.
 The iteration of the seed is W <- W + (counted - expected) G^+, a fixed-Hessian ascent (Boehning and Lindsay 1988).
 References: Nocedal and Wright, Numerical Optimization, ch. 7; Boehning and Lindsay 1988.
 """
@@ -37,7 +34,6 @@ START_SHARE = 1e-4  # near a perfect fit the objective tends to 0, and is measur
 
 Square = Annotated[np.ndarray, Form("p p", "f")]
 Places = Annotated[np.ndarray, Form("...", "i", 0, below="p")]  # of features
-Ridge = Annotated[float, Form(low=0)]
 
 
 class Diagonal(NamedTuple):
@@ -60,14 +56,6 @@ class Reduced(NamedTuple):
     basis: Basis
 
 
-class Dual(NamedTuple):
-    """(v K + ridge) of the kernel form, v the curvature of each row: 1/m at W = 0."""
-
-    L: Square  # (l, l)  Cholesky factor of sqrt v K sqrt v + ridge
-    ridge: Ridge
-    root: Annotated[np.ndarray, Form("p", "f", 0)]  # (l,)  sqrt v
-
-
 class Exclusive(NamedTuple):
     """All of (3), for outputs that each leave out the features that contain them."""
 
@@ -82,7 +70,7 @@ class Pseudo(NamedTuple):
     inverse: list[Annotated[np.ndarray, Form("... ...", "f")]]  # of outputs with the same features one and the same
 
 
-Plain = Diagonal | Full | Reduced | Dual | Exclusive | Pseudo
+Plain = Diagonal | Full | Reduced | Exclusive | Pseudo
 
 
 class Stretched(NamedTuple):
@@ -97,10 +85,10 @@ Metric = Plain | Stretched
 
 
 def apply(metric: Metric, v: Array, starts: np.ndarray) -> Array:
-    """The metric's inverse times v (p, M), beside its image in the kernel form."""
+    """The metric's inverse times v (p, M)."""
     match metric:
         case Stretched(inner, offset, factors):
-            (z,) = apply(inner, rescaled(v, offset, starts, factors, 1.0), starts)
+            z = apply(inner, rescaled(v, offset, starts, factors, 1.0), starts)
             z = rescaled(z, offset, starts, factors, 1.0)
         case Diagonal(inverse):
             z = inverse[:, None] * v
@@ -109,9 +97,6 @@ def apply(metric: Metric, v: Array, starts: np.ndarray) -> Array:
         case Reduced(L, basis):
             z = cho_solve((L, True), solve_triangular(basis.R, basis.T @ v, lower=True, check_finite=False), check_finite=False)
             z = basis.T.T @ solve_triangular(basis.R, z, lower=True, trans=1, check_finite=False)
-        case Dual(L, ridge, root):
-            z = root[:, None] * cho_solve((L, True), v / root[:, None], check_finite=False)
-            return np.stack([z, (v - ridge * z) / np.square(root)[:, None]])
         case Exclusive(B, own):  # inverse without rows and columns F, from the whole one: B - B_F B_FF^-1 B_F'
             z = B @ v
             for o, F in enumerate(own):
@@ -123,7 +108,7 @@ def apply(metric: Metric, v: Array, starts: np.ndarray) -> Array:
             for o, (F, inverse) in enumerate(zip(kept, inverses, strict=True)):
                 a, b = starts[o], starts[o + 1]
                 z[F, a:b] = inverse @ v[F, a:b]
-    return z[None]
+    return z
 
 
 def diagonal_metric(counts: Array, ridge: float, states: float, active: int) -> Diagonal:
@@ -160,18 +145,17 @@ def pseudo_metric(G: Array, ridge: float, own: list[np.ndarray] | None, n_out: i
     return Pseudo(rest, [pinv(G[np.ix_(kept, kept)]) for kept in rest])
 
 
-# the search; a vector stands beside its image in the kernel form, (2, l, M), else alone, (1, p, M): an inner product takes the
-# first part of one vector and the last of the other. Without a ridge they may grow until they are NaN
+# the search; without a ridge its numbers may grow until they are NaN
 
 
-Vector = Annotated[np.ndarray, Form("c p M", "f", nan=True)]
+Vector = Annotated[np.ndarray, Form("p M", "f", nan=True)]
 Numbers = Annotated[np.ndarray, Form("o", "f", nan=True)]  # one an output
 Products = Annotated[np.ndarray, Form("h h o", "f", nan=True)]
 
 
 class Point(NamedTuple):
-    x: Vector  # W, or a in the kernel form
-    g: Annotated[np.ndarray, Form("p M", "f", nan=True)] | None  # gradient there; None before the first sweep
+    x: Vector  # W
+    g: Vector | None  # gradient there; None before the first sweep
     Dg: Vector | None  # inverse of the metric times g
     value: Numbers  # objective there
 
@@ -254,8 +238,8 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
         taken = spread(good, starts)
         point = Point._make(np.where(taken if b.ndim > 1 else good, b, a) for a, b in zip(old, point, strict=True))
         pairs = _remember(pairs, old, point, good & ~search.done, starts)
-    d = _direction(point, pairs, metric, starts)
-    slope = dots(point.g, d[-1], starts)
+    d = _direction(point, pairs, starts)
+    slope = dots(point.g, d, starts)
     # slope/2 is what a quadratic of this curvature still has to gain
     rough = metric.inner if isinstance(metric, Stretched) else metric
     trust = TRUST if isinstance(rough, Diagonal) else 1.0
@@ -277,17 +261,15 @@ def _remember(pairs: Pairs, old: Any, new: Any, good: np.ndarray, starts: np.nda
 
 def _products(pairs: tuple[Pair, ...], v: Array, starts: np.ndarray) -> tuple[Array, Array]:
     """(h, n_out)  <s, -v> and <-Dy, -v> of every pair: those of -f, which L-BFGS lowers."""
-    of_s, of_y = ([dots(pair[i][-1], v, starts) for pair in pairs] for i in (0, 1))
+    of_s, of_y = ([dots(pair[i], v, starts) for pair in pairs] for i in (0, 1))
     return -np.reshape(of_s, (-1, len(starts) - 1)), np.reshape(of_y, (-1, len(starts) - 1))
 
 
-def _direction(point: Point, pairs: Pairs, metric: Metric, starts: np.ndarray) -> Array:
+def _direction(point: Point, pairs: Pairs, starts: np.ndarray) -> Array:
     """The direction of L-BFGS, every output by itself."""
     assert point.g is not None
     sg, yDg = _products(pairs.latest, point.g, starts)
-    # in the null space of K, which no product sees, a scale would add up
-    bounds = (1.0, 1.0) if isinstance(metric, Dual) else (0.0, np.inf)
-    gamma, of_y, of_s = lbfgs.direction(lbfgs.Dots(pairs.sy, sg, pairs.yDy, yDg), range(len(sg)), bounds)
+    gamma, of_y, of_s = lbfgs.direction(lbfgs.Dots(pairs.sy, sg, pairs.yDy, yDg), range(len(sg)), (0.0, np.inf))
     d = spread(gamma, starts) * point.Dg
     for pair, a, b in zip(pairs.latest, spread(of_s, starts), spread(of_y, starts), strict=True):
         d += b * pair.Dy - a * pair.s
@@ -298,7 +280,7 @@ def fixed_step(search: Search, value: Array, g: Array, metric: Metric, starts: n
     """The step of the seed's iteration, always taken whole."""
     step = apply(metric, g, starts)
     start = value if search.point.g is None else search.start
-    done = np.all(0.5 * dots(g, step[0], starts) <= tol * scale(value, start))
+    done = np.all(0.5 * dots(g, step, starts) <= tol * scale(value, start))
     point = search.point._replace(x=search.point.x + step, g=g, value=value)
     return search._replace(point=point, start=start, done=np.full(len(value), done))
 
@@ -308,4 +290,4 @@ def scale(value: Array, start: Array) -> Array:
     return np.maximum(np.abs(value), START_SHARE * np.abs(start))
 
 
-RECORDS = (Search, Point, Line, Pairs, Pair, Diagonal, Full, Reduced, Dual, Exclusive, Pseudo, Stretched, Basis)  # of checkpoints
+RECORDS = (Search, Point, Line, Pairs, Pair, Diagonal, Full, Reduced, Exclusive, Pseudo, Stretched, Basis)  # of checkpoints

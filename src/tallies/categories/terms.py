@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tallies.categories.kernels import fem as kernels
+from tallies.categories.products import SMALL, add_product
 from tallies.errors import DataError
 from tallies.maths import Array
 
@@ -152,7 +153,12 @@ def symmetric(values: Array, degree: int) -> Array:
 
 def features(terms: Terms, codes: np.ndarray) -> np.ndarray:
     """(l, T)  the feature that each term has in each row, -1 for none."""
-    out = np.empty((len(codes), len(terms.variables)), dtype=np.int32 if terms.p < 2**31 else np.int64)
+    kind = np.int32 if terms.p < 2**31 else np.int64
+    if len(codes) * terms.variables.size <= SMALL:
+        inside = terms.variables >= 0
+        states = np.where(inside, codes[:, terms.variables], 0)
+        return np.where((states < 0).any(axis=2), -1, terms.offset[:-1] + (states * terms.strides).sum(axis=2)).astype(kind)
+    out = np.empty((len(codes), len(terms.variables)), dtype=kind)
     kernels.active_ids(codes, terms.variables, terms.strides, terms.offset, out)
     return out
 
@@ -211,5 +217,5 @@ def zero_sum(terms: Terms, W: Array, starts: np.ndarray) -> tuple[Array, Terms, 
                 first = out.offset[[place[tuple(groups[t][q] for q in kept)] for t in members]]
                 part = part.reshape(len(members), -1, M)
                 at = first[:, None] + np.arange(part.shape[1])
-                kernels.scatter(at.reshape(-1, 1), part.reshape(-1, M), V)
+                add_product(at.reshape(-1, 1), part.reshape(-1, M), V)
     return b, out, V

@@ -162,7 +162,8 @@ def _people(section: Section, model: Any, names: list[str], by_author: sp.csr_ar
             [str(model.authors_[a]), ", ".join(f"{names[g]} ({n_g[g]:,.0f})" for g in best) or "-", round(float(n_g.sum()), 1)]
         )
     heads = ["author", "writes of (expected sentences)", "sentences with a concept"]
-    section.table(heads, rows, rows_of="author", keys=list(range(len(authors))), first=0)
+    several = "author" if len(authors) > 1 else ""  # of one there is no choice, so that no row would be shown
+    section.table(heads, rows, rows_of=several, keys=list(range(len(authors))), first=0)
 
 
 def _criteria(out: Page, model: Any, n_g: Array) -> None:

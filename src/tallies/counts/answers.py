@@ -47,7 +47,7 @@ def n_parameters(fitted: Fitted) -> int:
 
 def entropy(fitted: Fitted) -> float:
     """Entropy of the variational distribution of all latents."""
-    return float(0.5 * fitted.data.v @ (np.log(2 * np.pi * fitted.latent_variance) + 1).sum(axis=1))
+    return float(0.5 * fitted.data.v @ (np.log(2 * np.pi * fitted.S2) + 1).sum(axis=1))
 
 
 def aic(fitted: Fitted) -> float:
@@ -115,9 +115,9 @@ def positions(fitted: Fitted) -> Map:
 
 def rates(fitted: Fitted) -> np.ndarray:
     """A of the rows of the fit: expected counts, given the counts; 0 where missing."""
-    M, S2, model = fitted.latent_mean, fitted.latent_variance, fitted.model
+    M, S2, model = fitted.latent_mean, fitted.S2, fitted.model
     if model.C is not None:
-        M, S2 = fitted.design.X @ model.B + M @ model.C.T, S2 @ (model.C**2).T
+        M, S2 = fitted.design.X @ model.B + M @ model.C.T, S2 @ (model.own**2).T
     return np.exp(np.clip(fitted.data.O + M + 0.5 * S2, HIDDEN, 60.0))
 
 
@@ -169,7 +169,7 @@ def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shar
         else:
             O = as_offsets(offsets, table._replace(missing=None))
     if model.C is not None:
-        return np.exp(O + rows.X @ model.B + M @ model.C.T + 0.5 * S2 @ (model.C**2).T)
+        return np.exp(O + rows.X @ model.B + M @ model.C.T + 0.5 * S2 @ (model.own**2).T)
     if missing.any():
         S2 = _hidden_variance(model.covariance, missing, S2)
     return np.exp(O + M + 0.5 * S2)

@@ -15,7 +15,7 @@ minus its Hessian (Schur complement), its curvature in (B, t) has the blocks xx'
                 g = c q - A k                                                                                             (eq. 2)
 
 (vectors between matrices stand for diagonal ones). The variance of vec B is its block of H^-1 J H^-1, H the sum of the curvatures,
-J that of the outer products of the scores.
+J that of the outer products of the scores; intervals are of Student's t with n - d degrees of freedom.
 
 A species that is never seen in a group has its highest likelihood where the effect of that group is minus infinity: the fit stops
 somewhere on the way there. In general the effects of column j are separated where some direction t has x_i't = 0 for all rows with
@@ -41,11 +41,12 @@ def coefficient_table(fitted: Fitted, confidence: float) -> pd.DataFrame:
     """Coefficients with sandwich standard errors, intervals and p-values, and as factors; of separated ones no more is known."""
     estimate, apart = fitted.model.B, separated(fitted)
     error = np.sqrt(np.diagonal(coefficient_covariance(fitted, apart))).reshape(estimate.shape)
-    reach, z = stats.norm.ppf(0.5 + confidence / 2), estimate / error
+    t = stats.t(max(int((fitted.data.v > 0).sum()) - len(estimate), 1))  # of few samples a sandwich is itself uncertain
+    reach, z = t.ppf(0.5 + confidence / 2), estimate / error
     lower, upper = estimate - reach * error, estimate + reach * error
     names = pd.MultiIndex.from_product([fitted.design.names, fitted.columns], names=["covariate", "column"])
     found = {"estimate": estimate, "std_error": error, "lower": lower, "upper": upper, "z": z}
-    found["p_value"] = 2 * stats.norm.sf(np.abs(z))
+    found["p_value"] = 2 * t.sf(np.abs(z))
     with np.errstate(over="ignore"):
         found |= {"factor": np.exp(np.where(apart, np.nan, estimate)), "factor_lower": np.exp(lower), "factor_upper": np.exp(upper)}
     return pd.DataFrame({k: a.ravel() for k, a in (found | {"separated": apart}).items()}, index=names)
@@ -56,9 +57,8 @@ def coefficient_covariance(fitted: Fitted, apart: np.ndarray | None = None) -> n
     live = fitted.data.v > 0
     X, v, Y, A = fitted.design.X[live], fitted.data.v[live], fitted.data.Y[live].astype(np.float64), rates(fitted)[live]
     (n, d), p = X.shape, Y.shape[1]
-    M, S2, find = fitted.latent_mean[live], fitted.latent_variance[live], _of_rank
-    if fitted.model.C is None:
-        M, find = M - X @ fitted.model.B, _full
+    M, S2, C = fitted.latent_mean[live], fitted.S2[live], fitted.model.C
+    off, find = (M - X @ fitted.model.B, _full) if C is None else (M @ C.T, _of_rank)
     vX, g = v[:, None] * X, np.empty((n, p))
     XX = (vX[:, :, None] * X[:, None, :]).reshape(n, -1)
     BB, Bt, tt = np.zeros((d * d, p * p)), np.zeros((d, p * p)), np.zeros(p * p)
@@ -66,7 +66,7 @@ def coefficient_covariance(fitted: Fitted, apart: np.ndarray | None = None) -> n
     some, out = np.ix_(known, known), np.full((d * p, d * p), np.nan)
     with one_blas_thread():  # matrices too small to be worth threads that wait for each other
         for b in blocks(n, 4 * p * p, 1 << 21):
-            *curvature, g[b] = find(fitted.model, Y[b], A[b], M[b], S2[b])
+            *curvature, g[b] = find(fitted.model, Y[b], A[b], off[b], S2[b])
             D, G, K = (part.reshape(-1, p * p) for part in curvature)
             BB, Bt, tt = BB + XX[b].T @ D, Bt + vX[b].T @ G, tt + v[b] @ K
         H = BB.reshape(d, d, p, p).transpose(0, 2, 1, 3).reshape(d * p, d * p)[some]
@@ -76,7 +76,7 @@ def coefficient_covariance(fitted: Fitted, apart: np.ndarray | None = None) -> n
         follow = linalg.pinvh(T.T @ tt.reshape(p, p) @ T, rtol=1e-9) @ cross.T if T.size else np.zeros((0, len(known)))
         H, scores = H - cross @ follow, scores - g @ follow
         # n - d in place of n, as for a regression with d coefficients a column
-        J = scores.T @ scores * (len(live) / max(len(live) - d, 1))
+        J = scores.T @ scores * (n / max(n - d, 1))
         try:
             out[some] = linalg.solve(H, linalg.solve(H, J, assume_a="pos").T, assume_a="pos")
         except linalg.LinAlgError as error:
@@ -114,11 +114,10 @@ def _full(model: Learned, Y: np.ndarray, A: np.ndarray, r: np.ndarray, S2: np.nd
     return D, G, K - mixed - mixed.transpose(0, 2, 1), r * q + o * S2 - 1
 
 
-def _of_rank(model: Learned, Y: np.ndarray, A: np.ndarray, M: np.ndarray, S2: np.ndarray) -> tuple[np.ndarray, ...]:
+def _of_rank(model: Learned, Y: np.ndarray, A: np.ndarray, c: np.ndarray, S2: np.ndarray) -> tuple[np.ndarray, ...]:
     """The same for PLN-PCA, eq. 2."""
-    assert model.C is not None
-    C, squares = model.C, model.C**2
-    c, k = M @ C.T, S2 @ squares.T
+    C, squares = model.own, model.own**2
+    k = S2 @ squares.T
     h, Q = c + k, np.hstack([C, 0.5 * squares])
     N = Q.T @ (A[:, :, None] * Q) + np.concatenate([np.ones_like(S2), 0.5 / S2**2], axis=1)[:, None, :] * np.eye(Q.shape[1])
     AQ, VQ = A[:, :, None] * Q, np.repeat(np.stack([A * (1 + h) - Y, A * (2 + h)], axis=2), C.shape[1], axis=2) * Q

@@ -64,7 +64,7 @@ class PLN(Attributes):
     random_state: Any = 0  # further starts of PLN-PCA, draws of importance sampling
     intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
     max_iter: int = 20_000  # most sweeps over the data, or batches of importance sampling
-    tol: float = 1e-11  # variational: stop when five steps gain less than this part of the bound; PCA: ten steps, 5,000 times it
+    tol: float = 1e-9  # variational: stop when five steps gain less than this part of the bound; PCA: ten steps, 50 times it
     n_starts: int = 3  # PLN-PCA: starts tried, since the bound has several maxima; two are fixed, any more are drawn
     warm_start: bool = False  # a second fit goes on from where the first one stopped
 
@@ -195,7 +195,7 @@ class PLN(Attributes):
         return "the likelihood had no plateau before max_epochs or max_iter; raise them, or the learning rate"
 
     def coefficient_table(self, *, confidence: float = 0.95) -> pd.DataFrame:
-        """Coefficients with sandwich standard errors, confidence intervals and p-values of Wald's test, and as factors.
+        """Coefficients with sandwich standard errors, confidence intervals and p-values (Student's t), and as factors.
 
         `factor` = exp(estimate) is by how much a unit of the covariate multiplies the counts. `separated` marks coefficients
         without a finite estimate, such as that of a group in which the species is never seen; they have no errors.

@@ -58,7 +58,6 @@ class Learned(NamedTuple):
     Sigma: Annotated[np.ndarray, Form("p p")] | None  # where rank is None
     C: Annotated[np.ndarray, Form("p q")] | None  # where there is a rank: orthogonal columns, longest first, largest entry positive
     rotation: Annotated[np.ndarray, Form("q q")] | None  # of the axes of the solver, on which the bound depends, to those of C
-    tol: Annotated[float, Form(kind="fi", low=0)]  # of the fit
 
     def check(self) -> None:
         """Refuse what is neither a covariance nor axes, of which there are as many as the rank says."""
@@ -94,9 +93,14 @@ class Learned(NamedTuple):
         assert self.rotation is not None
         return np.hstack([self.B.T, self.C @ self.rotation.T])
 
-    def turned(self, M: np.ndarray, S2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances on the axes of C, from those on the axes of the solver."""
-        return (M, S2) if self.rotation is None else (M @ self.rotation, S2 @ self.rotation**2)
+    @property
+    def own(self) -> np.ndarray:
+        """C (p, q) of a PLN-PCA on the axes of the solver, on which the latents of a row are independent given its counts."""
+        return self.W[:, len(self.B) :]
+
+    def turned(self, M: np.ndarray) -> np.ndarray:
+        """Means on the axes of C, from those on the axes of the solver."""
+        return M if self.rotation is None else M @ self.rotation
 
 
 class Likelihood(NamedTuple):
@@ -126,7 +130,7 @@ class Fitted(NamedTuple):
     inputs: Inputs
     model: Learned
     latent_mean: Latent  # of Z, or of the scores
-    latent_variance: Variance
+    S2: Variance  # variances of these, of the scores on the axes of the solver
     likelihood: Likelihood
     design: Design
     data: Training
@@ -138,6 +142,11 @@ class Fitted(NamedTuple):
         found = self.inputs.n, self.data.Y.shape, self.design.X.shape, q
         if found != (p, (n, p), (n, d), p if rank is None else rank):
             raise ValueError(f"columns, counts, design and latents {found} do not go with B of shape {(d, p)} and the rank {rank}")
+
+    @property
+    def latent_variance(self) -> np.ndarray:
+        """Variances of the latents on the axes of C."""
+        return self.S2 if self.model.rotation is None else self.S2 @ self.model.rotation**2
 
     @property
     def columns(self) -> np.ndarray:

@@ -13,9 +13,17 @@ eliminated through p scalars w_j, of which S2_ij is the root of
 
     dF/dM = v (R Omega + A - Y + (w - Omega_jj) u A / 2),       dF/dlog w = w (w - Omega_jj) sum_i v u / 2            (eq. 3)
 
-F is minimised by preconditioned L-BFGS. M and the pairs stay with their shard (`tallies.lbfgs`), so an iteration takes two sweeps:
-one tries a step and adds up R'vR, one takes the gradient and adds up the dot products. A trial that does not lower F
-is tried again, shorter.
+F is minimised by preconditioned L-BFGS. With w = Omega_jj and Omega's diagonal alone, the Hessian of a column of M is
+
+    v (Omega_jj + h) - Omega_jj v X (X'vX)^-1 X'v,       h = A (1 - u A / 2)                                          (eq. 4)
+
+for B follows M: along the covariates only the counts resist, which are few for a rare species, and none where its effect is
+separated. The first guess of its inverse is that of eq. 4, a diagonal and d more directions, with t = h / (Omega_jj + h):
+
+    D + v D X K X'v D,      D = 1 / (v (Omega_jj + h)),      K = Omega_jj (X'v t X)^-1                                (eq. 5)
+
+M and the pairs stay with their shard (`tallies.lbfgs`), so an iteration takes two sweeps: one tries a step and adds up R'vR, one
+takes the gradient and adds up the dot products. A trial that does not lower F is tried again, shorter.
 """
 
 from __future__ import annotations
@@ -30,13 +38,16 @@ from scipy import linalg
 from tallies import lbfgs
 from tallies.counts.kernels import plain
 from tallies.counts.records import Coefficients, PerColumn, Place, Shard, Sums, log_factorial
-from tallies.counts.rows import crude
+from tallies.counts.rows import crude, squares, symmetric
 from tallies.engine import Model, State
 from tallies.forms import Form
 
 MEMORY = 5  # pairs kept by L-BFGS
 START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
 REACH_M, REACH_W = 3.0, 1.0  # longest step of one mean and of one log w: beyond e^3 the exponential is not a parabola
+REACH_B = 1.0  # longest step of a column along the covariates, in root mean square over the rows
+LEAST = 1e-3  # counts' worth of information below which an effect is not followed any faster: there is no more to gain from it
+PATIENCE = 2  # shorter steps tried before the pairs are forgotten: where they mislead, a step without them gains more
 SMALL = 10_000  # counts below which NumPy ends before a compiler would have begun
 
 
@@ -69,6 +80,7 @@ class FullParams(NamedTuple):
     search: lbfgs.Search
     pairs: lbfgs.Pairs  # those of log w
     sy: Annotated[np.ndarray, Form("m m")]  # s_k'y_l over all, where y_l is not older than s_k
+    along: Annotated[np.ndarray, Form("... p")]  # of the direction, along the covariates (d, p); (0, p): nothing
     single: bool  # the rows are in single precision
     rough: bool  # steps still gain so much that S2 need not be exact
 
@@ -109,6 +121,8 @@ class Slopes(NamedTuple):
     sg: np.ndarray  # s_k'g                                         (m,)
     yDy: np.ndarray  # y_k'D y_l                                    (m, m)
     yDg: np.ndarray  # y_k'D g                                      (m,)
+    XDy: np.ndarray  # X'v D y_k, the last one X'v D g              (m + 1, d, p)
+    XtX: np.ndarray  # X'v t X of every column, t of eq. 5             (p, d, d)
 
 
 RECORDS = (Point, FullParams, FullLatents)  # what a checkpoint may hold
@@ -122,7 +136,7 @@ class Covariance(Model):
     Sigma: np.ndarray | None = None  # the matrix that the user gave, of kind "given"
     placing: bool = False  # B and Sigma, those of the first params, stay: only the rows are fitted
     single: bool = False  # begin in single precision
-    tol: float = 1e-11  # stop when five steps together gain less than this part of the bound
+    tol: float = 1e-9  # stop when five steps together gain less than this part of the bound
 
     monotone: ClassVar[bool] = True
     gaps: ClassVar[bool] = True  # no value where single precision ends, until double precision has one
@@ -150,7 +164,9 @@ class Covariance(Model):
     def sweep(
         self, shard: Shard, latents: FullLatents, params: FullParams, rng: np.random.Generator
     ) -> tuple[Trial | Slopes, FullLatents]:
-        if latents.S.shape != (len(params.sy), *shard.Y.shape) or params.point.B.shape != (shard.X.shape[1], shard.Y.shape[1]):
+        d = shard.X.shape[1]
+        other = latents.S.shape != (len(params.sy), *shard.Y.shape) or params.point.B.shape != (d, shard.Y.shape[1])
+        if other or len(params.along) not in (0, d):
             raise ValueError("a checkpoint of other rows: compiled loops would run beyond them")
         if params.phase == GRADIENT:
             return self._gradient(shard, latents, params)
@@ -159,7 +175,8 @@ class Covariance(Model):
         steps, trial, Y, O = _loops(shard, z)
         slope = 0.0
         if params.phase == TRIAL and search.fresh:
-            slope = steps.aim(*search.toward, _slots(search.order), z.g, z.D, z.S, z.Y, REACH_M, z.d)
+            rest = shard.X, params.along.astype(z.g.dtype), np.sqrt(shard.v), z.d
+            slope = steps.aim(*search.toward, _slots(search.order), z.g, z.D, z.S, z.Y, REACH_M, *rest)
         steps.move(z.M, search.step, z.d, shard.X, params.point.B.astype(z.M.dtype), np.sqrt(shard.v), z.M_trial, z.R)
         np.copyto(z.S2_trial, z.S2)
         fit, s2 = trial(z.M_trial, O, Y, shard.v, params.w_trial, z.S2_trial, z.A, 1e-2 if params.rough else 1e-4)
@@ -185,8 +202,9 @@ class Covariance(Model):
             raise ValueError("a checkpoint whose gradients belong to other rows")
         pull, slots = pull.astype(z.A.dtype, copy=False), _slots(params.search.order, slot)
         rest = z.S2_trial, params.w, params.point.omega, (z.M_trial, z.M), slot, slots, z.g, z.D, z.S, z.Y
-        sums = Slopes(*steps.slopes(pull, shard.X, params.point.shift, np.sqrt(shard.v), z.A, Y, *rest))
-        return sums, z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
+        found = steps.slopes(pull, shard.X, params.point.shift, np.sqrt(shard.v), z.A, Y, *rest)
+        XtX = symmetric(z.A.T @ squares(shard.rooted(shard.X)).astype(z.A.dtype), shard.X.shape[1])
+        return Slopes(*found, XtX), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
 
     def update(self, params: FullParams, tally: Trial | Slopes, rng: np.random.Generator) -> FullParams:
         if isinstance(tally, Slopes):
@@ -222,7 +240,7 @@ class Covariance(Model):
         if params.single and (slope >= 0 or search.tries >= 2):
             search = search._replace(F=np.inf, path=(), step=0.0)
             return params._replace(single=False, w_trial=params.w, search=search)
-        return self._try(params, lbfgs.retreat(search, F))
+        return self._try(params, lbfgs.retreat(search, F, PATIENCE))
 
     def _turn(self, params: FullParams, tally: Slopes) -> FullParams:
         """The gradient of log w, its pair, and the next direction."""
@@ -235,14 +253,28 @@ class Covariance(Model):
             pairs = pairs.remember(search.slot, search.step * pairs.d, g - pairs.g)
             sy[:, search.slot] = tally.sy + pairs.S @ pairs.Y[search.slot]
         pairs = pairs._replace(g=g, D=D, DY=D * pairs.Y)
-        own = lbfgs.dots(pairs.S, pairs.Y, pairs.DY, g)
-        table = lbfgs.Dots(sy, tally.sg + own.sg, tally.yDy + own.yDy, tally.yDg + own.yDg)
+        own, KXDy = lbfgs.dots(pairs.S, pairs.Y, pairs.DY, g), self._coarse(params, tally)
+        yDy = np.tensordot(tally.XDy, KXDy, axes=((1, 2), (1, 2)))
+        table = lbfgs.Dots(sy, tally.sg + own.sg, tally.yDy + own.yDy + yDy[:-1, :-1], tally.yDg + own.yDg + yDy[:-1, -1])
         search = lbfgs.aim(lbfgs.admit(search, table), table)
-        return self._try(params._replace(pairs=pairs, sy=sy), search)
+        along = np.tensordot(np.append(search.toward.of_y, search.toward.scale_g), KXDy, axes=1)
+        far = np.sqrt(np.einsum("dj,dj->j", along, params.sums.XvX @ along) / params.sums.weight) / params.point.omega
+        along *= np.minimum(1.0, REACH_B / np.maximum(far, 1e-300))
+        return self._try(params._replace(pairs=pairs, sy=sy), search, along)
 
-    def _try(self, params: FullParams, search: lbfgs.Search) -> FullParams:
+    def _coarse(self, params: FullParams, tally: Slopes) -> np.ndarray:
+        """K X'v D y of eq. 5 (m + 1, d, p)."""
+        if self.placing:
+            return np.zeros_like(tally.XDy)
+        omega = params.point.omega[:, None, None]
+        floor = LEAST / (omega * params.sums.weight) + 1e-9
+        return np.einsum("jde,kej->kdj", omega * np.linalg.inv(tally.XtX + floor * params.sums.XvX), tally.XDy)
+
+    def _try(self, params: FullParams, search: lbfgs.Search, along: np.ndarray | None = None) -> FullParams:
         """Let the next sweep try the step of the search; of a new direction the part of log w is found first."""
         pairs = params.pairs
+        if search.fresh:
+            params = params._replace(along=np.zeros((0, len(pairs.g))) if along is None else along)
         if search.fresh and self.kind != "given":
             d = lbfgs.along(search.toward, pairs.D * pairs.g, pairs.S, pairs.DY)
             pairs = pairs._replace(d=np.clip(d, -REACH_W, REACH_W))
@@ -314,7 +346,7 @@ def begin(
     Omega, logdet, omega = (np.zeros(0), 0.0, np.ones(p)) if Sigma is None else _invert(Sigma)
     point, w_trial = Point(B, Omega, omega, float(logdet), np.zeros((0, p))), np.array(omega) if w is None else w
     search, pairs, sy = lbfgs.begin(MEMORY), lbfgs.no_pairs(np.zeros(p), np.zeros(p), MEMORY), np.zeros((MEMORY, MEMORY))
-    return FullParams(START, sums, point, w, w_trial, search, pairs, sy, single, rough=True)
+    return FullParams(START, sums, point, w, w_trial, search, pairs, sy, np.zeros((0, p)), single, rough=True)
 
 
 def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarray]:

@@ -29,7 +29,8 @@ SINGLE = 10_000  # counts from which a fit begins in single precision: those who
 FINAL_DRAWS = 1000  # of the log likelihood after a fit by importance sampling
 PLACING = 5000  # most sweeps to place rows under a fitted model
 CRUDE = 6  # sweeps of a start that need not be good
-LOOSE = 5000  # the stopping rule of PLN-PCA looks at ten steps, not five, and at a bound that is flatter
+LOOSE = 50  # the stopping rule of PLN-PCA looks at ten steps, not five, and at a bound that is flatter
+NEAR, CLOSE = 1e-9, 1e-11  # part of the bound that ends the placing of rows: their scores, and where their bound is asked for
 
 
 class Settings(NamedTuple):
@@ -82,11 +83,11 @@ def _variational(settings: Settings, data: Prepared, seed: int, shard_rows: int 
     kept = yield stage
     found: Searched = kept.value
     learned, live = _learned(settings, found.B, found.C, found.Sigma), data.rows.v > 0
-    M, S2 = learned.turned(found.M, found.S2)
+    M, S2 = learned.turned(found.M), found.S2
     if not live.all():
         others = data.rows.take(~live)._replace(v=np.ones(int((~live).sum())))
-        rest = yield _placing("rows without weight", learned, cut(others, shard_rows), LOOSE * settings.tol)
-        M, S2 = (_merged(live, *parts) for parts in zip((M, S2), learned.turned(*rest.value[:2]), strict=True))
+        rest = yield _placing("rows without weight", learned, cut(others, shard_rows), NEAR)
+        M, S2 = _merged(live, M, learned.turned(rest.value.M)), _merged(live, S2, rest.value.S2)
     run = Run.of(kept, seed)
     steps = run.history[np.diff(run.history, prepend=np.nan) != 0]  # one value a step; NaN differs from all
     run = run._replace(history=steps, converged=run.converged and found.met)
@@ -183,11 +184,13 @@ def moments(M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> tupl
 
 def _learned(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.ndarray | None) -> Learned:
     method: Method = "variational" if settings.sampling is None else "importance"
-    tol = max(settings.tol, 0.0)  # a fit may be told never to settle; rows that it places do
     if settings.rank is None:
-        return Learned(None, method, settings.kind, B, Sigma, None, None, tol)
+        return Learned(None, method, settings.kind, B, Sigma, None, None)
     assert C is not None
-    return Learned(settings.rank, method, settings.kind, B.copy(), None, *orient(C), tol)
+    C, rotation = orient(C)
+    if method == "importance":  # whose rows are placed on the axes of C
+        rotation = np.eye(settings.rank)
+    return Learned(settings.rank, method, settings.kind, B.copy(), None, C, rotation)
 
 
 def _fitted(
@@ -217,7 +220,7 @@ def _placing(name: str, model: Learned, sources: list[Any], tol: float) -> Stage
     sums = Sums(float(sum(source.shard.v.sum() for source in sources)), np.zeros((d, d)))
     if model.rank is not None:
         return Stage(name, Rank(model.rank, tol=tol, placing=True), sources, _placed, PLACING, rank.begin(sums, model.W), rows=True)
-    search = Covariance("given", placing=True, tol=model.tol)
+    search = Covariance("given", placing=True, tol=CLOSE)
     return Stage(name, search, sources, _placed, PLACING, full.begin(sums, model.B, model.Sigma), rows=True)
 
 
@@ -239,15 +242,15 @@ def _weighed(end: End) -> Weighed:
 
 
 def project(model: Learned, rows: Rows, shard_rows: int | None, close: bool = False) -> Place:
-    """Latent means and variances of rows, on the chosen backend, with their bounds where there is one.
+    """Latent means of rows, their variances on the axes of the solver, and their bounds where there is one, on the chosen backend.
 
     `close` brings the rows of a PLN-PCA nearer to their best than a projection needs.
     """
     sources = cut(rows, shard_rows)
     if model.method == "importance":
         return Place(*_joined(each(positions, sources, model.B, model.components, model.rank is None), "M", "S2"))
-    found = carry_out(_placing("", model, sources, model.tol if close else LOOSE * model.tol))
-    return Place(*model.turned(found.M, found.S2), found.bound)
+    found = carry_out(_placing("", model, sources, CLOSE if close else NEAR))
+    return found._replace(M=model.turned(found.M))
 
 
 def estimate(

@@ -61,7 +61,7 @@ def evaluate(shard: Shard, z: RankLatents, W: np.ndarray, renew: bool, curved: b
     C = np.ascontiguousarray(W[:, d:])
     CC, g_W, F = C * C, np.zeros_like(W), shard.constant
     H = np.zeros((len(W), W.shape[1] * (W.shape[1] + 1) // 2)) if renew else None
-    squares = _squares(C) if curved or renew else None
+    squared = squares(C) if curved or renew else None
     AS = np.zeros_like(C)
     for b in blocks(len(shard.Y), len(W), BLOCK):
         M, psi, v = z.x_trial[b, :q], z.x_trial[b, q:], shard.v[b, None]
@@ -77,8 +77,8 @@ def evaluate(shard: Shard, z: RankLatents, W: np.ndarray, renew: bool, curved: b
         F -= shard.v[b] @ L.sum(axis=1)
         F += 0.5 * float(shard.v[b] @ (M * M + S2 - psi - 1.0).sum(axis=1))
         ACC = A @ CC
-        if squares is not None:
-            z.P[b] = _symmetric(A @ squares, q)
+        if squared is not None:
+            z.P[b] = symmetric(A @ squared, q)
         if H is not None:
             z.D[b] = inverse(z.P[b], 1.0) / v[:, :, None]
             z.D_psi[b] = 1.0 / (v * (0.5 * S2 * (ACC + 1.0)))
@@ -86,14 +86,14 @@ def evaluate(shard: Shard, z: RankLatents, W: np.ndarray, renew: bool, curved: b
             A *= v
         AS += A.T @ S2
         if H is not None:
-            H += A.T @ _squares(ZZ)
+            H += A.T @ squares(ZZ)
         A -= v * shard.Y[b]
         g_W += A.T @ ZZ
         z.g_trial[b, :q] = A @ C + v * M
         z.g_trial[b, q:] = 0.5 * v * (S2 * (ACC + 1.0) - 1.0)
     g_W[:, d:] += AS * C
     if H is not None:
-        H = _symmetric(H, W.shape[1])
+        H = symmetric(H, W.shape[1])
         k = np.arange(d, W.shape[1])
         H[:, k, k] += AS
     return float(F), g_W, H
@@ -161,13 +161,13 @@ def inverse(blocks: np.ndarray, ridge: float) -> np.ndarray:
     return np.linalg.inv(blocks + ridges[:, None, None] * np.eye(blocks.shape[1]))
 
 
-def _squares(rows: np.ndarray) -> np.ndarray:
+def squares(rows: np.ndarray) -> np.ndarray:
     """Products of all pairs of entries of every row, each pair once."""
     k, l = np.triu_indices(rows.shape[1])
     return rows[:, k] * rows[:, l]
 
 
-def _symmetric(pairs: np.ndarray, q: int) -> np.ndarray:
+def symmetric(pairs: np.ndarray, q: int) -> np.ndarray:
     """Symmetric matrices (n, q, q) from their pairs (n, q (q + 1) / 2)."""
     out, (k, l) = np.empty((len(pairs), q, q)), np.triu_indices(q)
     out[:, k, l] = out[:, l, k] = pairs

@@ -64,7 +64,7 @@ def ways_of(base: Any, table: str, columns: Sequence[int], thorough: bool = Fals
     numbers = [i for i in columns if i in plain or _may_be_numbers(top, i)]
     look([i for i in columns if i not in numbers], truths="lower(CELL) IN ('true', 'false')")
     look([i for i in numbers if i not in plain], plain=NUMBER, with_point=POINT, with_comma="contains(CELL, ',')")
-    pointed = [i for i in plain if any(row[i] and "." in row[i] for row in top)]
+    pointed = [i for i in plain if any("." in (row[i] or "") for row in top)]
     found |= {i: found[i]._replace(with_point=True) for i in pointed}
     look([i for i in plain if i not in pointed], with_point=POINT)
     marked = [i for i, ways in found.items() if ways.with_point or ways.with_comma]

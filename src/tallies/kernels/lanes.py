@@ -200,11 +200,11 @@ def atomic_load(lanes, array, at):
     return lanes.builder.load_atomic(lanes.address(0, array, at), "seq_cst", 8, typ=I64)
 
 
-@emits(lambda matrix, i, j: types.void(matrix, types.intp, types.intp))
-def prefetch(lanes, matrix, i, j):
-    """Ask for the cache line of matrix[i, j] without waiting for it; the place must be inside the matrix."""
+@emits(lambda array, place: types.void(array, types.UniTuple(types.intp, array.ndim)))
+def prefetch(lanes, array, place):
+    """Ask for the cache line of array[place] (a tuple) without waiting for it; the place must be inside the array."""
     builder = lanes.builder
-    address = builder.bitcast(lanes.address(0, matrix, i, j), ir.IntType(8).as_pointer())
+    address = builder.bitcast(lanes.address(0, array, *cgutils.unpack_tuple(builder, place)), ir.IntType(8).as_pointer())
     takes = ir.FunctionType(ir.VoidType(), [address.type, I32, I32, I32])
     function = cgutils.get_or_insert_function(builder.module, takes, "llvm.prefetch.p0")
     builder.call(function, [address, I32(0), I32(3), I32(1)])  # to read, to keep in every cache, data

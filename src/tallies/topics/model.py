@@ -188,10 +188,12 @@ class Gibbs(engine.Model):
             raise FileError("the checkpoint is damaged: its counts are not those of its tokens; start a new fit")
 
     def _growth(self, t: int, n_documents: int) -> tuple[float, int]:
-        """Share of the documents that iteration t sweeps over, and how often: three iterations for each doubling."""
+        """Share of the documents that iteration t sweeps over, and how often: five iterations for each doubling, or as few as three
+        where they would be more than half of the burn-in."""
         most = GROWTH if self.start == "growing" else 0
         doublings = int(np.clip(np.log2(max(n_documents / FEWEST, 1.0)), 0, most))
-        left = max(doublings - (t - 1) // 3, 0)
+        each = int(np.clip(self.burn_in // max(2 * doublings, 1), 3, 5))
+        left = max(doublings - (t - 1) // each, 0)
         return 0.5**left, 2**left
 
     def _learns(self, t: int) -> bool:

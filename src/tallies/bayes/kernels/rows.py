@@ -22,8 +22,8 @@ def linear_best(X, coef, offset, out):
     for i in range(0, n, 2):
         g = min(i + 1, n - 1)
         for j in range(0, d, 8):
-            prefetch(X, min(i + AHEAD, n - 1), j)
-            prefetch(X, min(g + AHEAD, n - 1), j)
+            prefetch(X, (min(i + AHEAD, n - 1), j))
+            prefetch(X, (min(g + AHEAD, n - 1), j))
         top, best_k = -np.inf, -1
         top_g, best_g = -np.inf, -1
         for k in range(0, last + 1, 5):

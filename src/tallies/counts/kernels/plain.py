@@ -27,8 +27,8 @@ def trial(M, O, Y, v, w, S2, A, close):
     return float(v @ (0.5 * np.log(S2) - A + base * Y).sum(axis=1)), v @ S2
 
 
-def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, d):
-    """Write d = -(D (scale g + sum of_y Y) + sum of_s S), clipped entry by entry to `reach`; return g'd."""
+def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, root, d):
+    """Write d = -(D (scale g + sum of_y Y) + sum of_s S), clipped entry by entry to `reach`, - v D X shift; return g'd."""
     np.multiply(g, -scale, out=d)
     for k in slots:
         d -= of_y[k] * Y[k]
@@ -36,6 +36,8 @@ def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, d):
     for k in slots:
         d -= of_s[k] * S[k]
     np.clip(d, -reach, reach, out=d)
+    if len(shift):
+        d -= root[:, None] ** 2 * D * (X @ shift)
     return float(np.vdot(g, d))
 
 
@@ -62,14 +64,18 @@ def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g,
     new += (w - omega) * u
     new *= v
     np.divide(1.0, v * (A * (1.0 - u) + omega), out=D)
+    A *= (1.0 - u) * v * D  # the share of the counts in the curvature
     if slot >= 0:
         np.subtract(moved[0], moved[1], out=S[slot])
         np.subtract(new, g, out=Y[slot])
     np.copyto(g, new)
-    sy, sg, yDy, yDg = np.zeros(m), np.zeros(m), np.zeros((m, m)), np.zeros(m)
+    sy, sg, yDy, yDg, XDy = np.zeros(m), np.zeros(m), np.zeros((m, m)), np.zeros(m), np.zeros((m + 1, X.shape[1], A.shape[1]))
+    vX = v * X
+    XDy[m] = vX.T @ (D * g)
     if len(slots):
         s, y, flat = S[slots].reshape(len(slots), -1), Y[slots].reshape(len(slots), -1), g.ravel()
         scaled = y * D.ravel()
         sy[slots], sg[slots], yDg[slots] = s @ Y[slot].ravel(), s @ flat, scaled @ flat
         yDy[np.ix_(slots, slots)] = scaled @ y.T
-    return T, sy, sg, yDy, yDg
+        XDy[slots] = vX.T @ scaled.reshape(len(slots), *A.shape)
+    return T, sy, sg, yDy, yDg, XDy

@@ -24,8 +24,8 @@ def dot(x, y):
 
 
 @njit(**_options)
-def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, d):
-    """Write d = -(D (scale g + sum of_y Y) + sum of_s S), clipped entry by entry to `reach`; return g'd."""
+def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, root, d):
+    """Write d = -(D (scale g + sum of_y Y) + sum of_s S), clipped entry by entry to `reach`, - v D X shift; return g'd."""
     n, p = d.shape
     kind = d.dtype.type
     row, near, far, slope = np.empty(p, d.dtype), kind(-reach), kind(reach), 0.0
@@ -45,6 +45,15 @@ def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, d):
                 row[j] += c * S[k, i, j]
         for j in range(p):
             d[i, j] = max(min(row[j], far), near)
+        if len(shift):
+            for j in range(p):
+                row[j] = kind(0.0)
+            for k in range(len(shift)):
+                c = kind(-X[i, k] * root[i] * root[i])
+                for j in range(p):
+                    row[j] += c * shift[k, j]
+            for j in range(p):
+                d[i, j] += row[j] * D[i, j]
         for j in range(p):
             row[j] = g[i, j]
         slope += dot(row, d[i])
@@ -76,13 +85,15 @@ def move(M, length, d, X, B, root, M_trial, R):
 def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y):
     """Gradient g and preconditioner D of the free energy at (M, log w), where (pull - root X shift) / root = R Omega.
 
-    With slot >= 0, S[slot] becomes the difference of `moved`, (M_trial, M), and Y[slot] that of the gradients. Returns
-    sum_i v_i u_ij and, of the pairs in `slots`, s_k'y_slot, s_k'g, y_k'D y_l and y_k'D g.
+    With slot >= 0, S[slot] becomes the difference of `moved`, (M_trial, M), and Y[slot] that of the gradients. A becomes the t of
+    eq. 5, the share of the counts in the curvature. Returns
+    sum_i v_i u_ij and, of the pairs in `slots`, s_k'y_slot, s_k'g, y_k'D y_l, y_k'D g and X'v D y_k, the last one X'v D g.
     """
     n, p = A.shape
-    m, kind = len(S), A.dtype.type
+    m, d, kind = len(S), X.shape[1], A.dtype.type
     half, one = kind(0.5), kind(1.0)
     T, sy, sg, yDy, yDg = np.zeros(p), np.zeros(m), np.zeros(m), np.zeros((m, m)), np.zeros(m)
+    XDy = np.zeros((m + 1, d, p))
     u, h, new = np.empty(p, A.dtype), np.empty(p, A.dtype), np.empty(p, A.dtype)
     om, gap = omega.astype(A.dtype), (w - omega).astype(A.dtype)
     near, scaled = np.empty(p, D.dtype), np.empty(p, D.dtype)
@@ -106,6 +117,8 @@ def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g,
             new[j] = v * (new[j] + A[i, j] - counts[i, j] + gap[j] * h[j])
         for j in range(p):
             D[i, j] = one / (v * (A[i, j] * (one - h[j]) + om[j]))
+        for j in range(p):
+            A[i, j] *= (one - h[j]) * v * D[i, j]
         if slot >= 0:
             for j in range(p):
                 S[slot, i, j] = M_trial[i, j] - M[i, j]
@@ -124,9 +137,19 @@ def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g,
             yDg[k] += dot(scaled, near)
             for b in range(a, len(slots)):
                 yDy[k, slots[b]] += dot(scaled, Y[slots[b], i])
+            for c in range(d):
+                x = X[i, c] * v
+                for j in range(p):
+                    XDy[k, c, j] += x * scaled[j]
+        for j in range(p):
+            scaled[j] = D[i, j] * near[j]
+        for c in range(d):
+            x = X[i, c] * v
+            for j in range(p):
+                XDy[m, c, j] += x * scaled[j]
     for k in range(m):
         for l in range(k):
             total = yDy[k, l] + yDy[l, k]  # each pair of slots was added at one of the two places
             yDy[k, l] = total
             yDy[l, k] = total
-    return T, sy, sg, yDy, yDg
+    return T, sy, sg, yDy, yDg, XDy

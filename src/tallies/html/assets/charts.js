@@ -31,6 +31,12 @@ const Charts = (() => {
     return out;
   }
 
+  // of an axis of logarithms: powers of ten, or where it has less than two of them, round numbers
+  function logTicks(low, high, count) {
+    const powers = ticks(low, high, count).filter(Number.isInteger);
+    return powers.length > 1 ? powers : ticks(10 ** low, 10 ** high, count).filter((v) => v > 0).map(Math.log10);
+  }
+
   function extent(values) {
     let low = Infinity, high = -Infinity;
     for (const v of values) if (v !== null && Number.isFinite(v)) { if (v < low) low = v; if (v > high) high = v; }
@@ -51,6 +57,10 @@ const Charts = (() => {
     let [fits, not] = [1, text.length];
     while (not - fits > 1) { const half = (fits + not) >> 1; if (long(text.slice(0, half) + "…") <= room) fits = half; else not = half; }
     return text.slice(0, fits) + "…";
+  }
+  function below(title, x, y, width) { // the title of an axis: in its middle, or as near to it as the figure has room
+    const text = clip(title, width), half = long(text) / 2;
+    return svg("text", { x: Math.max(Math.min(x, width - half), half), y, "text-anchor": "middle", class: "axis" }, text);
   }
   const colour = (i) => "s" + (i % COLOURS);
 
@@ -82,7 +92,7 @@ const Charts = (() => {
     const value = (axis, v) => (log[axis] ? Math.log10(Math.max(v, 1e-300)) : v);
     let [x0, x1] = (spec.x.domain || extent(xs)).map((v) => value("x", v));
     let [y0, y1] = (spec.y.domain || extent(ys)).map((v) => value("y", v));
-    const yTicks = ticks(y0, y1, 5).filter((t) => !log.y || Number.isInteger(t));
+    const yTicks = (log.y ? logTicks : ticks)(y0, y1, 5);
     const show = (axis, t) => (log[axis] ? number(10 ** t) : number(t));
     const left = Math.max(...yTicks.map((t) => show("y", t).length), 2) * 7 + 8;
     const box = spec.bare ? { left: 70, right: width - 70, top: 16, bottom: height - 16 } : { left, right: width - 12, top: 26, bottom: height - 42 };
@@ -97,21 +107,19 @@ const Charts = (() => {
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
     if (spec.bare) return { root, box, X, Y, x0, x1, y0, y1 }; // places mean nothing by themselves, as in a network
     const back = svg("g", {});
-    for (const t of ticks(y0, y1, 5)) {
-      if (log.y && !Number.isInteger(t)) continue;
+    for (const t of (log.y ? logTicks : ticks)(y0, y1, 5)) {
       const y = box.bottom - ((t - y0) / (y1 - y0)) * (box.bottom - box.top);
       back.append(svg("path", { d: `M${box.left},${y}H${box.right}`, class: "grid" }));
       back.append(svg("text", { x: box.left - 6, y: y + 4, "text-anchor": "end", class: "tick" }, show("y", t)));
     }
     const most = Math.max(2, Math.floor((box.right - box.left) / 75));
-    for (const t of ticks(x0, x1, most, spec.x.whole)) {
-      if (log.x && !Number.isInteger(t)) continue;
+    for (const t of (log.x ? logTicks : ticks)(x0, x1, most, spec.x.whole)) {
       const x = box.left + ((t - x0) / (x1 - x0)) * (box.right - box.left);
       back.append(svg("path", { d: `M${x},${box.bottom}v5`, class: "base" }));
       back.append(svg("text", { x, y: box.bottom + 17, "text-anchor": "middle", class: "tick" }, show("x", t)));
     }
     back.append(svg("path", { d: `M${box.left},${box.bottom}H${box.right}`, class: "base" }));
-    back.append(svg("text", { x: (box.left + box.right) / 2, y: height - 6, "text-anchor": "middle", class: "axis" }, clip(spec.x.title, width)));
+    back.append(below(spec.x.title, (box.left + box.right) / 2, height - 6, width));
     back.append(svg("text", { x: 0, y: 12, class: "axis" }, clip(spec.y.title, width)));
     root.append(back);
     return { root, box, X, Y, x0, x1, y0, y1 };
@@ -210,7 +218,7 @@ const Charts = (() => {
       });
     });
     root.append(svg("path", { d: `M${X(0)},${top}V${height - 40}`, class: "base" }), ...root.querySelectorAll(".over")); // names over lines
-    root.append(svg("text", { x: (left + right) / 2, y: height - 6, "text-anchor": "middle", class: "axis" }, clip(spec.x.title, width)));
+    root.append(below(spec.x.title, (left + right) / 2, height - 6, width));
     return { root, stops };
   }
 
@@ -276,7 +284,7 @@ const Charts = (() => {
 
   // what the colours of a chart mean: a bar from the least to the most, with zero where there are signs
   function legend(root, x, y, low, high, shade, unit, signed, room) {
-    const wide = Math.min(200, room - 20), n = 50;
+    const wide = Math.max(Math.min(200, room - long(unit) - 20), Math.min(80, room - 20)), n = 50; // narrow where the unit needs the room
     const g = svg("g", { class: "legend" });
     for (let i = 0; i < n; i++) g.append(svg("rect", { x: x + (i * wide) / n, y, width: wide / n + 0.5, height: 9, fill: `rgb(${shade(i / (n - 1))})` }));
     g.append(svg("rect", { x, y, width: wide, height: 9, class: "frame" }));

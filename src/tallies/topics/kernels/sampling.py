@@ -20,7 +20,9 @@ from tallies.kernels import lanes
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SPINS = 4000  # looks at the flag before a waiting thread lets others have the processor: about 10 microseconds
-_sleep = types.ExternalFunction("Sleep" if sys.platform == "win32" else "usleep", types.int32(types.uint32))
+WINDOWS = sys.platform == "win32"  # known when kernels are compiled: comparing texts in one is two seconds of compiling
+_sleep = types.ExternalFunction("Sleep" if WINDOWS else "usleep", types.int32(types.uint32))
+REST = np.uint32(0 if WINDOWS else 30)  # milliseconds, or microseconds
 JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 
@@ -119,17 +121,20 @@ def sample_cell(layout, counts, task, n_k, q, lo, hi, key):
     starts, stops = layout.cuts[q], layout.cuts[q + 1]
     z, topics, n_topics, lists, size, _ = counts
     alpha, beta, v_beta = task.alpha, task.beta, len(size) * task.beta
-    K, real, entry_type = len(n_k), alpha.dtype.type, lists.dtype.type
-    f = np.zeros(1 << shift, alpha.dtype)  # weights of the topics in the document at hand
+    K, real, entry_type, n_tokens = len(n_k), alpha.dtype.type, lists.dtype.type, len(words)
+    f = np.empty(1 << shift, alpha.dtype)  # weights of the topics in the document at hand
     without, inverse = np.empty(K, alpha.dtype), np.empty(K, alpha.dtype)  # 1 / (n_k - 1 + V beta) and 1 / (n_k + V beta)
     sums = np.empty(K + lanes.LANES, alpha.dtype)  # running sums of a long word list
-    n_d = np.zeros(K, np.int32)  # tokens of each topic in the document at hand
+    n_d = np.empty(K, np.int32)  # tokens of each topic in the document at hand
     touched = np.empty(2 * task.longest + 1, np.int32)  # topics that it has or had
     one = entry_type(1)
     step = one << shift
     mask = step - one
     ground = 0.0  # sum of f over all topics of a document without tokens
+    for k in range(K, len(f)):
+        f[k] = 0
     for k in range(K):
+        n_d[k] = 0
         inverse[k] = 1.0 / (n_k[k] + v_beta)
         without[k] = 1.0 / (n_k[k] - 1 + v_beta)
         f[k] = alpha[k] * inverse[k]
@@ -139,6 +144,13 @@ def sample_cell(layout, counts, task, n_k, q, lo, hi, key):
         if begin == end:
             continue
         first, n_touched = np.int64(topics_at[d]), np.int64(n_topics[d])
+        later = min(d + 3, hi - 1)  # both cache lines of what it will read first
+        lanes.prefetch(topics, (topics_at[later],))
+        lanes.prefetch(topics, (min(topics_at[later] + 15, len(topics) - 1),))
+        if starts[later] < n_tokens:
+            lanes.prefetch(words, (starts[later],))
+            lanes.prefetch(words, (min(starts[later] + 15, n_tokens - 1),))
+            lanes.prefetch(z, (starts[later],))
         extra = 0.0  # what the tokens of the document add to the sum
         for j in range(n_touched):
             entry = topics[np.uintp(first + j)]
@@ -159,6 +171,9 @@ def sample_cell(layout, counts, task, n_k, q, lo, hi, key):
             w_next = np.uintp(words[following])
             z_next = z[following]
             start_next = np.int64(at[w_next])
+            ahead = at[np.uintp(words[np.uintp(min(i + 2, n_tokens - 1))])]
+            lanes.prefetch(lists, (ahead,))  # sixteen entries, which begin within a cache line, are on two
+            lanes.prefetch(lists, (ahead + lanes.LANES - 1,))
             key += GOLDEN
             u = real(mix(key) >> np.uint64(40)) * real(2.0**-24)
             f_own = real(0)
@@ -250,7 +265,7 @@ def meet(signals, n_threads):
     while lanes.atomic_load(signals, 1) == turn:
         looks += 1
         if looks > SPINS:
-            _sleep(np.uint32(30 if sys.platform != "win32" else 0))
+            _sleep(REST)
     return False
 
 
@@ -268,10 +283,14 @@ def rotate(layout, counts, task):
             p = lanes.atomic_add(signals, 2, 1)
             if p >= n_blocks:
                 break
-            private[p] = n_k
+            for k in range(len(n_k)):
+                private[p, k] = n_k[k]
             key = mix(np.uint64(task.seed) + GOLDEN * np.uint64(1 + r * n_blocks + p))
             sample_cell(layout, counts, task, private[p], (p + r) % n_blocks, blocks[p], task.stops[p], key)
         if meet(signals, task.n_threads):
-            n_k += (private - n_k).sum(axis=0)
+            for k in range(len(n_k)):  # loops, for sums of arrays bring their error messages, a second of compiling
+                before = n_k[k]
+                for p in range(n_blocks):
+                    n_k[k] += private[p, k] - before
             signals[0] = signals[2] = 0  # all tickets back in the box, and the waiting threads may go on
             lanes.atomic_add(signals, 1, 1)
