@@ -10,7 +10,7 @@ rank=None is the PLN model: q = p, and Sigma is full, diagonal, spherical or giv
 
 The solvers are `full` (1, q = p), `rank` (1, q < p; its rows in `rows`, its axes in `axes`) and `importance` (2); `evidence`
 estimates log p(Y) by importance sampling; `plan` has the stages, `door` the way in, `answers` what is asked of a fit. A missing
-count drops out exactly.
+count drops out of log p(Y) exactly; of J it takes a little, since q_i gives its latent a variance of its own.
 
 References: Aitchison and Ho 1989; Chiquet, Mariadassou and Robin 2018, 2021; Batardiere, Chiquet and Kwon 2024.
 """
@@ -129,7 +129,7 @@ class Counted(Attributes):
         return "the likelihood had no plateau before max_epochs or max_iter; raise them, or the learning rate"
 
     def coefficient_table(self, *, confidence: float = 0.95) -> pd.DataFrame:
-        """Coefficients with sandwich standard errors, confidence intervals and p-values of Wald's test, and as factors.
+        """Coefficients with sandwich standard errors, confidence intervals and p-values (Student's t), and as factors.
 
         `factor` = exp(estimate) is by how much a unit of the covariate multiplies the counts. `separated` marks coefficients
         without a finite estimate, such as that of a group in which the species is never seen; they have no errors.
