@@ -108,7 +108,7 @@ def _component(S: np.ndarray, L: np.ndarray, start: np.ndarray | None, tol: floa
     penalty = _size(Theta, L)
     value, gap, sweeps, t = float(-logdet + np.vdot(S, Theta) + penalty), np.inf, 4, 0
     for t in range(most + 1):
-        gap = _gap(S, L, W, value)
+        gap = max(_gap(S, L, W, value), 0.0) + _rounding(S, Theta)
         if gap <= tol or t == most:
             break
         G = S - W
@@ -121,9 +121,9 @@ def _component(S: np.ndarray, L: np.ndarray, start: np.ndarray | None, tol: floa
             break
         Theta, root, logdet, penalty, value = found
         W = _inverse(root)[1]
-        if -fall < 1e-4 * ROUNDING * p:  # the step was shorter than any that could be told from none
+        if -fall < 1e-2 * ROUNDING * p:  # the step was shorter than any that could be told from none
             break
-    return Solution(Theta, W, float(logdet), penalty, value, max(gap, 0.0), t)
+    return Solution(Theta, W, float(logdet), penalty, value, gap, t)
 
 
 def _begin(S: np.ndarray, L: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -147,17 +147,22 @@ def _free(Theta: np.ndarray, G: np.ndarray, L: np.ndarray) -> tuple[np.ndarray, 
 
 def _step(S: np.ndarray, L: np.ndarray, Theta: np.ndarray, D: np.ndarray, value: float, fall: float) -> Any:
     """The longest of the steps 1, 1/2, 1/4, ... along D after which f is low enough (Armijo)."""
-    length = 1.0
+    length, rounding = 1.0, _rounding(S, Theta)
     while length > 1e-10 and fall < 0:
         trial = Theta + length * D
         root = _root(trial)
         if root is not None:
             logdet, penalty = 2 * np.log(root.diagonal()).sum(), _size(trial, L)
             new = float(-logdet + np.vdot(S, trial) + penalty)
-            if new <= value + 1e-3 * length * fall + ROUNDING * (abs(value) + len(S)):
+            if new <= value + 1e-3 * length * fall + rounding:
                 return trial, root, logdet, penalty, new
         length *= 0.5
     return None
+
+
+def _rounding(S: np.ndarray, Theta: np.ndarray) -> float:
+    """How much of f may be rounding."""
+    return ROUNDING * (float(np.abs(S * Theta).sum()) + len(S))
 
 
 def _size(Theta: np.ndarray, L: np.ndarray) -> float:
