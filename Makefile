@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test lint docs bench kill fuzz mutants calibrate clean
+.PHONY: demo test lint docs bench kill lose fuzz mutants calibrate clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tallies needs Python 3.11 or newer, this is %s; try: make PYTHON=python3.12" % sys.version.split()[0])'
@@ -33,6 +33,11 @@ SEED ?= 0
 kill: $(VENV)/.test
 	$(BIN)/python tests/killing.py --points $(POINTS) --seed $(SEED)
 	$(BIN)/python tests/killing.py --points $(POINTS) --seed $(SEED) --full
+
+# kills of workers of a Dask cluster
+KILLS ?= 20
+lose: $(VENV)/.test
+	$(BIN)/python tests/losing.py --kills $(KILLS) --seed $(SEED)
 
 fuzz: $(VENV)/.test
 	$(BIN)/python tests/fuzzing.py --cases $(CASES) --seed $(SEED)
