@@ -29,7 +29,7 @@ from tallies.answering import predictions, write_answers
 from tallies.backends import carry_out
 from tallies.categories import base
 from tallies.categories import screen as screening
-from tallies.categories.answers import by_rows, dual_effect, dual_scores, listed, redrawn, scores
+from tallies.categories.answers import by_rows, dual_effect, dual_scores, listed, readable, redrawn, scores
 from tallies.categories.base import Categorical, Choice
 from tallies.categories.choose import (
     NEWTON_TOL,
@@ -349,7 +349,7 @@ class FEM(FileClassifier, Categorical):
         return [size, f"degrees {', '.join(map(str, self.degree_))}; ridge {self.ridge_:.3g}; solver {self.solver_}"]
 
     def _learned(self) -> list[tuple[str, str]]:
-        if self.rows_ is not None and len(self.degree_) > 2:  # the kernel of high degrees has too many weights to write down
+        if not readable(self._layout(), self.rows_):
             return []
         top = self.interactions(5, range(1, 99))
         return [(what, f"{weight:+.2f}") for what, weight in zip(top["strongest"], top["weight"], strict=True)]
