@@ -15,7 +15,7 @@ import pytest
 from broken_files import campaign
 from tallies import read_counts
 from tallies.categories.fasta import read_fasta
-from tallies.counts.command import read_offsets
+from tallies.counts.door import read_offsets
 from tallies.data.corpus import Corpus
 from tallies.data.files import read_table
 from tallies.data.ontology import Ontology
