@@ -24,7 +24,7 @@ def test_fit_predict_score_sample(tmp_path):
     assert list(model.covariate_names_) == ["Intercept", "site[T.west]"]
     assert commands.fit(PLN(), {**options, "formula": None}).elbo_ == pytest.approx(model.elbo_)
     assert commands.predict(model, options, options["data"]).index.tolist() == Y.index.tolist()
-    found = commands.score(model, options, options["data"])
+    found, _ = commands.score(model, options, options["data"])
     assert found["variational"]["value"] <= found["importance"]["value"] + 4 * found["importance"]["stderr"]
     assert commands.sample(model, options, 4, 0).columns.tolist() == list("abc")
     with pytest.raises(DataError, match="needs --covariates"):
