@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test lint docs bench kill fuzz clean
+.PHONY: demo test lint docs bench kill lose fuzz mutants calibrate clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tallies needs Python 3.11 or newer, this is %s; try: make PYTHON=python3.12" % sys.version.split()[0])'
@@ -34,10 +34,25 @@ kill: $(VENV)/.test
 	$(BIN)/python tests/killing.py --points $(POINTS) --seed $(SEED)
 	$(BIN)/python tests/killing.py --points $(POINTS) --seed $(SEED) --full
 
+# kills of workers of a Dask cluster
+KILLS ?= 20
+lose: $(VENV)/.test
+	$(BIN)/python tests/losing.py --kills $(KILLS) --seed $(SEED)
+
 fuzz: $(VENV)/.test
 	$(BIN)/python tests/fuzzing.py --cases $(CASES) --seed $(SEED)
 	$(BIN)/python tests/broken_files.py --files $(FILES) --seed $(SEED)
 	$(BIN)/python tests/tampering.py --files $(FILES) --seed $(SEED)
+
+# small wrongs put into a copy of the package, one at a time, for the tests to notice: ROOM=counts for those of one room
+JOBS ?= 2
+ROOM ?=
+mutants: $(VENV)/.test
+	$(BIN)/python tests/mutants.py --jobs $(JOBS) $(if $(ROOM),--room $(ROOM))
+
+# simulated data, to see whether posteriors, errors and intervals mean what they say
+calibrate: $(VENV)/.test
+	$(BIN)/python tests/calibration.py --seed $(SEED)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

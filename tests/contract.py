@@ -194,6 +194,10 @@ def latent(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
     return [model.coefficients_, model.covariance_]
 
 
+def sparse(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    return [*latent(model, data), model.precision_]
+
+
 CASES = [
     # bayes
     Case("gda shared", lambda: tallies.GDA(), numbers, posterior, {"covariance": "diagonal"}, gda_z),
@@ -298,6 +302,24 @@ CASES = [
         tolerance=1e-5,
     ),
     Case("pln of rank 2", lambda: tallies.PLN(rank=2, tol=1e-13, n_starts=2), abundances, latent, {"rank": None}, tolerance=1e-3),
+    Case(
+        "pln network by stability",
+        lambda: tallies.PLNNetwork(n_penalties=4, n_subsamples=3, tol=1e-14),
+        abundances,
+        sparse,
+        {"joint": True, "select": "bic"},
+        weights=False,  # it takes them, but a subsample holds a row that is there twice once, or twice
+        tolerance=1e-5,
+        by_place=True,
+    ),
+    Case(
+        "pln network, joint",
+        lambda: tallies.PLNNetwork(joint=True, select="ebic", n_penalties=3, tol=1e-14),
+        abundances,
+        sparse,
+        {"penalty": 0.3, "select": None},
+        tolerance=1e-5,
+    ),
     Case(
         "pln by importance sampling",
         lambda: tallies.PLN(rank=1, method=tallies.Importance(max_epochs=3, n_plateau=1, n_trigger=1, accuracy=0.1)),

@@ -156,6 +156,13 @@ def test_threads_change_no_bit(case: Case, data: dict[str, Any]) -> None:
     assert same_bits(found[0], found[2])
 
 
+def test_memory_changes_no_bit(case: Case, data: dict[str, Any]) -> None:
+    """What is kept of rows lives in files, and shards that are made of others are made again for every sweep."""
+    with tallies.backend("threads", workers=2, memory=1):
+        there = fit(case, data, parts=5)
+    assert same_fit(fit(case, data, parts=5), there)
+
+
 def test_dask_changes_no_bit(case: Case, data: dict[str, Any], cluster: Any) -> None:
     here = fit(case, data, parts=5)
     with tallies.backend(cluster):

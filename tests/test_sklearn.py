@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tallies import FEM, GDA, PLN, AuthorConcept, FEMNetwork, Multinomial, NaiveBayes, Ontology
+from tallies import FEM, GDA, PLN, AuthorConcept, FEMNetwork, Multinomial, NaiveBayes, Ontology, PLNNetwork
 
 MODELS = [
     FEM(ridge=1.0),
@@ -30,6 +30,7 @@ MODELS = [
     NaiveBayes(families="gaussian", semi_supervised=True),
     PLN(),
     PLN(rank=1),
+    PLNNetwork(penalty=0.2, select=None),
 ]
 FRACTIONS = "the check has fractions for data, and a PLN refuses all but whole numbers; test_contract weighs rows of counts"
 TABLE = "predict gives the expected counts, one column a species; the check asks for one number a row"
@@ -45,7 +46,7 @@ BY_NAME = {
 
 def expected_failures(model):
     """The checks that a model of ours fails, and why; check_array_api_input skips itself unless SCIPY_ARRAY_API is set."""
-    if isinstance(model, PLN):
+    if isinstance(model, PLN | PLNNetwork):
         return COUNTS
     if getattr(model, "semi_supervised", False):
         reason = "-1 is a missing label here, as in scikit-learn's own semi-supervised estimators; the check has it as a class"

@@ -3,107 +3,148 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from copy import deepcopy
-from functools import cache
-from itertools import cycle
-from operator import itemgetter
-from pickle import loads
-from typing import Any
+from functools import cache, cached_property, partial
+from threading import Lock
+from typing import Any, NamedTuple
 
-import numpy as np
+from tallies.blas import one_blas_thread
+from tallies.cluster import Dask, connect
+from tallies.engine import Backend, Dropped, Runner, Source, Stage
+from tallies.mapped import SCRATCH, Leaf, Scratch, bytes_of, fetch, free_memory, nbytes, store
+from tallies.sources import Held
+from tallies.sums import Sum
 
-from tallies.engine import Dropped, Runner, Source, Stage
-from tallies.errors import need
 
-TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
+class Spilled(NamedTuple):
+    """Latents that live in mapped files."""
+
+    stored: Any  # see `mapped`
 
 
 class Threads:
     """Shards in this process, one task a thread; kernels release the GIL, BLAS keeps to one thread a task.
 
     One-thread BLAS is for the bits as much as for speed: a threaded product may sum in another order.
+
+    Shards are kept while they fit into `memory` with those in work beside them; the others are loaded again for every sweep, one
+    ahead of those in work. Latents that do not fit are in mapped files.
     """
 
-    def __init__(self, sources: Sequence[Source], workers: int = 1, shared: Source | None = None):
-        common = () if shared is None else (shared.load(),)
-        self.shards = [source.load(*common) for source in sources]
-        self.workers = workers
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        workers: int = 1,
+        shared: Source | None = None,
+        memory: int | None = None,
+        scratch: str | None = None,
+    ):
+        self.sources, self.workers, self.scratch = sources, workers, Scratch(scratch)
+        self.common, self.limit = () if shared is None else (shared.load(),), memory
+        self.kept: dict[int, Any] = {}
+        self.stored: dict[int, Any] = {}  # shards that cost more to make than to write, in mapped files
+        self.used = self.largest = 0  # bytes of shards that are kept, and of the largest one
+        self.lock = Lock()
         self.stop: Callable[[], bool] | None = None
 
+    @cached_property
+    def memory(self) -> int:
+        """Bytes that shards and latents may take."""
+        return free_memory() // 2 if self.limit is None else self.limit
+
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
-        stop = self.stop
-
-        def call(i: int) -> tuple[Any, Any]:
-            if stop is not None and stop():
-                raise Dropped
-            return task(i, self.shards[i], latents[i], *broadcast)
-
-        pairs = _all_of(call, len(self.shards), self.workers)
+        pairs = list(self._pairs(task, latents, broadcast))
         return [result for result, _ in pairs], [after for _, after in pairs]
 
-    def collect(self, latents: list[Any]) -> list[Any]:
-        return latents
-
-
-class Dask:
-    """Shards on a Dask cluster: they are made once and stay with their latents; only tallies come home."""
-
-    stop: Callable[[], bool] | None = None  # never asked: a sweep that was sent out is carried to its end
-
-    def __init__(self, sources: Sequence[Source], client: Any, shared: Source | None = None):
-        self.client = client
-        common = [] if shared is None else [client.submit(_load, client.scatter(shared, broadcast=True, hash=False), pure=False)]
-        # round robin over the workers, so that every one has its part of each sweep
-        workers: Any = cycle([[w] for w in sorted(client.nthreads())] or [None])  # None: there is none yet, and Dask waits for one
-        sent = [(client.scatter(source, hash=False, workers=w), w) for source, w in zip(sources, workers, strict=False)]
-        self.shards = [client.submit(_load, source, *common, workers=w, pure=False) for source, w in sent]
-
-    def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
-        from distributed.protocol.pickle import dumps  # also of classes that a notebook defines
-
-        # packed once: small ones travel in the tasks, which costs no message of its own; large ones go to each worker once
-        packed: Any = dumps(broadcast)
-        if len(packed) > TRAVELS:
-            packed = self.client.scatter(packed, broadcast=True, hash=False)
-        n = len(self.shards)
-        pairs = self.client.map(_carry_out, [task] * n, range(n), self.shards, latents, [packed] * n, pure=False)
-        results, after = (self.client.map(itemgetter(i), pairs, pure=False) for i in (0, 1))
-        return self.client.gather(results), after
+    def total(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[Any, list[Any]]:
+        tally, after = Sum(), []
+        for result, its in self._pairs(task, latents, broadcast):
+            tally.put(result)
+            after.append(its)
+        return tally.value(), after
 
     def collect(self, latents: list[Any]) -> list[Any]:
-        return self.client.gather(latents)
+        return [fetch(its.stored) if isinstance(its, Spilled) else its for its in latents]
+
+    def _pairs(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], broadcast: tuple) -> Iterator[tuple[Any, Any]]:
+        """What the task gives for every shard, in order; no more results wait than a few for each thread."""
+        stop, spent = self.stop, 0
+
+        def call(i: int, ahead: Future | None) -> tuple[Any, Any]:
+            if stop is not None and stop():
+                raise Dropped
+            # what the reader has not begun with is not waited for
+            shard = self._load(i) if ahead is None or ahead.cancel() else ahead.result()
+            before: Any = latents[i]
+            known: dict[int, Leaf] = {}
+            if not isinstance(before, Spilled):
+                return task(i, shard, before, *broadcast)
+            opened = fetch(before.stored, "r+", known)
+            result, after = task(i, shard, opened, *broadcast)
+            return result, Spilled(store(after, self.scratch.leaf, known))  # what was written in place is in its file already
+
+        with one_blas_thread():
+            for result, after in self._in_order(call):
+                if after is not None and not isinstance(after, Spilled):
+                    size = nbytes(after)
+                    spent += size
+                    # beside the latents and shards that are kept there must be room for those in work
+                    if self.used + spent + (self.workers + 1) * (self.largest + size) > self.memory:
+                        spent -= size
+                        after = Spilled(store(after, self.scratch.leaf))
+                yield result, after
+
+    def _in_order(self, call: Callable[[int, Future | None], Any]) -> Iterator[Any]:
+        """call(i, the shard that is being read ahead) for all shards, results in order."""
+        n = len(self.sources)
+        reader = _pool(1, "tallies-reader") if len(self.kept) < n and not all(isinstance(s, Held) for s in self.sources) else None
+        pool = _pool(self.workers) if min(n, self.workers) > 1 else None
+        # a shard in work for each thread, and one read ahead; of those in memory some more, so that no thread waits for a task
+        most = int(reader is not None) if pool is None else self.workers if reader is not None else 2 * self.workers
+        window: deque[tuple[Future | None, Future | Callable[[], Any]]] = deque()
+        try:
+            for i in range(n):
+                ahead = reader.submit(self._load, i) if reader is not None and i not in self.kept else None
+                window.append((ahead, pool.submit(call, i, ahead) if pool is not None else partial(call, i, ahead)))
+                if len(window) > most:
+                    yield _result(window.popleft()[1])
+            while window:
+                yield _result(window.popleft()[1])
+        finally:  # where a task failed, or was dropped, those that wait are not begun
+            for waiting in (future for pair in window for future in pair):
+                if isinstance(waiting, Future):
+                    waiting.cancel()
+
+    def _load(self, i: int) -> Any:
+        """A shard, which is kept from now on if there is room."""
+        if i in self.kept:
+            return self.kept[i]
+        if i in self.stored:
+            return fetch(self.stored[i])
+        shard = self.sources[i].load(*self.common)
+        held = isinstance(self.sources[i], Held) and not self.common  # in memory in any case
+        size = 0 if held else nbytes(shard)
+        with self.lock:
+            self.largest = max(self.largest, size)
+            if held or self.used + size + (self.workers + 1) * self.largest <= self.memory:
+                self.kept[i] = shard
+                self.used += size
+        if i not in self.kept and getattr(self.sources[i], "costly", False):
+            self.stored[i] = store(shard, self.scratch.leaf)
+        return shard
 
 
-def _load(source: Source, *shared: Any) -> Any:
-    return _aligned(source.load(*shared))
-
-
-def _carry_out(task: Callable[..., tuple[Any, Any]], i: int, shard: Any, latents: Any, packed: bytes) -> tuple[Any, Any]:
-    with one_blas_thread():
-        # a sweep may write into its latents, and a cluster may run a task twice: it is handed a copy
-        return task(i, shard, deepcopy(latents), *_aligned(loads(packed)))
-
-
-def _aligned(value: Any) -> Any:
-    """The arrays of nested tuples at addresses that fit their items.
-
-    Off the wire they may begin anywhere; then NumPy multiplies matrices without BLAS, which rounds otherwise.
-    """
-    if isinstance(value, np.ndarray):
-        return value if value.flags.aligned else value.copy(order="K")
-    if isinstance(value, tuple):
-        items = [_aligned(item) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    return value
+def _result(work: Future | Callable[[], Any]) -> Any:
+    return work.result() if isinstance(work, Future) else work()
 
 
 @cache
-def _pool(workers: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, thread_name_prefix="tallies")
+def _pool(workers: int, name: str = "tallies") -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, thread_name_prefix=name)
 
 
 def _all_of(call: Callable[[int], Any], n: int, workers: int) -> list[Any]:
@@ -116,36 +157,38 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork: a kept pool would wait for ever
 
 
-def one_blas_thread() -> Any:
-    """Inside the block every product of matrices keeps to one thread: the same bits everywhere, and none in the way of ours."""
-    return _blas().limit(limits=1, user_api="blas")
+class Chosen(NamedTuple):
+    """What `backend` was told."""
+
+    where: Any = "threads"  # or a Dask client
+    workers: int | None = None
+    memory: int | None = None
 
 
-@cache
-def _blas() -> Any:
-    """Looking the BLAS libraries up takes a millisecond, setting their limit microseconds: look once."""
-    import scipy.linalg  # noqa: F401  so that its BLAS is among the libraries found
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-_chosen: ContextVar[tuple[str | Any, int | None]] = ContextVar("tallies_backend", default=("threads", None))
+_chosen: ContextVar[Chosen] = ContextVar("tallies_backend", default=Chosen())  # noqa: B039  it never changes
 
 
 def thread_count() -> int:
     """How many threads a sweep may use: as set by `backend`, else the cores this process may run on."""
-    workers = _chosen.get()[1]
+    workers = _chosen.get().workers
     if workers is not None:
         return workers
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
-def backend(where: str | Any = "threads", workers: int | None = None) -> Iterator[None]:
+def backend(
+    where: str | Any = "threads",
+    workers: int | None = None,
+    memory: int | str | None = None,
+    scratch: str | os.PathLike | None = None,
+) -> Iterator[None]:
     """Choose where the fits inside the `with` block run. No result depends on the choice.
 
-    `where` is "threads" (with `workers`, default: all cores), the address of a Dask scheduler, or a Dask client.
+    `where` is "threads" (with `workers`, default: all cores), the address of a Dask scheduler, or a Dask client. `memory`, such as
+    "4GB", is what threads may spend on data that come from files, and on what is kept for each row; the rest is read again in every
+    sweep. Default: half of what is free. `scratch` is a folder for files that last as long as a fit; of a cluster one that all its
+    machines see.
 
     >>> import tallies
     >>> with tallies.backend("threads", workers=2):
@@ -160,19 +203,23 @@ def backend(where: str | Any = "threads", workers: int | None = None) -> Iterato
         raise ValueError(
             f'backend must be "threads", a scheduler address such as "tcp://host:8786", or a Dask client; got {where!r}'
         )
-    opened = nullcontext(where) if address is None else need("distributed", "dask", "A Dask cluster").Client(address)
-    with opened as place_of_work:
-        token = _chosen.set((place_of_work, workers))
+    size = None if memory is None else bytes_of(memory)
+    with nullcontext(where) if address is None else connect(address) as place_of_work:
+        token = _chosen.set(Chosen(place_of_work, workers, size))
+        folder = SCRATCH.set(None if scratch is None else os.fspath(scratch))
         try:
             yield
         finally:
             _chosen.reset(token)
+            SCRATCH.reset(folder)
 
 
-def place(sources: Sequence[Source], shared: Source | None = None) -> Threads | Dask:
+def place(sources: Sequence[Source], shared: Source | None = None) -> Backend:
     """Hand the sources to the backend chosen by the surrounding `with tallies.backend(...)`."""
-    where, _ = _chosen.get()
-    return Threads(sources, thread_count(), shared) if where == "threads" else Dask(sources, where, shared)
+    where, _, memory = _chosen.get()
+    if where == "threads":
+        return Threads(sources, thread_count(), shared, memory, SCRATCH.get())
+    return Dask(sources, where, shared, SCRATCH.get())
 
 
 def each(task: Callable[..., Any], sources: Sequence[Source], *broadcast: Any) -> list[Any]:
@@ -192,7 +239,7 @@ def carry_out(stage: Stage, seed: int = 0) -> Any:
 
 def on_cluster() -> bool:
     """Whether the chosen backend is a cluster: work on rows that are here then goes there by `each`."""
-    return _chosen.get()[0] != "threads"
+    return _chosen.get().where != "threads"
 
 
 def over_rows(task: Callable[[slice], None], n: int, block: int) -> None:

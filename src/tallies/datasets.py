@@ -240,6 +240,37 @@ def species(n: int = 200, p: int = 30, random_state: int = 0) -> Dataset:
     return Dataset(X, np.where(forest, "forest", "meadow"), "species", about, truth)
 
 
+def species_web(n: int = 300, p: int = 30, random_state: int = 0) -> Dataset:
+    """Counts of made-up species that depend on few others each; X has counts, y is the kind of site.
+
+    Three guilds are trees inside, and few species depend on one of another guild. `truth` has "covariates", "precision" and
+    "edges", the names of the pairs that are joined.
+
+    >>> made = species_web(20, 6)
+    >>> made.X.shape, len(made.truth["edges"])
+    ((20, 6), 5)
+    """
+    from pandas import DataFrame
+
+    rng = np.random.default_rng(random_state)
+    guild, pairs = np.arange(p) * 3 // p, []
+    for j in range(1, p):
+        near = np.flatnonzero(guild[:j] == guild[j])
+        pairs.append((int(rng.choice(near if len(near) else np.arange(j))), j))
+    Omega = np.eye(p)
+    for a, b in pairs:
+        Omega[a, b] = Omega[b, a] = rng.choice([-1.0, 1.0], p=[0.7, 0.3]) * 0.45  # most of them rise and fall together
+    Omega += np.eye(p) * max(0.0, 0.2 - np.linalg.eigvalsh(Omega)[0])
+    made = species(n, p, random_state)
+    assert made.truth is not None
+    design = made.truth["covariates"]
+    Z = design.to_numpy() @ made.truth["coefficients"] + rng.multivariate_normal(np.zeros(p), np.linalg.inv(Omega), n)
+    X = DataFrame(rng.poisson(np.exp(Z)), columns=made.X.columns)
+    edges = [(X.columns[a], X.columns[b]) for a, b in pairs]
+    about = f"{n:,} made-up sites with counts of {p} made-up species, from a known network of {len(edges)} edges"
+    return Dataset(X, made.y, "species web", about, {"covariates": design, "precision": Omega, "edges": edges})
+
+
 def tic_tac_toe() -> tuple[pd.DataFrame, pd.Series]:
     """The 958 boards with which a game of tic-tac-toe can end, x moving first, and whether x has won.
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import reduce
-from operator import add as plus
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
+
+from tallies.sums import add as add
 
 Stopped = Literal["", "converged", "limit", "interrupted", "callback", "cycle"]  # why a stage ended; "" where it goes on
 
@@ -100,6 +100,10 @@ class Backend(Protocol):
         """Call task(i, shard, latents[i], *broadcast) -> (result, latents) for every shard; results and latents in shard order."""
         ...
 
+    def total(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[Any, list[Any]]:
+        """The same with the results added up as `Sum` does, while they come: they need not all be held."""
+        ...
+
     def collect(self, latents: list[Any]) -> list[Any]:
         """The latents of all shards, brought home for a checkpoint."""
         ...
@@ -163,26 +167,6 @@ Place = Callable[[Sequence[Source], Source | None], Backend]  # where the shards
 Watch = Callable[[Stage, State], Stopped]  # sees every state; a reason ("interrupted", "callback") ends the fit, "" goes on
 
 
-def add(parts: Sequence[Any]) -> Any:
-    """Sum tallies leaf by leaf, in the order given, so that no number of workers changes a bit.
-
-    Leaves are numbers, arrays or scipy sparse matrices; nested tuples are added field by field, None stays None.
-
-    >>> class Tally(NamedTuple):
-    ...     n: int
-    ...     total: float
-    >>> add([Tally(1, 0.5), Tally(2, 0.25)])
-    Tally(n=3, total=0.75)
-    """
-    first = parts[0]
-    if first is None:
-        return None
-    if isinstance(first, tuple):
-        sums = [add(leaf) for leaf in zip(*parts, strict=True)]
-        return type(first)(*sums) if hasattr(first, "_fields") else tuple(sums)
-    return reduce(plus, parts)
-
-
 def stream(seed: int, stage: int, iteration: int, place: int) -> np.random.Generator:
     """Random numbers fixed by where they are used (place 0: the update, place i+1: shard i), never by who computes them."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, stage, iteration, place])))
@@ -210,15 +194,15 @@ def _rows(i: int, shard: Any, latents: Any, model: Model, params: Any) -> tuple[
 
 def survey(model: Model, backend: Backend, shards: int) -> Any:
     """The added surveys of all shards."""
-    return add(backend.run(_survey, [None] * shards, model)[0])
+    return backend.total(_survey, [None] * shards, model)[0]
 
 
 def verify(stage: Stage, backend: Backend, state: State) -> None:
     """Raise ValueError where a state that was read does not belong to the data of a stage."""
     if len(state.latents) != len(stage.sources):
         raise ValueError(f"the checkpoint has the state of {len(state.latents)} shards, but there are {len(stage.sources)}")
-    counted = backend.run(_recount, state.latents, stage.model, state.params)[0]
-    stage.model.agree(state, add(counted), stage.start)
+    counted, _ = backend.total(_recount, state.latents, stage.model, state.params)
+    stage.model.agree(state, counted, stage.start)
 
 
 def steps(
@@ -237,12 +221,11 @@ def steps(
             params = params(surveyed) if params else model.init(surveyed, stream(seed, number, 0, 0))
         latents = stage.latents
         if latents is None:
-            latents = backend.run(_settle, [None] * shards, model, params, seed, number)[1]
+            latents = backend.total(_settle, [None] * shards, model, params, seed, number)[1]
         state = State(params, latents, ())
     while True:
         t = len(state.objective) + 1
-        tallies, latents = backend.run(_sweep, state.latents, model, model.outgoing(state.params), seed, number, t)
-        total = add(tallies)
+        total, latents = backend.total(_sweep, state.latents, model, model.outgoing(state.params), seed, number, t)
         params = model.update(state.params, total, stream(seed, number, t, 0))
         objective = float(model.objective(total, state.params, params))
         state = State(params, latents, (*state.objective, objective))

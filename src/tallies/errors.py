@@ -99,6 +99,10 @@ def need_file(path: str | Path, what: str) -> Path:
     return path
 
 
+class ClusterError(TalliesError, RuntimeError):
+    """A cluster cannot be used, or was lost."""
+
+
 class FitError(TalliesError, ArithmeticError):
     """A fit came to numbers that are none: it is not kept."""
 

@@ -33,6 +33,7 @@ FAMILIES = {  # room -> its estimators, in the order of help and gallery
     "topics": [Entry("LDA", "estimator", "Topics of texts: latent Dirichlet allocation by collapsed Gibbs sampling.")],
     "counts": [
         Entry("PLN", "estimator", "Counts of many species in many samples: the Poisson log-normal model, or PLN-PCA with --rank."),
+        Entry("PLNNetwork", "network", "Which species depend on which, given all others: a sparse network of counts.", "network_"),
     ],
     "categories": [
         Entry("FEM", "fem", "How combinations of categories shape an outcome: named interactions, calibrated probabilities."),

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 SHARD_BYTES = 16 << 20  # a shard of this size is many times the cost of scheduling it
-MAX_SHARDS = 32  # bounds the memory of tallies waiting to be added
 
 
 class Held(NamedTuple):
@@ -25,7 +24,7 @@ def cuts(rows: int, nbytes: int, shard_rows: int | None = None) -> Iterator[slic
     >>> list(cuts(5, 100)), list(cuts(5, 100, shard_rows=3))
     ([slice(0, 5, None)], [slice(0, 3, None), slice(3, 5, None)])
     """
-    parts = min(max(1, nbytes // SHARD_BYTES), MAX_SHARDS, max(rows, 1))
+    parts = min(max(1, nbytes // SHARD_BYTES), max(rows, 1))
     size = shard_rows or -(-rows // parts)
     return (slice(a, min(a + size, rows)) for a in range(0, rows, size))
 

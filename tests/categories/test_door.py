@@ -216,9 +216,11 @@ def test_fasta(tmp_path):
 
 def test_perfect_fit_without_ridge_stays_finite():
     X, y = [["a"], ["b"]] * 10, [0, 1] * 10
-    model = FEM(ridge=0.0, max_iter=5000).fit(X, y)
-    assert np.isfinite(model.fitted_.W).all()
-    assert model.score(X, y) == 1.0
+    for degree in (1, "auto"):
+        model = FEM(degree=degree, ridge=0.0, max_iter=5000).fit(X, y)
+        assert np.isfinite(model.fitted_.W).all()
+        assert model.score(X, y) == 1.0
+        assert np.isfinite(model.standard_errors(X, y, n_boot=3)).all(axis=None)
 
 
 def test_command_line_functions(tmp_path):
@@ -232,7 +234,7 @@ def test_command_line_functions(tmp_path):
     model = FEM(degree=2, ridge=1.0)
     furniture(model, "command").fit(model, options, progress=False)
     assert furniture(model, "command").predict(model, options, str(path))["prediction"].tolist() == Y
-    assert furniture(model, "command").score(model, options, str(path))["accuracy"] == 1.0
+    assert furniture(model, "command").score(model, options, str(path))[0]["accuracy"] == 1.0
     with pytest.raises(DataError, match="fem-network"):
         furniture(model, "command").sample(model, options, 3, 0)
     assert "legs" in model.summary()
@@ -240,7 +242,7 @@ def test_command_line_functions(tmp_path):
     options = {"data": str(path), "columns": ["legs", "wings", "y"], "weights": None}
     furniture(network, "command").fit(network, options, progress=False)
     assert "energy" in furniture(network, "command").predict(network, options, str(path))
-    assert furniture(network, "command").score(network, options, str(path))["kind"] == "conditional"
+    assert furniture(network, "command").score(network, options, str(path))[0]["kind"] == "conditional"
     assert len(furniture(network, "command").sample(network, options, 7, 0)) == 7
     found = merged("fem", {"degree": "1,3", "ridge": "0.5"}, {}, None)
     assert (found["degree"], found["ridge"]) == ([1, 3], 0.5)

@@ -39,8 +39,8 @@ TABLE = [
     ("fit --config keys.toml -o R", "did you mean 'covariance'"),
     # files
     ("fit gda none.csv -t species -o R", "no file 'none.csv'"),
-    ("fit gda . -t species -o R", "expected a table"),
-    ("fit gda folder.csv -t species -o R", "is a folder"),
+    ("fit gda . -t species -o R", "expected tables of one format in the folder"),
+    ("fit gda folder.csv -t species -o R", "but there are none"),
     ("fit gda flowers.xlsx -t species -o R", "cannot be read as a table"),
     ("fit gda flowers.docx -t species -o R", "expected a table"),
     ("fit gda empty.csv -t species -o R", "empty"),

@@ -23,9 +23,9 @@ def test_the_table_does_not_travel_with_the_sweeps(options):
     Y, sent = counts(4000, 12), []
 
     class Recording(Threads):
-        def run(self, task, latents, *broadcast):
+        def total(self, task, latents, *broadcast):
             sent.append(len(pickle.dumps(broadcast)))
-            return super().run(task, latents, *broadcast)
+            return super().total(task, latents, *broadcast)
 
     model = PLN(max_iter=12, **options)
     Runner(lambda sources, shared: Recording(sources)).run(model._plan(model._prepare(Y), 0))

@@ -263,7 +263,7 @@ def test_recovers_covariance_and_coefficients():
 
 
 def test_sandwich_intervals_cover():
-    """60 data sets with 12 intercepts and slopes each: the share of 95% intervals that cover stays near nominal."""
+    """100 data sets with 3 intercepts and 3 slopes each: the share of 95% intervals that cover stays near nominal."""
     rng = np.random.default_rng(0)
     B, Sigma = np.array([[1.0, 2.0, 0.5], [0.3, -0.4, 0.0]]), np.array([[0.8, 0.3, 0.0], [0.3, 0.6, -0.2], [0.0, -0.2, 0.5]])
     covered = []
@@ -273,7 +273,7 @@ def test_sandwich_intervals_cover():
         table = PLN().fit(Y, covariates=X).coefficient_table()
         covered.append((table["lower"] <= B.ravel()) & (B.ravel() <= table["upper"]))
     share = np.mean(covered)
-    assert 0.90 < share < 0.985, share  # 600 intervals, correlated in threes: standard deviation about 0.013
+    assert 0.93 < share < 0.97, share  # 600 intervals, correlated in threes: standard deviation about 0.013
 
 
 def test_warm_start_goes_on():

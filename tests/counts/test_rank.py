@@ -65,7 +65,7 @@ def test_fit_is_a_maximum_and_its_number_is_the_bound():
     assert np.diff(model.history_).min() >= -1e-12 * abs(model.elbo_)  # a step may lose what rounding loses
     assert model.score(Y, offsets=O) * len(Y) == pytest.approx(model.elbo_, rel=1e-8)
     # recovery, up to the rotation
-    np.testing.assert_allclose(model.covariance_, C @ C.T, atol=0.5)
+    assert np.linalg.norm(model.covariance_ - C @ C.T) < 0.2 * np.linalg.norm(C @ C.T)
     assert np.corrcoef(model.covariance_.ravel(), (C @ C.T).ravel())[0, 1] > 0.97
 
 
@@ -246,9 +246,10 @@ def test_missing_cells_have_no_say():
 
 def test_standard_errors_of_a_rank_model():
     Y, O, _ = simulate(200, 4, q=1)
-    table = PLN(rank=1, random_state=0).fit(Y, offsets=O).coefficient_table()
-    assert (table["std_error"] > 0).all()
-    assert (table["std_error"] < 1).all()
+    model = PLN(rank=1, random_state=0).fit(Y, offsets=O)
+    # of a mean of 200 logarithms, each with the latent variance and that of a Poisson count about it
+    expected = np.sqrt((np.diagonal(model.covariance_) + 1 / Y.mean(axis=0)) / 200)
+    np.testing.assert_allclose(model.coefficient_table()["std_error"], expected, rtol=0.25)
 
 
 def test_entropy_and_rates_are_those_of_the_bound():

@@ -29,7 +29,7 @@ def test_texts_are_fitted_scored_and_predicted(tmp_path):
     assert table.columns.tolist() == ["id", "topic", "topic_0", "topic_1"]
     assert table["id"][3] == "d3"
     np.testing.assert_allclose(table[["topic_0", "topic_1"]].sum(axis=1), 1.0)
-    found = topics.score(model, options, str(path))
+    found, _ = topics.score(model, options, str(path))
     assert found["perplexity"] == pytest.approx(np.exp(-found["log_likelihood"]))
     drawn = topics.sample(model, options, 5, seed=0)
     assert len(drawn) == 5

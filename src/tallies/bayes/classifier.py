@@ -5,24 +5,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
+from tallies.answering import predictions, write_answers
 from tallies.bayes import answers
 from tallies.bayes.answers import Fitted
 from tallies.bayes.door import Layout, Table
 from tallies.bayes.families import Place
+from tallies.bayes.lazily import survey
 from tallies.bayes.marginals import bits_needed, telling
 from tallies.bayes.model import ClassModel, Shard
 from tallies.bayes.reasons import Reasons, explained, two_best
 from tallies.data.columns import read_columns
 from tallies.data.kinds import from_file
 from tallies.data.labels import FileClassifier, encode_labels, label_codes
+from tallies.data.lazy import Lazy, is_lazy, open_table
 from tallies.data.table import check_weights, in_fitted_order, table_bytes, table_rows, take_rows
-from tallies.engine import Plan, Stage
+from tallies.engine import Plan, Source, Stage
 from tallies.errors import DataError, at_least
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Scored, mean_score
@@ -38,11 +42,12 @@ LISTED = 20  # classes that a summary names
 class Data(NamedTuple):
     """What the door lets in."""
 
-    sources: list[Held]  # of `Shard`
+    sources: Sequence[Source]  # of `Shard`
     inputs: Inputs
     classes: np.ndarray  # (K,)  the labels, sorted
     layout: Layout  # families and states of the columns
     batch: bool  # part of the rows: a column without a value is no error
+    shared: Held | None = None  # by which rows of files are read
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -68,6 +73,10 @@ class Classifier(FileClassifier, Estimator, ABC):
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
         """Validate X and cut it into blocks, by a known layout where rows are new; else with these families if given."""
 
+    @abstractmethod
+    def _families(self) -> Any:
+        """The settings checked, and the families that columns shall have."""
+
     def _foresee(self, n: int, K: int, d: int) -> None:
         """Warn of a fit to n rows of K classes and d columns that will take long, before it begins."""
 
@@ -75,10 +84,14 @@ class Classifier(FileClassifier, Estimator, ABC):
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Fit to rows X with labels y; NaN in X is missing, and so is a label when `semi_supervised=True`. X may be a file (see
-        `read_table`), of whose columns y and `sample_weight` name one; what became of the others is in `columns_`.
+        `read_table`), a folder of files or a lazy frame, of which only pieces are ever read; then y and `sample_weight` name
+        columns of it, and what became of the others is in `columns_`.
 
         One pass suffices unless something is hidden; then EM runs, with `progress`, `checkpoint`, `resume` and `callback`.
         """
+        if is_lazy(X):
+            table = open_table(X)  # may have made files, which last as long as it
+            return self._fit(self._survey(table, y, sample_weight), **run)
         X, y, sample_weight = from_file(X, y, sample_weight, model=self, fitted=False)
         return self._fit(self._prepare(X, y, sample_weight=sample_weight), **run)
 
@@ -152,8 +165,16 @@ class Classifier(FileClassifier, Estimator, ABC):
         sources = held(lambda cut: Shard(take_rows(table, cut), codes[cut], weight[cut]), n, table_bytes(table), self.shard_rows)
         return Data(sources, Inputs.of(X, len(layout.families), table=True), classes, layout, batch)
 
+    def _survey(self, table: Lazy, y: Any, sample_weight: Any) -> Data:
+        """The door for a table beyond memory."""
+        sources, known, columns = survey(self, table, y, sample_weight, self._families())
+        self._foresee(table.rows, len(known.classes), len(known.names))
+        inputs = Inputs(len(known.names), np.array(known.names, dtype=object), columns)
+        return Data(sources, inputs, known.classes, known.layout, batch=False, shared=Held(known))
+
     def _plan(self, data: Data, seed: int) -> Plan:
-        kept = yield Stage("", self._model(data.classes, data.layout), data.sources, lambda end: end.params, self.max_iter)
+        model = self._model(data.classes, data.layout)
+        kept = yield Stage("", model, data.sources, lambda end: end.params, self.max_iter, shared=data.shared)
         fitted = Fitted(Run.of(kept, seed), data.inputs, data.classes, data.layout, kept.value)
         empty = [] if data.batch else answers.unobserved(fitted)
         if empty:
@@ -202,8 +223,11 @@ class Classifier(FileClassifier, Estimator, ABC):
         fitted: Fitted = self.fitted_
         return answers.over_table(task, self._table(X), len(fitted.classes), np.float64, fitted.params, *given)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
+    def predict(self, X: Any, *, out: str | Path | None = None) -> Any:
+        """The most probable class of each row; of a table beyond memory written to a folder `out` of Parquet files, with ids and
+        probabilities."""
+        if is_lazy(X):
+            return write_answers(self, X, out, predictions)
         classes, params = self.fitted_.classes, self.fitted_.params
         return answers.over_table(answers.labels, self._table(X), None, classes.dtype, params, classes, params.plane())
 

@@ -10,6 +10,7 @@ multinomial   a sparse matrix                          CSR, all its columns toge
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import count
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -112,14 +113,14 @@ def read_table(estimator: Any, X: Any, families: Any, known: Layout | None) -> t
     names: list[Any] = named or list(range(len(values)))
     numbers = isinstance(X, np.ndarray) and X.dtype.kind in "fiub"
     if known is None:
-        chosen = _choose(names, values, families)
+        chosen = choose(names, values, families)
         states = _whole_states(X) if numbers and set(chosen) == {"categorical"} and X.dtype.kind in "iu" else None
         known = Layout(chosen, states or [states_of(v, f) if f in CODED else None for v, f in zip(values, chosen, strict=True)])
     table = _as_it_is(X, known) if numbers else None
-    return table or _blocks(values, names, known), known
+    return table or blocks(values, names, known), known
 
 
-def _choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[Any]:
+def choose(names: list[Any], values: list[np.ndarray], families: Any) -> list[Any]:
     """The family of each column: as given, else from its dtype."""
     if not isinstance(families, dict | list):
         one_of("families", families, "auto", *FAMILIES, more="a dict of them")
@@ -196,11 +197,14 @@ def check_multinomial(values: np.ndarray) -> None:
         )
 
 
-def _blocks(values: list[np.ndarray], names: list[Any], layout: Layout) -> Table:
-    """One block a family, in C order, from columns."""
+def blocks(values: list[np.ndarray], names: list[Any], layout: Layout, coded: Collection[int] = ()) -> Table:
+    """One block a family, in C order, from columns; some are `coded` already."""
+
+    def encoded(j: int) -> np.ndarray:
+        return values[j] if j in coded else _encode(values[j], layout.states[j], layout.families[j], names[j])
 
     def stack(*families: str) -> np.ndarray | None:
-        parts = [_encode(values[j], layout.states[j], layout.families[j], names[j]) for j in layout.of(*families)]
+        parts = [encoded(j) for j in layout.of(*families)]
         return np.column_stack(parts) if parts else None
 
     counts = stack("multinomial")

@@ -48,12 +48,16 @@ class GDA(Classifier):
     records = (Params, Laws, Gaussian, Correlated, Shape, Scatter, Whitening, Layout, Fitted)
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
+        self._families()
+        X = dense(self, X, known is None)
+        return Table(gaussian=X), known or Layout(["gaussian"] * X.shape[1], [None] * X.shape[1])
+
+    def _families(self) -> str:
         one_of("covariance", self.covariance, "shared", "class", "diagonal")
         amount = self.shrinkage
         if not (amount is None or amount == "auto" or (isinstance(amount, int | float) and 0 <= amount <= 1)):
             raise ValueError(f'shrinkage must be None, "auto" or a number from 0 to 1, got {amount!r}')
-        X = dense(self, X, known is None)
-        return Table(gaussian=X), known or Layout(["gaussian"] * X.shape[1], [None] * X.shape[1])
+        return "gaussian"
 
     def _foresee(self, n: int, K: int, d: int) -> None:
         """A covariance takes about n d^2 steps, and its root d^3 that cannot be interrupted."""

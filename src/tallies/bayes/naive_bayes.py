@@ -44,9 +44,12 @@ class NaiveBayes(Classifier):
     records = (Params, Laws, Gaussian, Categorical, Poisson, Multinomial, Layout, Fitted)
 
     def _read(self, X: Any, known: Layout | None = None, families: Any = None) -> tuple[Table, Layout]:
-        if known is None and not (isinstance(self.smoothing, Real) and 0 <= float(self.smoothing) < inf):
+        return read_table(self, X, families or self._families(), known)
+
+    def _families(self) -> Any:
+        if not (isinstance(self.smoothing, Real) and 0 <= float(self.smoothing) < inf):
             raise ValueError(f"smoothing must be a number from 0 on, got {self.smoothing!r}")
-        return read_table(self, X, families or self.families, known)
+        return self.families
 
     @property
     def families_(self) -> dict[Any, str]:

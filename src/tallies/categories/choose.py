@@ -262,7 +262,8 @@ def degree_path(
     ground: Callable[[tuple[int, ...]], Ground], highest: int, given: float | None
 ) -> Generator[Stage, Kept, tuple[int, dict[int, Path]]]:
     """Degrees upwards, each with its best ridge, until one does not pay; XOR-like tables need a look at 2 and 3 in any case."""
-    best, found = 1, {}
+    best = 1
+    found: dict[int, Path] = {}
     for K in range(1, highest + 1):
         try:
             tried = ground(tuple(range(1, K + 1)))

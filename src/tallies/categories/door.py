@@ -9,6 +9,7 @@ first met after the fit                  code -1: it contributes nothing
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise
 from math import prod
 from typing import Annotated, Any, NamedTuple
@@ -65,7 +66,7 @@ def learn_codes(model: Any, X: Any, missing: str, bins: Any) -> tuple[np.ndarray
     """The codes of X, (l, n) int32, the categories they refer to, which are learned here, and the columns of X."""
     names, columns = _columns(model, X, reset=True)
     one_of("missing", missing, "state", "ignore")
-    known = _learn(names, columns, missing, _check_bins(bins, names))
+    known = learn(names, columns, missing, _check_bins(bins, names))
     return code_columns(columns, known), known, Inputs.of(X, len(names), table=True)
 
 
@@ -74,9 +75,10 @@ def read_codes(model: Any, X: Any, known: Categories) -> np.ndarray:
     return code_columns(_columns(model, X, reset=False)[1], known)
 
 
-def code_columns(columns: list[np.ndarray], known: Categories) -> np.ndarray:
-    """(l, n) int32  the codes of these columns."""
-    return np.column_stack([_code(values, j, known).astype(np.int32) for j, values in enumerate(columns)])
+def code_columns(columns: list[np.ndarray], known: Categories, done: Collection[int] = ()) -> np.ndarray:
+    """(l, n) int32  the codes of these columns; some are `done` already."""
+    codes = [values if j in done else _code(values, j, known).astype(np.int32) for j, values in enumerate(columns)]
+    return np.column_stack(codes)
 
 
 def _columns(model: Any, X: Any, reset: bool) -> tuple[list[str], list[np.ndarray]]:
@@ -100,7 +102,8 @@ def _check_bins(bins: Any, names: list[str]) -> dict[str, int]:
     return chosen
 
 
-def _learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict[str, int]) -> Categories:
+def learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict[str, int]) -> Categories:
+    """The categories of columns, of which distinct values suffice where none is binned."""
     learned = []
     for name, values in zip(names, columns, strict=True):
         absent = isna(values)

@@ -18,12 +18,14 @@ References: Hoang, Song, Periwal, Jo 2019 (free energy minimisation); Boehning a
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Annotated, Any, Literal, NamedTuple, Self, Unpack
 
 import numpy as np
 import pandas as pd
 
+from tallies.answering import predictions, write_answers
 from tallies.backends import carry_out
 from tallies.categories import base
 from tallies.categories import screen as screening
@@ -42,6 +44,7 @@ from tallies.categories.choose import (
     sources_of,
 )
 from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
+from tallies.categories.lazily import Whole, survey
 from tallies.categories.model import Rows
 from tallies.categories.products import softmax
 from tallies.categories.scores import strongest_pairs
@@ -49,6 +52,7 @@ from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero
 from tallies.categories.words import effects_table, explained, feature_names, find_states
 from tallies.data.kinds import from_file
 from tallies.data.labels import FileClassifier, encode_labels, label_codes
+from tallies.data.lazy import Lazy, is_lazy, open_table
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import at_least
@@ -67,6 +71,7 @@ class Table(NamedTuple):
     categories: Categories
     classes: np.ndarray  # (M,)
     inputs: Inputs
+    whole: Whole | None = None  # of a table beyond memory, of which the others are a sample
 
     def distinct(self, number: np.ndarray | None) -> tuple[Rows, Array]:
         """The distinct rows with the weight of each class in them, and (u, k M) the part of it that each of k folds holds out."""
@@ -128,7 +133,14 @@ class FEM(FileClassifier, Categorical):
     next_steps = ("model.interactions()", "model.predict_proba(X)", 'model.report("page.html", X, y)')
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
-        """Fit to rows X of categories with labels y; X may be a file (see `read_table`), of whose columns y names one."""
+        """Fit to rows X of categories with labels y; X may be a file (see `read_table`), of whose columns y names one.
+
+        Of a folder of files or a lazy frame only pieces are ever read: the weights are those of all rows, while ridge, degree and
+        pairs, where they are searched for, are chosen on a sample.
+        """
+        if is_lazy(X):
+            table = open_table(X)  # may have made files, which last as long as it
+            return self._fit(self._survey(table, y, sample_weight), **run)
         X, y, sample_weight = from_file(X, y, sample_weight, model=self, fitted=False)
         return self._fit(self._prepare(X, y, sample_weight), **run)
 
@@ -137,6 +149,16 @@ class FEM(FileClassifier, Categorical):
         codes, categories, inputs = learn_codes(self, X, self.missing, self.bins)
         classes, labels = encode_labels(y, len(codes), missing=False)
         return Table(codes, labels, check_weights(sample_weight, len(codes)), categories, classes, inputs)
+
+    def _survey(self, table: Lazy, y: Any, sample_weight: Any) -> Table:
+        """The door for a table beyond memory."""
+        _check(self)
+        if self.solver == "kernel":
+            raise ValueError('solver="kernel" ties every row to every other, so a table beyond memory has none; use "lbfgs"')
+        whole, (codes, labels, weight), columns = survey(table, y, sample_weight, self.missing, self.bins)
+        names = whole.known.categories.names
+        inputs = Inputs(len(names), np.array(names, dtype=object), columns)
+        return Table(codes, labels[:, 0], weight[:, 0], whole.known.categories, whole.known.classes, inputs, whole)
 
     def _plan(self, data: Table, seed: int) -> Plan:
         """Degree, pairs and ridge, as given, else by cross-validation; then the fit to all rows."""
@@ -149,7 +171,7 @@ class FEM(FileClassifier, Categorical):
         ridge, pairs, W, told_to_stop = RIDGE if given is None else given, None, None, False
 
         def ground(degrees: tuple[int, ...]) -> Ground:
-            return _folded(rows, held, Layout.of(sizes, degrees, pairs), self.solver, self.shard_rows)
+            return _folded(rows, held, Layout.of(sizes, degrees, pairs), _quick(self.solver, given), self.shard_rows)
 
         if self.degree == "auto" and number is not None and self.screen is None:
             best, paths = yield from degree_path(ground, min(n, self.max_degree), given)
@@ -162,15 +184,22 @@ class FEM(FileClassifier, Categorical):
         K = max(degrees)
         if not paths and given is None and number is not None and not told_to_stop:
             paths = {K: (yield from ridge_path(ground(degrees)))}
-        solver: str = self.solver
+        solver = self.solver if self.solver == "fem" else _quick(self.solver, ridge)
         if K in paths:
             ridge = paths[K].ridge if given is None else given
             W = paths[K].W  # where one sweep is left, and for Newton's method, which is the quicker the nearer
             if any(path.cut for path in paths.values()):
                 told_to_stop, solver = True, solver if solver == "fem" else paths[K].solver
-        model = arrange(rows.codes, Layout.of(sizes, degrees, pairs), (M,), solver)
+        codes: Any = rows.codes
+        if data.whole is not None:
+            codes, solver = data.whole, "fem" if solver == "fem" else "lbfgs"
+            data = data._replace(codes=codes)
+        model = arrange(codes, Layout.of(sizes, degrees, pairs), (M,), solver)
         near = told_to_stop or (model.solver == "kernel" and K in paths and paths[K].solver == "kernel")
-        kept = yield self._final(model, rows, ridge, W if near else None)
+        if data.whole is None:
+            kept = yield self._final(model, rows, ridge, W if near else None)
+        else:
+            kept = yield data.whole.final(replace(model, ridge=ridge, tol=self.tol), self.max_iter, W if near else None)
         known = base.common(kept, seed, data, Choice(degrees, ridge, model.solver, pairs), paths)
         return Fitted(classes=data.classes, rows=rows.codes if model.solver == "kernel" else None, **known)
 
@@ -211,8 +240,11 @@ class FEM(FileClassifier, Categorical):
         H = self._scores(X)
         return H - np.logaddexp.reduce(H, axis=1, keepdims=True)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
+    def predict(self, X: Any, *, out: str | PathLike | None = None) -> Any:
+        """The most probable class of each row; of a table beyond memory written to a folder `out` of Parquet files, with ids and
+        probabilities."""
+        if is_lazy(X):
+            return write_answers(self, X, out, predictions)
         return self.classes_[self._scores(X).argmax(axis=1)]
 
     def sample_y(self, X: Any, *, random_state: Any = None) -> np.ndarray:
@@ -306,8 +338,7 @@ class FEM(FileClassifier, Categorical):
         codes, M, layout = read_codes(self, X, self.categories_), len(self.classes_), self._layout()
         labels, weight = label_codes(y, len(codes), self.classes_), check_weights(sample_weight, len(codes))
         rows = _distinct(codes, labels, M, [weight * times for times in redrawn(len(codes), n_boot, random_state)])
-        solver = "auto" if self.solver_ == "fem" else self.solver_
-        model = arrange(rows.codes, layout, (M,) * n_boot, solver)
+        model = arrange(rows.codes, layout, (M,) * n_boot, _quick(self.solver_, self.ridge_))
         W, train = carry_out(self._final(model, rows, self.ridge_)), rows.codes if model.solver == "kernel" else None
         draws = [_gauged(layout, np.ascontiguousarray(W[:, a : a + M]), train) for a in range(0, n_boot * M, M)]
         b, V = (np.std([draw[i] for draw in draws], axis=0, ddof=1) for i in (0, 2))
@@ -336,11 +367,16 @@ def _rows(codes: np.ndarray, Y: Array, M: int) -> Rows:
     return Rows(codes, Y, np.add.reduceat(Y, range(0, Y.shape[1], M), axis=1))
 
 
+def _quick(solver: str, ridge: float | None) -> str:
+    """The solver for "auto", and in place of the seed's iteration where only its end matters; the kernel form needs a ridge."""
+    return solver if solver not in ("auto", "fem") else "lbfgs" if ridge == 0 else "auto"
+
+
 def _folded(rows: Rows, held: Array, layout: Layout, solver: str, shard_rows: int | None) -> Ground:
     """All folds at once, as outputs: each is fitted to what it does not hold out, `held` (u, k M)."""
     M = rows.Y.shape[1]
     k = held.shape[1] // M
-    model = arrange(rows.codes, layout, (M,) * k, "auto" if solver == "fem" else solver)
+    model = arrange(rows.codes, layout, (M,) * k, solver)
     seen = _rows(rows.codes, np.tile(rows.Y, k) - held, M)
     sources = sources_of(model, seen, shard_rows, seen._replace(codes=None, Y=held))
     return Ground(model, sources, float(held.sum()), folds=k, tol=NEWTON_TOL if model.solver == "kernel" else PATH_TOL)

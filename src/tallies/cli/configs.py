@@ -14,11 +14,15 @@ from tallies.registry import WORDS, estimator, part
 from tallies.runs import read_toml
 
 SWEEPS = Option("max_iter", "Most sweeps over the data; default: the model's own.", None, int, "sweeps", least=1, run=True)
-SCHEDULER = Option("scheduler", "Address of a Dask scheduler to run on.", run=True)
+WHERE = (  # a fit runs, of which no result depends
+    Option("scheduler", "Address of a Dask scheduler to run on.", run=True),
+    Option("memory", "Memory to spend on data from files, such as 4GB; default: half of what is free.", run=True),
+    Option("scratch", "Folder for files that last as long as a fit; of a cluster one that all its machines see.", run=True),
+)
 FIT = (  # of every fit, in run.toml
     Option("out", "RUN folder to write.", kind=Path, flag="out,o", needed=True, run=True),
     Option("seed", "Seed of the random numbers, where there are any.", 0, int, least=0, run=True),
-    SCHEDULER,
+    *WHERE,
     *READING,
     Option("holdout", "Share of the rows to hold out and judge the fit by, such as 0.2.", None, float, run=True),
     Option("folds", "Judge fits by so many parts of the rows in turn (cross-validation).", None, int, "cv", least=2, run=True),

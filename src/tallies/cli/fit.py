@@ -92,7 +92,10 @@ def _carry_out(line: Line, out: Path, place: Path, model: Any, options: dict[str
     state = place / runs.CHECKPOINT
     moved: list[int] = []  # an entry a sweep
     run = {"checkpoint": state, "resume": state if state.exists() else None, "callback": lambda *_: moved.append(1)}
-    family, place_to_run = furniture(model, "command"), partial(where, options.get("scheduler"), options.get("threads"))
+    family, place_to_run = (
+        furniture(model, "command"),
+        partial(where, *(options.get(key) for key in ("scheduler", "threads", "memory", "scratch"))),
+    )
     try:
         reading = phase(f"reading {Path(options['data']).name}", show=not line.quiet)
         with reading, place_to_run(), read_as(options, options["data"]), warnings.catch_warnings():

@@ -17,10 +17,10 @@ import typer
 from tallies import phases
 from tallies._version import __version__
 from tallies.cli import holdout
-from tallies.cli.configs import SCHEDULER, SWEEPS
+from tallies.cli.configs import SWEEPS, WHERE
 from tallies.cli.fit import fit_app, resume
 from tallies.cli.options import READING, RUN, Answer, Late, Line, Option, command, read_as, say, speak_any_language
-from tallies.errors import DataError, FitError, MissingExtra, TalliesError
+from tallies.errors import ClusterError, DataError, FitError, MissingExtra, TalliesError
 from tallies.registry import WORDS, furniture, part
 from tallies.runs import read_judged, read_run
 
@@ -32,7 +32,7 @@ app = typer.Typer(
     epilog="Begin with: tallies demo · tallies fit MODEL DATA --out RUN · tallies report RUN DATA",
 )
 app.add_typer(fit_app, name="fit")
-command(app, lambda: (RUN, SWEEPS, SCHEDULER))(resume)
+command(app, lambda: (RUN, SWEEPS, *WHERE))(resume)
 DATA = Option("data", "A file like the one that was fitted.", ..., Path, "DATA")
 TABLE = Option("out", "File to write (csv, tsv, jsonl, parquet); default: csv to stdout.", None, Path, "out,o")
 ESCAPE = Option("escape", "In csv and tsv, an apostrophe before texts that a spreadsheet would take for a formula.", True, bool)
@@ -96,6 +96,11 @@ def info(line: Line, run: Path) -> Answer:
 def predict(line: Line, run: Path, data: Path, out: Path | None, escape: bool, **own: Any) -> Answer:
     """Predict every row of a file."""
     model, options, family = _read(run, line, "PREDICT")
+    from tallies.data.lazy import is_lazy
+
+    if is_lazy(data) and "target" in options and hasattr(model, "classes_"):
+        folder = model.predict(data, out=out)
+        return Answer({"out": str(folder)}, "", f"\nWrote {folder}, a folder of Parquet files.")
     with phases.phase(f"predicting {data.name}"), read_as(options, data):
         table = family.predict(model, options, str(data))
     return _table(line, table, out, escape, f"tallies score {run} DATA · tallies report {run} {data}")
@@ -207,13 +212,33 @@ def describe(line: Line, data: Path, **own: Any) -> Answer:
     """What is in a table: how it was read, and of each column its kind, its gaps, its levels, and what a fit would do with it."""
     from tallies.data.files import read_table
     from tallies.data.kinds import describe
+    from tallies.data.lazy import is_lazy, open_table
 
     with read_as(own, data):
-        frame = read_table(data)
-    columns = describe(frame)
-    text = f"{len(frame):,} rows, {len(frame.columns):,} columns\n\n{columns.table().to_string(index=False)}"
-    result = {"rows": len(frame), "read": frame.attrs["read"], "columns": columns.table().to_dict("records")}
+        if is_lazy(data):
+            whole = open_table(data)
+            rows, columns, read = whole.rows, whole.columns({}), ""
+        else:
+            frame = read_table(data)
+            rows, columns, read = len(frame), describe(frame), frame.attrs["read"]
+    text = f"{rows:,} rows, {len(columns.names):,} columns\n\n{columns.table().to_string(index=False)}"
+    result = {"rows": rows, "read": read, "columns": columns.table().to_dict("records")}
     return Answer(result, text, f"\nNext: tallies fit MODEL {data} --target COLUMN --out RUN")
+
+
+WHOLE = Option("data", "A table as csv, tsv or json lines (also .gz), or a folder of such files.", ..., Path, "DATA")
+
+
+@command(app, lambda: (WHOLE, Option("out", "Folder to write.", ..., Path, "out,o")))
+def prepare(line: Line, data: Path, out: Path) -> Answer:
+    """Write a table once as a folder of Parquet files, for fits that read it many times; goes on where it was stopped."""
+    from tallies.data.prepared import prepare
+
+    folder = prepare(data, out)
+    files = sorted(str(path) for path in folder.glob("*.parquet"))
+    return Answer(
+        {"out": str(folder), "files": files}, "", f"Wrote {folder}. Next: tallies fit MODEL {folder} --target COLUMN --out RUN"
+    )
 
 
 @command(app, lambda: (Option("out", "Folder to write.", Path("demo"), Path, "out,o"),))
@@ -277,4 +302,4 @@ def _explain(error: Exception) -> int:
         raise error
     say(f"Error: {' '.join(str(error).split()) or type(error).__name__}")
     wrong_use = isinstance(error, TalliesError | ValueError | FileNotFoundError)
-    return 2 if wrong_use and not isinstance(error, MissingExtra | FitError) else 1
+    return 2 if wrong_use and not isinstance(error, ClusterError | MissingExtra | FitError) else 1

@@ -190,11 +190,13 @@ def _whole(function: Function, options: Iterable[Option]) -> Callable[..., None]
     return call
 
 
-def where(scheduler: str | None = None, threads: int | None = None) -> AbstractContextManager[None]:
+def where(
+    scheduler: str | None = None, threads: int | None = None, memory: str | None = None, scratch: str | None = None
+) -> AbstractContextManager[None]:
     """The backend that a command runs on."""
     import tallies
 
-    return tallies.backend(scheduler) if scheduler else tallies.backend("threads", workers=threads)
+    return tallies.backend(scheduler or "threads", threads, memory, scratch)
 
 
 @contextmanager

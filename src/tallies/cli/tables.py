@@ -45,7 +45,13 @@ CHOICE = (
     Option("keep", "Columns to use whatever they are: ids, dates, constant ones.", parse=names),
     Option("kinds", "What columns are: column=number or column=category, comma separated.", kind=Any, parse=pairs),
 )
-OPTIONS = (data("Table: csv of any dialect, xlsx, parquet, jsonl, ...; also .gz, .zip."), TARGET, COLUMNS, WEIGHTS, *CHOICE)
+OPTIONS = (
+    data("Table: csv of any dialect, xlsx, parquet, jsonl, ...; also .gz, .zip; or a folder of such files."),
+    TARGET,
+    COLUMNS,
+    WEIGHTS,
+    *CHOICE,
+)
 
 
 def column(frame: pd.DataFrame, name: str, option: str) -> pd.Series:
@@ -135,6 +141,10 @@ def _read(options: Mapping[str, Any], path: str, need_target: bool) -> tuple[pd.
 
 def labels(options: Mapping[str, Any]) -> Any:
     """The classes of all rows, over which rows are held out evenly."""
+    from tallies.data.lazy import is_lazy
+
+    if is_lazy(options["data"]):
+        raise DataError("of a table that is not in memory no rows are held out; keep a file of it apart, for `tallies score`")
     return _read(options, options["data"], need_target=True)[1]
 
 
@@ -147,11 +157,35 @@ def features(model: Any, options: Mapping[str, Any], path: str, need_target: boo
 
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
-    """Fit a model to the table that the options name."""
+    """Fit a model to the table that the options name; a folder of files, or a large one, is never in memory whole."""
+    from tallies.data.lazy import is_lazy
+
+    if is_lazy(options["data"]):
+        table, roles = _pieces(options)
+        return model.fit(
+            table, options["target"], sample_weight=options.get("weights"), **say_first(table.columns(roles, model), run)
+        )
     frame, y = _read(options, options["data"], need_target=True)
     X, weight, columns = chosen(frame, options, model)
     X, y, weight = (rows_of(part, options) for part in (X, y, weight))
     return model.fit(X, y, sample_weight=weight, **say_first(columns, run))
+
+
+def _pieces(options: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
+    """A table beyond memory with what the options say of its columns, and the columns that have another use."""
+    from tallies.data.lazy import open_table
+
+    if options.get("kinds"):
+        raise DataError("--kinds is for tables in memory; write the columns as numbers, or as texts, where they are made")
+    table = open_table(options["data"])
+    roles = {options[role]: role for role in ("target", "weights") if options.get(role) is not None}
+    for key in ("target", "weights", "columns", "drop", "keep"):
+        told = options.get(key) or ()
+        for name in [told] if isinstance(told, str) else told:
+            table.need(name, f"columns of --{key}")
+    asked, drop, keep = (options.get(key) or [] for key in ("columns", "drop", "keep"))
+    others = [name for name in table.facts if name not in {*asked, *keep}] if asked else []
+    return table._replace(drop=[*drop, *others], keep=[*keep, *asked]), roles
 
 
 def predict(model: Any, options: Mapping[str, Any], path: str, more: Mapping[str, Any] | None = None) -> pd.DataFrame:

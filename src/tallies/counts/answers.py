@@ -28,6 +28,8 @@ def algorithm(fitted: Fitted) -> str:
     model = fitted.model
     if model.method == "importance":
         return f"importance sampling, {f'rank {model.rank}' if model.rank else 'full rank'}"
+    if fitted.graph is not None:
+        return f"variational PLN with sparse precision, {'penalised bound' if fitted.graph.joint else 'lasso of its correlations'}"
     return f"variational PLN-PCA of rank {model.rank}" if model.rank else f"variational PLN with {model.kind} covariance"
 
 
@@ -42,6 +44,8 @@ def n_parameters(fitted: Fitted) -> int:
     model, (d, p) = fitted.model, fitted.model.B.shape
     if model.rank is not None:
         return d * p + p * model.rank - model.rank * (model.rank - 1) // 2  # C up to a rotation
+    if fitted.graph is not None:
+        return d * p + p + int(np.count_nonzero(np.triu(fitted.graph.Omega, 1)))
     return d * p + {"full": p * (p + 1) // 2, "diagonal": p, "spherical": 1, "given": 0}[model.kind]
 
 

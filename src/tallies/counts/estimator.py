@@ -10,7 +10,7 @@ rank=None is the PLN model: q = p, and Sigma is full, diagonal, spherical or giv
 
 The solvers are `full` (1, q = p), `rank` (1, q < p; its rows in `rows`, its axes in `axes`) and `importance` (2); `evidence`
 estimates log p(Y) by importance sampling; `plan` has the stages, `door` the way in, `answers` what is asked of a fit. A missing
-count drops out exactly.
+count drops out of log p(Y) exactly; of J it takes a little, since q_i gives its latent a variance of its own.
 
 References: Aitchison and Ho 1989; Chiquet, Mariadassou and Robin 2018, 2021; Batardiere, Chiquet and Kwon 2024.
 """
@@ -52,38 +52,17 @@ from tallies.estimator import Inputs, RunOptions, option, seed_of
 from tallies.evaluation.score import Scored, mean_score
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class PLN(Attributes):
-    """A Poisson log-normal model of a table of counts.
+class Counted(Attributes):
+    """What every Poisson log-normal model of counts can do: its settings and its plan are those of the subclass."""
 
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> Z = rng.multivariate_normal([1.0, 2.0, 0.0], [[1.0, 0.8, 0.0], [0.8, 1.0, 0.0], [0.0, 0.0, 0.5]], size=300)
-    >>> model = PLN().fit(rng.poisson(np.exp(Z)))
-    >>> bool(np.abs(model.coefficients_ - [1.0, 2.0, 0.0]).max() < 0.2)
-    True
-    >>> bool(model.correlation_[0, 1] > 0.6), model.converged_
-    (True, True)
-    """
-
-    rank: int | None = option(None, "Components of PLN-PCA; default: a full covariance.")  # q; None: no constraint on the rank
-    method: Literal["variational", "importance"] | Importance = option(
-        "variational", "How to fit: variational or importance."
-    )  # or Importance(...)
-    covariance: Literal["full", "diagonal", "spherical"] | np.ndarray = option(
-        "full", "Which covariance: full, diagonal or spherical."
-    )  # or a matrix (p, p) to keep; of rank=None
-    random_state: Any = 0  # further starts of PLN-PCA, draws of importance sampling
-    intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
-    max_iter: int = 20_000  # most sweeps over the data, or batches of importance sampling
-    tol: float = 1e-9  # variational: stop when five steps gain less than this part of the bound; PCA: ten steps, 50 times it
-    n_starts: int = 3  # PLN-PCA: starts tried, since the bound has several maxima; two are fixed, any more are drawn
-    warm_start: bool = False  # a second fit goes on from where the first one stopped
-
-    records: ClassVar[tuple[type, ...]] = (*fitted.RECORDS, *plan.RECORDS)
+    intercept: bool
+    random_state: Any
     # the last is the tag by which scikit-learn's checks make whole numbers, which counts are
     takes: ClassVar[tuple[str, ...]] = ("sparse", "allow_nan", "positive_only", "categorical")
-    next_steps: ClassVar[tuple[str, ...]] = ("model.coefficient_table()", "model.correlation_", 'model.report("page.html", counts)')
+
+    def _settings(self) -> plan.Settings:
+        """The hyperparameters, or a sentence about those that no data can make sense of."""
+        raise NotImplementedError
 
     # fitting
 
@@ -126,51 +105,6 @@ class PLN(Attributes):
         """A PLN with these options, fitted by `fit_formula`."""
         return cls(**options).fit_formula(text, counts, data, offsets=offsets, sample_weight=sample_weight)
 
-    @classmethod
-    def over_ranks(
-        cls,
-        ranks: Iterable[int],
-        counts: Any,
-        *,
-        covariates: Any = None,
-        offsets: Any = None,
-        sample_weight: Any = None,
-        **options: Any,
-    ) -> pd.DataFrame:
-        """Fit PLN-PCA for several ranks as one run; one row each with the model and its criteria, best BIC first.
-
-        Options are those of `PLN` and of its `fit`. Ctrl-C leaves the ranks done so far.
-
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> Y = rng.poisson(np.exp(rng.normal(1, 1, size=(60, 1)) * [1.0, -1.0, 0.5, 1.0] + 1))
-        >>> PLN.over_ranks([1, 2], Y).index.tolist()
-        [1, 2]
-        """
-        from tallies.counts.ranks import OverRanks
-
-        run = {k: options.pop(k) for k in RunOptions.__annotations__ if k in options}
-        path = OverRanks(ranks=tuple(int(q) for q in ranks), model=cls(**options))
-        return path.fit(counts, covariates=covariates, offsets=offsets, sample_weight=sample_weight, **run).table_
-
-    def _settings(self) -> plan.Settings:
-        """The hyperparameters, or a sentence about those that no data can make sense of."""
-        sampling: Any = Importance() if self.method == "importance" else self.method
-        if isinstance(sampling, Importance):
-            sampling.check()
-        else:
-            one_of("method", sampling, "variational", "importance", more="an Importance(...)")
-            sampling = None
-        kind: fitted.Kind = self.covariance if isinstance(self.covariance, str) else "given"
-        if isinstance(self.covariance, str):
-            one_of("covariance", kind, "full", "diagonal", "spherical", more="a matrix")
-        if kind != "full" and (self.rank is not None or sampling is not None):
-            raise ValueError('covariance must be "full" where rank is given or method="importance": it is C C\' there')
-        at_least(1, none=True, rank=self.rank)
-        at_least(1, n_starts=self.n_starts, max_iter=self.max_iter)
-        Sigma = np.asarray(self.covariance, dtype=np.float64) if kind == "given" else None
-        return plan.Settings(self.rank, kind, Sigma, sampling, self.n_starts, self.max_iter, self.tol)
-
     def _prepare(
         self,
         counts: Any,
@@ -195,7 +129,7 @@ class PLN(Attributes):
             shape = settings.Sigma.shape
             raise DataError(f"a given covariance must be symmetric and positive definite with shape ({p}, {p}), got shape {shape}")
         W = w = M = None
-        if self.warm_start and self.__sklearn_is_fitted__():
+        if getattr(self, "warm_start", False) and self.__sklearn_is_fitted__():
             W, w, M = warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
         rule = offsets if isinstance(offsets, str) else None
         design = fitted.Design(X, names, added, read)
@@ -212,7 +146,7 @@ class PLN(Attributes):
         return "the likelihood had no plateau before max_epochs or max_iter; raise them, or the learning rate"
 
     def coefficient_table(self, *, confidence: float = 0.95) -> pd.DataFrame:
-        """Coefficients with sandwich standard errors, confidence intervals and p-values of Wald's test, and as factors.
+        """Coefficients with sandwich standard errors, confidence intervals and p-values (Student's t), and as factors.
 
         `factor` = exp(estimate) is by how much a unit of the covariate multiplies the counts. `separated` marks coefficients
         without a finite estimate, such as that of a group in which the species is never seen; they have no errors.
@@ -358,6 +292,83 @@ class PLN(Attributes):
     def to_anndata(self, data: Any, key: str = "pln") -> Any:
         """Write the fit into an AnnData: obsm["X_<key>"], varm["<key>_components"], varm["<key>_coefficients"], uns["<key>"]."""
         return answers.into_anndata(self.fitted_, data, key)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PLN(Counted):
+    """A Poisson log-normal model of a table of counts.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.multivariate_normal([1.0, 2.0, 0.0], [[1.0, 0.8, 0.0], [0.8, 1.0, 0.0], [0.0, 0.0, 0.5]], size=300)
+    >>> model = PLN().fit(rng.poisson(np.exp(Z)))
+    >>> bool(np.abs(model.coefficients_ - [1.0, 2.0, 0.0]).max() < 0.2)
+    True
+    >>> bool(model.correlation_[0, 1] > 0.6), model.converged_
+    (True, True)
+    """
+
+    rank: int | None = option(None, "Components of PLN-PCA; default: a full covariance.")  # q; None: no constraint on the rank
+    method: Literal["variational", "importance"] | Importance = option(
+        "variational", "How to fit: variational or importance."
+    )  # or Importance(...)
+    covariance: Literal["full", "diagonal", "spherical"] | np.ndarray = option(
+        "full", "Which covariance: full, diagonal or spherical."
+    )  # or a matrix (p, p) to keep; of rank=None
+    random_state: Any = 0  # further starts of PLN-PCA, draws of importance sampling
+    intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
+    max_iter: int = 20_000  # most sweeps over the data, or batches of importance sampling
+    tol: float = 1e-9  # variational: stop when five steps gain less than this part of the bound; PCA: ten steps, 50 times it
+    n_starts: int = 3  # PLN-PCA: starts tried, since the bound has several maxima; two are fixed, any more are drawn
+    warm_start: bool = False  # a second fit goes on from where the first one stopped
+
+    records: ClassVar[tuple[type, ...]] = (*fitted.RECORDS, *plan.RECORDS)
+    next_steps: ClassVar[tuple[str, ...]] = ("model.coefficient_table()", "model.correlation_", 'model.report("page.html", counts)')
+
+    @classmethod
+    def over_ranks(
+        cls,
+        ranks: Iterable[int],
+        counts: Any,
+        *,
+        covariates: Any = None,
+        offsets: Any = None,
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> pd.DataFrame:
+        """Fit PLN-PCA for several ranks as one run; one row each with the model and its criteria, best BIC first.
+
+        Options are those of `PLN` and of its `fit`. Ctrl-C leaves the ranks done so far.
+
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> Y = rng.poisson(np.exp(rng.normal(1, 1, size=(60, 1)) * [1.0, -1.0, 0.5, 1.0] + 1))
+        >>> PLN.over_ranks([1, 2], Y).index.tolist()
+        [1, 2]
+        """
+        from tallies.counts.ranks import OverRanks
+
+        run = {k: options.pop(k) for k in RunOptions.__annotations__ if k in options}
+        path = OverRanks(ranks=tuple(int(q) for q in ranks), model=cls(**options))
+        return path.fit(counts, covariates=covariates, offsets=offsets, sample_weight=sample_weight, **run).table_
+
+    def _settings(self) -> plan.Settings:
+        """The hyperparameters, or a sentence about those that no data can make sense of."""
+        sampling: Any = Importance() if self.method == "importance" else self.method
+        if isinstance(sampling, Importance):
+            sampling.check()
+        else:
+            one_of("method", sampling, "variational", "importance", more="an Importance(...)")
+            sampling = None
+        kind: fitted.Kind = self.covariance if isinstance(self.covariance, str) else "given"
+        if isinstance(self.covariance, str):
+            one_of("covariance", kind, "full", "diagonal", "spherical", more="a matrix")
+        if kind != "full" and (self.rank is not None or sampling is not None):
+            raise ValueError('covariance must be "full" where rank is given or method="importance": it is C C\' there')
+        at_least(1, none=True, rank=self.rank)
+        at_least(1, n_starts=self.n_starts, max_iter=self.max_iter)
+        Sigma = np.asarray(self.covariance, dtype=np.float64) if kind == "given" else None
+        return plan.Settings(self.rank, kind, Sigma, sampling, self.n_starts, self.max_iter, self.tol)
 
 
 def _covariance(Sigma: np.ndarray, p: int) -> bool:

@@ -11,7 +11,7 @@ from tallies.estimator import Inputs, Run
 from tallies.forms import Form
 
 Method = Literal["variational", "importance"]
-Kind = Literal["full", "diagonal", "spherical", "given"]  # of a covariance
+Kind = Literal["full", "diagonal", "spherical", "given", "network"]  # of a covariance
 Value = str | bool | int | float | None
 Numbers = Annotated[np.ndarray, Form("...", "fi")] | Annotated[np.ndarray, Form("... ...", "fi")]
 
@@ -123,6 +123,28 @@ class Likelihood(NamedTuple):
         return self.value if self.bound else None
 
 
+class Path(NamedTuple):
+    """The penalties that were tried, from the largest on."""
+
+    penalty: Annotated[np.ndarray, Form("L", low=0)]
+    edges: Annotated[np.ndarray, Form("L", "i", 0)]  # how many there are
+    loglik: Annotated[np.ndarray, Form("L")] | None  # the bound, where it was asked for
+    instability: Annotated[np.ndarray, Form("L", low=0, high=0.5)] | None  # mean variance of whether a pair is chosen, twice it
+
+
+class Graph(NamedTuple):
+    """A sparse precision, and how it was chosen."""
+
+    Omega: Annotated[np.ndarray, Form("p p")]
+    penalty: Annotated[float, Form(low=0)]
+    rule: Literal["stability", "bic", "ebic"] | None  # None: the penalty was given
+    joint: bool  # precision and rows were fitted together
+    path: Path
+    pairs: Annotated[np.ndarray, Form("m 2", "i", 0, below="p")]  # chosen in some subsample, or in all rows
+    probability: Annotated[np.ndarray, Form("m", low=0, high=1)] | None  # shares of the subsamples in which they were
+    subsamples: Annotated[int, Form(kind="i", low=0)]
+
+
 class Fitted(NamedTuple):
     """All that a fit gives."""
 
@@ -135,6 +157,7 @@ class Fitted(NamedTuple):
     design: Design
     data: Training
     w: PerColumn | None = None  # where a further fit goes on from
+    graph: Graph | None = None  # of a network
 
     def check(self) -> None:
         """Refuse parts of different models, whose columns are not the same."""
@@ -154,7 +177,7 @@ class Fitted(NamedTuple):
         return self.inputs.named("y")
 
 
-RECORDS = (Formula, Design, Training, Learned, Likelihood, Fitted)
+RECORDS = (Formula, Design, Training, Learned, Likelihood, Path, Graph, Fitted)
 
 
 def orient(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

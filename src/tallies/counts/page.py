@@ -42,10 +42,10 @@ def page(
     counts_, covariates, offsets, _ = from_files(counts_, covariates, offsets)
     species = [str(c) for c in model._columns()]
     R, names = np.nan_to_num(np.asarray(model.correlation_)), model.fitted_.data.samples if names is None else names
-    Y, rate, ours = _expected(model, counts_, covariates, offsets)
+    Y, rate, ours = expected_of(model, counts_, covariates, offsets)
     score = None if counts_ is None or ours else model._evaluate(counts_, covariates, offsets)
     effects = [d for d, column in enumerate(model.design_.T) if np.ptp(column) > 0]
-    table, apart = _effects(model), separated(model.fitted_)
+    table, apart = effect_table(model), separated(model.fitted_)
     found = counts.groups(R, _clear(model))
     out = begin(model, about, "Counts of", _lead(model, species, R, found))
     out.findings = [*_together(R, species, found), *_matters(model, effects, table, apart, species)]
@@ -67,11 +67,11 @@ def page(
     _groups(section := out.section("learned", "Which species go together"), model, found, species)
     section.charts(counts.clusters(R, species, found), counts.partners(R, species, np.arange(len(species) if whole else 0)))
     if effects:
-        out.section("effects", "What the covariates do").charts(_forest(model, effects, table, apart, species))
+        out.section("effects", "What the covariates do").charts(forest(model, effects, table, apart, species))
     out.section("samples", "Where the samples lie").charts(view if together else None)
     if truth is not None:
         _truth(out, model, truth, species)
-    _quality(out, model, Y, rate, ours, species, names)
+    quality(out, model, Y, rate, ours, species, names)
     _criteria(out, model, about, score, ranks)
     facts = [
         ("Samples", len(model.design_)),
@@ -83,7 +83,7 @@ def page(
     return finish(out, model, about, facts, _CODE, "predict RUN counts.csv", "score RUN counts.csv", "report RUN counts.csv")
 
 
-def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array, Array, bool]:
+def expected_of(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array, Array, bool]:
     """Counts, what is expected of them, and whether they are those of the fit."""
     seen = model.fitted_.data.Y
     if Y is None:
@@ -92,7 +92,7 @@ def _expected(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array,
     return table.values, model.predict(Y, covariates=covariates, offsets=offsets), np.array_equal(table.Y, seen)
 
 
-def _effects(model: Any) -> pd.DataFrame | None:
+def effect_table(model: Any) -> pd.DataFrame | None:
     """The table of coefficients, where their errors are worth the seconds they take."""
     with suppress(ValueError, np.linalg.LinAlgError):  # no curvature to take an error from
         work = len(model.design_) * model.coefficients_.size**2
@@ -191,7 +191,7 @@ def _warn(out: Page, model: Any, Y: Array | None, species: list[str], apart: Arr
     )
 
 
-def _quality(out: Page, model: Any, Y: Array, rate: Array, ours: bool, species: list[str], names: Any) -> None:
+def quality(out: Page, model: Any, Y: Array, rate: Array, ours: bool, species: list[str], names: Any) -> None:
     """How well counts are expected, and the cells that are least."""
     called = [f"sample {i + 1}" if names is None else str(names[i]) for i in range(len(model.design_))]
     found = residuals(model.fitted_)
@@ -232,7 +232,7 @@ def _shades(model: Any, effects: list[int], colour: Any) -> dict[str, Any]:
     return found | {str(model.covariate_names_[d]): X[:, d] for d in effects if str(model.covariate_names_[d]) not in found}
 
 
-def _forest(model: Any, effects: list[int], table: pd.DataFrame | None, apart: Array, species: list[str]) -> charts.Chart:
+def forest(model: Any, effects: list[int], table: pd.DataFrame | None, apart: Array, species: list[str]) -> charts.Chart:
     estimate, ends = model.coefficients_, None
     if table is not None:
         ends = np.stack([table[c].to_numpy().reshape(estimate.shape)[effects] for c in ("lower", "upper")])

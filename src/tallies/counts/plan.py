@@ -82,16 +82,28 @@ def _variational(settings: Settings, data: Prepared, seed: int, shard_rows: int 
     stage = Stage("", model, data.sources, lambda end: _searched(model, end, data), settings.max_iter, start, rows=True)
     kept = yield stage
     found: Searched = kept.value
-    learned, live = _learned(settings, found.B, found.C, found.Sigma), data.rows.v > 0
-    M, S2 = learned.turned(found.M), found.S2
+    learned = _learned(settings, found.B, found.C, found.Sigma)
+    latent = yield from with_unweighted(learned, data, found.M, found.S2, shard_rows)
+    return finished(searched_run(kept, seed), data, learned, latent, Likelihood(-found.F, bound=True), found.w)
+
+
+def searched_run(kept: Kept, seed: int) -> Run:
+    """How a variational search went: one value a step, where a sweep that tried a shorter one has none of its own."""
+    run = Run.of(kept, seed)
+    steps = run.history[np.diff(run.history, prepend=np.nan) != 0]  # NaN differs from all
+    return run._replace(history=steps, converged=run.converged and kept.value.met)
+
+
+def with_unweighted(
+    learned: Learned, data: Prepared, M: np.ndarray, S2: np.ndarray, shard_rows: int | None
+) -> Generator[Stage, Kept, tuple[np.ndarray, np.ndarray]]:
+    """Means and variances of all rows: those that have no weight are placed by the model that the others gave."""
+    M, live = learned.turned(M), data.rows.v > 0
     if not live.all():
         others = data.rows.take(~live)._replace(v=np.ones(int((~live).sum())))
         rest = yield _placing("rows without weight", learned, cut(others, shard_rows), NEAR)
         M, S2 = _merged(live, M, learned.turned(rest.value.M)), _merged(live, S2, rest.value.S2)
-    run = Run.of(kept, seed)
-    steps = run.history[np.diff(run.history, prepend=np.nan) != 0]  # one value a step; NaN differs from all
-    run = run._replace(history=steps, converged=run.converged and found.met)
-    return _fitted(run, data, learned, (M, S2), Likelihood(-found.F, bound=True), found.w)
+    return M, S2
 
 
 def _sampled(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Generator[Stage, Kept, Fitted]:
@@ -121,7 +133,7 @@ def _sampled(settings: Settings, data: Prepared, seed: int, shard_rows: int | No
     learned = _learned(settings, B, C, C @ C.T)
     likelihood = Likelihood(float(v @ found.rows), False, float(np.sqrt(v**2 @ found.rows_stderr**2)), found.ess, lost)
     run = Run.of(kept, seed)
-    return _fitted(run._replace(converged=run.converged and not likelihood.fell), data, learned, place[:2], likelihood, None)
+    return finished(run._replace(converged=run.converged and not likelihood.fell), data, learned, place[:2], likelihood, None)
 
 
 def _search(settings: Settings, data: Prepared) -> tuple[Covariance | Rank, Any]:
@@ -193,7 +205,7 @@ def _learned(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.
     return Learned(settings.rank, method, settings.kind, B.copy(), None, C, rotation)
 
 
-def _fitted(
+def finished(
     run: Run, data: Prepared, learned: Learned, latent: tuple[Any, Any], likelihood: Likelihood, w: np.ndarray | None
 ) -> Fitted:
     Y, O, _, v = data.rows

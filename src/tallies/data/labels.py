@@ -40,6 +40,12 @@ def _missing(y: np.ndarray) -> np.ndarray:
     return isna(y)
 
 
+def missing_labels(y: np.ndarray, minus_one: bool) -> np.ndarray:
+    """True where a label is missing; with `minus_one` also where it is -1 among whole numbers."""
+    absent = _missing(y)
+    return absent | (y == -1) if minus_one and y.dtype.kind == "i" else absent
+
+
 def _plain(y: np.ndarray) -> np.ndarray:
     """Labels that came as objects, as beside None, with the type that they have; labels of several types have no order."""
     if y.dtype.kind != "O" or not len(y):
@@ -60,9 +66,7 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
     (array([0, 2]), array([ 0, -1,  1], dtype=int32))
     """
     y = _column(y, n)
-    absent = _missing(y)
-    if missing and y.dtype.kind == "i":
-        absent |= y == -1
+    absent = missing_labels(y, missing)
     if absent.any() and not missing:
         raise DataError(
             f"y has {int(absent.sum())} missing labels (NaN or None); drop these rows, or set semi_supervised=True where there is"

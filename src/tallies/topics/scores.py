@@ -16,11 +16,12 @@ from tallies.backends import each, on_cluster, over_rows
 from tallies.errors import DataError, one_of
 from tallies.evaluation.score import Scored
 from tallies.maths import ragged
-from tallies.sources import MAX_SHARDS, held
+from tallies.sources import held
 from tallies.topics.kernels import lists as kernels
 
 BLOCK = 64  # documents of one task: a few milliseconds of work
 PIECE = 256  # documents that are sent to a worker of a cluster at least
+PIECES = 32  # at most so many of them
 BURN_IN, SAMPLES = 20, 30  # sweeps over a new document by Gibbs sampling
 MOST_WORK = 1e13  # steps of the left-to-right estimator: hours
 EPSILON = 1e-12  # added to joint probabilities in NPMI and C_v, the value of Röder et al. (2015)
@@ -41,7 +42,7 @@ def by_documents(task: Callable[..., Any], parts: tuple[Any, ...], *broadcast: A
     D = parts[0].shape[0]
     if not on_cluster() or D == 0:
         return [task(parts, *broadcast)]
-    size = max(PIECE, -(-D // MAX_SHARDS))
+    size = max(PIECE, -(-D // PIECES))
     return each(task, held(lambda cut: tuple(part[cut] for part in parts), D, 0, size), *broadcast)
 
 

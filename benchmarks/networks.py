@@ -1,0 +1,274 @@
+"""Networks of counts: graphical lassos, paths, stability, recovery of simulated graphs, and pyPLNmodels.
+
+    python benchmarks/networks.py [--part lasso path stability recovery rival] [--data FOLDER] [--draws 10] [--means 1 3] [--json FILE]
+
+FOLDER holds oaks_Abundance.csv and oaks_Offset.csv as shipped with the R package PLNmodels. One thread.
+
+lasso      seconds and gaps of our graphical lasso and of scikit-learn's, at the same penalties, cold
+path       20 penalties on oaks, and on 500 x 1,000 with a covariate: CPU seconds, most edges, peak memory
+stability  50 subsamples on 300 x 100
+recovery   area under precision-recall of five kinds of graphs (300 x 100, depth varies, a covariate): the order in which edges enter
+           the path of (a) two steps, (j) the joint fit, (s) shares of subsamples, mean over the path, (c) the lasso on centred log ratios;
+           and how many edges with a selection probability of 0.9 are right
+rival      the bound of pyPLNmodels' PlnNetwork, evaluated exactly at the same penalty, beside ours: 500 x 300
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+from scipy.special import gammaln  # noqa: E402
+
+import tallies  # noqa: E402
+from tallies.counts import lasso  # noqa: E402
+from tallies.counts.answers import correlation  # noqa: E402
+
+KINDS = ("band", "cluster", "scale-free", "random", "hub")
+
+
+def graph(kind: str, p: int, rng: np.random.Generator) -> np.ndarray:
+    """Who is joined to whom (p, p)."""
+    A = np.zeros((p, p))
+    if kind == "band":
+        A = np.eye(p, k=1) + np.eye(p, k=2)
+    elif kind == "cluster":
+        part = np.arange(p) // 20
+        A = np.triu((part[:, None] == part) & (rng.random((p, p)) < 0.2), 1).astype(float)
+    elif kind == "scale-free":
+        degree = np.zeros(p)
+        A[0, 1], degree[:2] = 1, 1
+        for i in range(2, p):
+            j = rng.choice(i, p=degree[:i] / degree[:i].sum())
+            A[j, i] = 1
+            degree[[i, j]] += 1
+    elif kind == "random":
+        A = np.triu(rng.random((p, p)) < 4 / (p - 1), 1).astype(float)
+    else:
+        for h in range(0, p, 20):
+            A[h, h + 1 : h + 20] = 1
+    return A + A.T
+
+
+def draw(kind: str, n: int, p: int, mean: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A graph, and counts from it: latent variances of 1, depth and a covariate."""
+    rng = np.random.default_rng(seed)
+    A = graph(kind, p, rng)
+    sign = np.triu(rng.choice([-1, 1], (p, p)), 1)
+    Omega = 0.3 * A * (sign + sign.T)
+    Omega += np.eye(p) * (0.2 - np.linalg.eigvalsh(Omega)[0])
+    X, O = np.column_stack([np.ones(n), rng.normal(size=n)]), rng.normal(0, 0.5, n)
+    B = np.vstack([rng.normal(np.log(mean) - 0.5, 0.5, p), rng.normal(0, 0.3, p)])
+    Z = O[:, None] + X @ B + rng.multivariate_normal(np.zeros(p), correlation(np.linalg.inv(Omega)), n)
+    Y = rng.poisson(np.exp(np.minimum(Z, 12.0)))
+    seen = Y.sum(axis=0) > 0
+    return A[np.ix_(seen, seen)], Y[:, seen], X, O
+
+
+def area(A: np.ndarray, score: np.ndarray) -> float:
+    """Average precision of the pairs by falling score."""
+    from sklearn.metrics import average_precision_score
+
+    upper = np.triu_indices(len(A), 1)
+    return float(average_precision_score(A[upper] > 0, score[upper]))
+
+
+def entries(R: np.ndarray, penalties: Any = None) -> np.ndarray:
+    """A score of each pair: how early it enters the path, and ties by its size at the end."""
+    top = np.abs(R - np.diag(R.diagonal())).max()
+    penalties = np.geomspace(top, 0.1 * top, 20) if penalties is None else penalties
+    found = np.array([step.Theta for step in lasso.path(R, np.ones_like(R), penalties, 1e-7)])
+    return order(found)
+
+
+def order(found: np.ndarray) -> np.ndarray:
+    there = found != 0
+    return np.where(there.any(axis=0), len(found) - there.argmax(axis=0), 0) + 1e-3 * np.abs(found[-1]) / np.abs(found[-1]).max()
+
+
+def cpu(run: Any) -> tuple[Any, float]:
+    start = time.process_time()
+    return run(), time.process_time() - start
+
+
+def part_lasso(options: Any) -> list[dict[str, Any]]:
+    from sklearn.covariance import graphical_lasso
+
+    rows = []
+    lasso.solve(np.eye(3) + 0.5, np.full((3, 3), 0.1))  # compiled
+    for p in (100, 300, 1000):
+        _, Y, *_ = draw("random", 500, p, 3.0, 0)
+        R = np.corrcoef(np.log(Y + 1).T)
+        for share in (0.02, 0.1):
+            rho = float(np.quantile(np.abs(R[np.triu_indices(p, 1)]), 1 - share))
+            found, seconds = cpu(lambda: lasso.solve(R, np.full(R.shape, rho), tol=1e-7))
+            _, warm = cpu(lambda: lasso.solve(R, np.full(R.shape, 0.9 * rho), found.Theta, tol=1e-7))
+            row = {
+                "p": p,
+                "edges": (np.count_nonzero(found.Theta) - p) / p / (p - 1),
+                "seconds": seconds,
+                "warm": warm,
+                "gap/p": found.gap / p,
+            }
+            if p <= 300:
+                with warnings.catch_warnings(record=True) as told:
+                    warnings.simplefilter("always")
+                    (_, theirs), row["sklearn"] = cpu(lambda: graphical_lasso(R, rho, tol=1e-4, max_iter=100))
+                off = rho * (np.abs(theirs).sum() - np.abs(theirs.diagonal()).sum())
+                value = -np.linalg.slogdet(theirs)[1] + np.vdot(R, theirs) + off
+                row |= {"sklearn above ours": value - found.value, "sklearn warns": bool(told)}
+            rows.append(row)
+            print(row, flush=True)
+    return rows
+
+
+def part_path(options: Any) -> list[dict[str, Any]]:
+    """The time of a path is that of a fit by BIC, which needs all of it, less nothing."""
+    rows, data = [], {}
+    if options.data:
+        Y = pd.read_csv(Path(options.data) / "oaks_Abundance.csv").to_numpy(float)
+        data["oaks"] = Y, np.ones((len(Y), 1)), np.log(pd.read_csv(Path(options.data) / "oaks_Offset.csv").to_numpy(float))
+    if not options.small:
+        _, Y, X, O = draw("random", 500, 1000, 3.0, 0)
+        data["500 x 1,000"] = Y, X, O
+    for name, (Y, X, O) in data.items():
+        for joint in (True, False):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model, seconds = cpu(
+                    lambda: tallies.PLNNetwork(joint=joint, select="bic", tol=options.tol).fit(Y, covariates=X, offsets=O)
+                )
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+            most = int(model.path_["edges"].max())
+            rows.append(
+                {
+                    "data": name,
+                    "joint": joint,
+                    "seconds": seconds,
+                    "most edges": most,
+                    "share": most / (Y.shape[1] * (Y.shape[1] - 1) / 2),
+                    "GB": peak,
+                }
+            )
+            print(rows[-1], flush=True)
+    return rows
+
+
+def part_stability(options: Any) -> list[dict[str, Any]]:
+    _, Y, X, O = draw("random", 300, 100, 3.0, 0)
+    tallies.PLNNetwork(n_subsamples=2, n_penalties=2).fit(Y, covariates=X, offsets=O)  # compiled
+    model, seconds = cpu(lambda: tallies.PLNNetwork().fit(Y, covariates=X, offsets=O))
+    row = {"seconds": seconds, "edges": len(model.edges_), "subsamples": model.fitted_.graph.subsamples}
+    print(row, flush=True)
+    return [row]
+
+
+def part_recovery(options: Any) -> list[dict[str, Any]]:
+    rows = []
+    for mean in options.means:
+        for kind in options.kinds:
+            for seed in range(options.first, options.first + options.draws):
+                A, Y, X, O = draw(kind, 300, 100, mean, seed)
+                warnings.simplefilter("ignore")
+                plain = tallies.PLN(tol=1e-9).fit(Y, covariates=X, offsets=O)
+                model = tallies.PLNNetwork(n_subsamples=options.subsamples).fit(Y, covariates=X, offsets=O)
+                logs = np.log(Y + 1.0)
+                logs -= logs.mean(axis=1, keepdims=True)
+                logs -= X @ np.linalg.lstsq(X, logs, rcond=None)[0]
+                row = {"mean": mean, "graph": kind, "seed": seed, "two steps": area(A, entries(correlation(plain.covariance_)))}
+                row["clr"] = area(A, entries(correlation(logs.T @ logs)))
+                row["probability"] = area(A, model.selection_probability_ + 1e-3 * np.abs(model.partial_correlation_))
+                if options.joint:
+                    row["joint"] = area(A, joint_entries(Y, X, O))
+                names = {str(c): j for j, c in enumerate(model._columns())}
+                sure = model.edges_[model.edges_["probability"] >= 0.9]
+                row |= {
+                    "sure": len(sure),
+                    "right": sum(A[names[a], names[b]] > 0 for a, b in zip(sure["a"], sure["b"], strict=True)),
+                }
+                row |= {"edges": len(model.edges_), "true": int(A.sum() / 2)}
+                rows.append(row)
+                print(row, flush=True)
+    table = pd.DataFrame(rows)
+    means = table.groupby(["mean", "graph"]).mean(numeric_only=True).round(3)
+    print(
+        means.assign(
+            precision=table.groupby(["mean", "graph"])["right"].sum() / table.groupby(["mean", "graph"])["sure"].sum()
+        ).to_string()
+    )
+    return rows
+
+
+def joint_entries(Y: Any, X: Any, O: Any) -> np.ndarray:
+    """The order in which pairs enter the path of the joint fit."""
+    top = tallies.PLNNetwork(joint=True, select="bic", n_penalties=2).fit(Y, covariates=X, offsets=O).path_["penalty"][0]
+    found = [
+        tallies.PLNNetwork(joint=True, select=None, penalty=float(rho), tol=1e-8).fit(Y, covariates=X, offsets=O).precision_
+        for rho in np.geomspace(top, 0.1 * top, 20)
+    ]
+    return order(np.array([correlation(Omega) for Omega in found]))
+
+
+def part_rival(options: Any) -> list[dict[str, Any]]:
+    import torch
+    from pyPLNmodels import PlnNetwork
+
+    torch.set_num_threads(1)
+    _, Y, X, O = draw("random", 500, 300, 3.0, 0)
+    O, n, rows = np.array(np.broadcast_to(O[:, None], Y.shape)), len(Y), []
+    for penalty in (12.0, 4.0):
+        ours, seconds = cpu(
+            lambda: tallies.PLNNetwork(joint=True, scale="raw", select=None, penalty=2 * penalty / n, tol=1e-9).fit(
+                Y, covariates=X, offsets=O
+            )
+        )
+        value = ours.elbo_ - penalty * (np.abs(ours.precision_).sum() - ours.precision_.diagonal().sum())
+        theirs = PlnNetwork(Y, exog=X[:, 1:], offsets=O, penalty=penalty)
+        _, long = cpu(lambda: theirs.fit(verbose=False) if "verbose" in PlnNetwork.fit.__code__.co_varnames else theirs.fit())
+        M, S = (np.asarray(getattr(theirs, name), float) for name in ("latent_mean", "latent_sqrt_variance"))
+        Omega, S2 = np.asarray(theirs.precision, float), S**2
+        R = M - X @ np.linalg.lstsq(X, M, rcond=None)[0]
+        Shat = (R.T @ R + np.diag(S2.sum(axis=0))) / n
+        bound = float((Y * (O + M) - np.exp(O + M + S2 / 2) - gammaln(Y + 1) + (np.log(S2) + 1) / 2).sum())
+        bound += 0.5 * n * (np.linalg.slogdet(Omega)[1] - np.vdot(Shat, Omega)) - penalty * (
+            np.abs(Omega).sum() - np.abs(Omega.diagonal()).sum()
+        )
+        rows.append({"penalty": penalty, "ours": value, "seconds": seconds, "theirs": bound, "their seconds": long})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", nargs="+", default=["lasso", "path", "stability", "recovery"])
+    parser.add_argument("--data")
+    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--means", type=float, nargs="+", default=[1.0, 3.0])
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS))
+    parser.add_argument("--subsamples", type=int, default=50)
+    parser.add_argument("--tol", type=float, default=1e-9)
+    parser.add_argument("--joint", action="store_true", help="the joint path as well, which takes 20 fits")
+    parser.add_argument("--small", action="store_true", help="leave out 500 x 1,000")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    with tallies.backend("threads", workers=1):
+        found = {part: getattr(sys.modules[__name__], f"part_{part}")(options) for part in options.part}
+    if options.json:
+        Path(options.json).write_text(json.dumps(found, default=float))
+
+
+if __name__ == "__main__":
+    main()

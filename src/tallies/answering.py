@@ -1,0 +1,86 @@
+"""Answers to more rows than fit into memory: read in pieces, answered on the chosen backend, and written as a folder of Parquet."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tallies.backends import each
+from tallies.data import dialect
+from tallies.data.kinds import fitted_columns
+from tallies.data.lazy import Piece, open_table
+from tallies.disk import atomic
+from tallies.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+AT_ONCE = 32  # pieces between two words on progress
+
+
+class Part(NamedTuple):
+    """A source: rows to be answered."""
+
+    piece: Piece
+    cells: str
+    path: str  # of the answers
+
+    def load(self) -> tuple[Any, str]:
+        """The rows, and where the answers go."""
+        return self.piece.frame(self.cells), self.path
+
+
+def write_answers(model: Any, X: Any, out: str | os.PathLike | None, ask: Callable[[Any, Any], Any]) -> Path:
+    """Write ask(model, columns of the fit) for every piece of a table beyond memory, with its ids, to the folder `out`.
+
+    `ask` is a function of a module. Files are named by their order, and appear whole or not at all.
+    """
+    if out is None:
+        raise DataError("answers to a table that is not in memory go to files; name a folder for them with out=FOLDER (--out)")
+    folder, table = Path(out), open_table(X)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{str(folder)!r} exists already; answers go to a new folder, or an empty one")
+    names = model.feature_names_in_.tolist()
+    for name in names:
+        table.need(name, "values of a column of the fit")
+    ids = [name for name, fact in table.facts.items() if fact.kind == "id" and name not in names]
+    folder.mkdir(parents=True, exist_ok=True)
+    cells, home = table.cells([*names, *ids]), os.path.abspath(folder)
+    parts = [Part(piece, cells, os.path.join(home, f"part-{k:06d}.parquet")) for k, piece in enumerate(table.pieces)]
+    with _bar(table.rows) as bar:
+        for a in range(0, len(parts), AT_ONCE):
+            bar.update(sum(each(_answer, parts[a : a + AT_ONCE], model, ask, ids)))
+    return folder
+
+
+def _bar(rows: int) -> Any:
+    from tqdm.auto import tqdm
+
+    shown = sys.stderr.isatty() or "ipykernel" in sys.modules
+    return tqdm(total=rows, desc="answers", unit="row", delay=0.5, file=sys.stderr, disable=not shown)
+
+
+def _answer(shard: tuple[pd.DataFrame, str], model: Any, ask: Callable[[Any, Any], Any], ids: list[str]) -> int:
+    """Answer the rows of a piece, and write them; their number comes home."""
+    frame, path = shard
+    found = ask(model, fitted_columns(model, frame, path))
+    for place, name in enumerate(ids):
+        found.insert(place, name, frame[name].to_numpy())
+    with atomic(path) as part, closing(dialect.connect()) as base:
+        base.register("found", found)
+        base.execute(f"COPY found TO {dialect.quoted(str(part))} (FORMAT parquet)")
+    return len(found)
+
+
+def predictions(model: Any, X: pd.DataFrame) -> pd.DataFrame:
+    """The class of each row, and the probability of each."""
+    import pandas as pd
+
+    shares = model.predict_proba(X)
+    found = pd.DataFrame(shares, columns=[f"p({name})" for name in model.classes_.tolist()])
+    found.insert(0, "prediction", model.classes_[shares.argmax(axis=1)])
+    return found

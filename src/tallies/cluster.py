@@ -1,0 +1,306 @@
+"""Sweeps on a Dask cluster. What a lost worker held is made again by Dask, with the same bits: there is no recovery code here.
+
+It works because everything that a task needs can be made again: shards are loaded from their sources by whichever worker has the
+task, random numbers are fixed by place, and params travel in the task, or are read from a file of the scratch folder. Latents are
+results of tasks; every few sweeps they are written to the scratch folder, so that no more than those sweeps are ever repeated.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from itertools import count
+from pickle import loads
+from threading import Lock
+from typing import Any, NamedTuple
+from weakref import WeakSet
+
+import numpy as np
+
+from tallies._version import __version__
+from tallies.blas import aligned, one_blas_thread
+from tallies.engine import Source
+from tallies.errors import ClusterError, DataWarning, need
+from tallies.mapped import Scratch, free_memory, nbytes
+from tallies.sums import GROUP, add
+
+TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
+EVERY = 10  # sweeps after which latents are written: what a lost worker may cost
+LARGE = 64 << 20  # bytes that should not go through a scheduler
+ANSWERS = 5  # seconds for a scheduler to answer
+WAIT = 30  # seconds for a worker to come
+
+
+class InFile(NamedTuple):
+    """Something packed that all workers can read."""
+
+    path: str
+
+
+class There(NamedTuple):
+    """Something on the cluster, such as the latents of a shard."""
+
+    value: Any  # as a task is given it: bytes, `InFile` or a future
+    age: int = 0  # sweeps since it was last written
+    needs: tuple[Any, ...] = ()  # owners of the files from which it is made
+
+
+class Dask:
+    """Tasks on a Dask cluster; sums come home, latents stay there."""
+
+    stop: Callable[[], bool] | None = None  # never asked: a sweep that was sent out is carried to its end
+
+    def __init__(self, sources: Sequence[Source], client: Any, shared: Source | None = None, scratch: str | None = None):
+        self.client, self.name, self.numbers = client, uuid.uuid4().hex[:8], count()
+        check(client)
+        self.scratch = _common_scratch(client, scratch)
+        self.sources = [self.put(source) for source in sources]
+        self.shared = self.put(shared)
+
+    def put(self, value: Any) -> There:
+        """A value where tasks find it: in them if it is small, else where any worker can have it at any time."""
+        from distributed.protocol.pickle import dumps  # also of classes that a notebook defines
+
+        packed = dumps(value)
+        if len(packed) <= TRAVELS:
+            return There(packed)
+        if self.scratch is not None:
+            file = self.scratch.leaf(".pickle")
+            _write(packed, file.path)
+            return There(InFile(file.path), needs=(file.owner,))
+        if len(packed) > LARGE:
+            warnings.warn(
+                f"{len(packed) / 1e6:,.0f} MB go through the scheduler, since its workers share no folder with this process; "
+                "name one that they do with tallies.backend(..., scratch=FOLDER)",
+                DataWarning,
+                stacklevel=2,
+            )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            return There(self.client.submit(_same, packed, key=self._key("data")))
+
+    def _key(self, what: str) -> str:
+        """The name of a task, as dashboards show it, and what tells it from others."""
+        return f"tallies-{what}-{self.name}-{next(self.numbers)}"
+
+    def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
+        with in_words():
+            parts, after = self._pairs(task, latents, broadcast)
+            found = self.client.gather(parts)
+            return [result for result, _ in found], self._after(after, sum(has for _, has in found))
+
+    def total(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[Any, list[Any]]:
+        with in_words():
+            parts, after = self._pairs(task, latents, broadcast)
+            while len(parts) > 1:  # the tree of `Sum`, each part of it added by a worker that has some of it
+                groups = [parts[a : a + GROUP] for a in range(0, len(parts), GROUP)]
+                parts = [self.client.submit(add, group, key=self._key("add")) if len(group) > 1 else group[0] for group in groups]
+            result, has = self.client.gather(parts[0])
+            return result, self._after(after, has)
+
+    def collect(self, latents: list[Any]) -> list[Any]:
+        with in_words():
+            there = self.client.gather([its.value if isinstance(its, There) else its for its in latents])
+            return [_opened(its) for its in there]
+
+    def _pairs(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], broadcast: tuple) -> tuple[list[Any], list[There]]:
+        """Futures of (result, whether there are latents), and of the pairs from which latents can be taken."""
+        submit, params, what = self.client.submit, self.put(broadcast), task.__name__.strip("_")
+        workers = sorted(self.client.nthreads()) or [None]  # None: there is none at the moment, and Dask waits for one
+        n, first, after = len(self.sources), [], []
+        for i, (source, its) in enumerate(zip(self.sources, latents, strict=True)):
+            # neighbours on one worker, where their shards stay loaded and their sums are added; on any other if it is gone
+            place = workers[i * len(workers) // n]
+            where = {} if place is None else {"workers": [place], "allow_other_workers": True}
+            before = its if isinstance(its, There) else self.put(its)
+            given = task, i, (self.name, i), source.value, self.shared.value, before.value, params.value
+            pair = submit(_carry_out, *given, key=self._key(what), **where)
+            first.append(submit(_result, pair, key=self._key("result")))
+            after.append(There(pair, before.age + 1, (*before.needs, *params.needs)))
+        return first, after
+
+    def _after(self, pairs: list[There], has: int) -> list[Any]:
+        """The latents after a sweep, written where it is time to; None where there are none."""
+        if not has:
+            return [None] * len(pairs)
+        latents = [its._replace(value=self.client.submit(_latents, its.value, key=self._key("latents"))) for its in pairs]
+        if max(its.age for its in latents) < EVERY:
+            return latents
+        if self.scratch is None:
+            return [self.put(its) for its in self.client.gather([its.value for its in latents])]
+        files = [self.scratch.leaf(".pickle") for _ in latents]
+        written = zip(latents, files, strict=True)
+        self.client.gather([self.client.submit(_store, z.value, file.path, key=self._key("store")) for z, file in written])
+        return [There(InFile(file.path), needs=(file.owner,)) for file in files]
+
+
+# on the workers
+
+
+class Loaded:
+    """Shards that a worker has loaded, while they fit into half of its memory: those used longest ago go first."""
+
+    def __init__(self) -> None:
+        self.shards: OrderedDict[Any, tuple[int, Any]] = OrderedDict()
+        self.lock = Lock()
+
+    def get(self, key: tuple[str, Any], load: Callable[[], Any]) -> Any:
+        """The shard of this key."""
+        with self.lock:
+            for old in [old for old in self.shards if old[0] != key[0]]:  # of fits that are over, or of another client
+                del self.shards[old]
+            if key in self.shards:
+                self.shards.move_to_end(key)
+                return self.shards[key][1]
+        shard = load()
+        with self.lock:
+            self.shards[key] = nbytes(shard), shard
+            while len(self.shards) > 1 and sum(size for size, _ in self.shards.values()) > _room():
+                self.shards.popitem(last=False)
+        return shard
+
+
+LOADED = Loaded()
+
+
+def _room() -> int:
+    """Bytes that a worker may spend on shards."""
+    from distributed import get_worker
+
+    limit = get_worker().memory_manager.memory_limit
+    return (limit or free_memory()) // 2
+
+
+def _carry_out(task: Any, i: int, key: Any, source: Any, shared: Any, latents: Any, params: Any) -> tuple[Any, Any]:
+    def load() -> Any:
+        common = LOADED.get((key[0], "shared"), lambda: _shared(shared))
+        return aligned(_opened(source).load(*common))
+
+    with one_blas_thread():
+        shard = LOADED.get(key, load)
+        # a sweep may write into its latents, and a cluster may run a task twice: it is handed a copy
+        latents = deepcopy(latents) if latents is _opened(latents) else aligned(_opened(latents))
+        return task(i, shard, latents, *aligned(_opened(params)))
+
+
+def _shared(shared: Any) -> tuple[Any, ...]:
+    source = _opened(shared)
+    return () if source is None else (aligned(source.load()),)
+
+
+def _opened(value: Any) -> Any:
+    """What was packed; anything else as it is."""
+    if isinstance(value, InFile):
+        with open(value.path, "rb") as file:
+            return loads(file.read())
+    return loads(value) if isinstance(value, bytes) else value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _result(pair: tuple[Any, Any]) -> tuple[Any, int]:
+    return pair[0], int(pair[1] is not None)
+
+
+def _latents(pair: tuple[Any, Any]) -> Any:
+    return pair[1]
+
+
+def _write(packed: bytes, path: str) -> None:
+    """Write so that a reader never sees half a file, whoever else writes it at the same time."""
+    part = f"{path}.{uuid.uuid4().hex[:8]}.part"
+    with open(part, "wb") as file:
+        file.write(packed)
+    os.replace(part, path)
+
+
+def _store(latents: Any, path: str) -> None:
+    from distributed.protocol.pickle import dumps
+
+    _write(dumps(latents), path)
+
+
+# before anything is sent
+
+
+ABOUT = "(__import__('tallies._version')._version.__version__, __import__('numpy').__version__)"
+_checked: WeakSet[Any] = WeakSet()
+
+
+def connect(address: str) -> Any:
+    """A client of the scheduler at an address."""
+    distributed = need("distributed", "dask", "A Dask cluster")
+    try:
+        return distributed.Client(address, timeout=ANSWERS)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(
+            f"no Dask scheduler answers at {address!r} ({error}); start one with `dask scheduler`, and workers with "
+            f"`dask worker {address}`, or check the address"
+        ) from error
+
+
+def check(client: Any) -> None:
+    """Refuse a cluster without workers, or whose workers have no Tallies, or another version of it."""
+    if client in _checked:
+        return
+    with in_words():
+        try:
+            client.wait_for_workers(1, timeout=WAIT)
+        except TimeoutError as error:
+            told = f"the Dask scheduler {client.scheduler.address!r} has no worker, and none came within {WAIT} seconds"
+            raise ClusterError(f"{told}; start some with `dask worker {client.scheduler.address}`") from error
+        found = client.run(eval, ABOUT, on_error="return")
+    here = (__version__, np.__version__)
+    for worker, about in found.items():
+        if isinstance(about, OSError):  # it died meanwhile
+            continue
+        if isinstance(about, BaseException):
+            raise ClusterError(f"the Dask worker {worker} cannot use Tallies ({about}); install tallies {here[0]} where it runs")
+        if about[0] != here[0]:
+            raise ClusterError(f"the Dask worker {worker} has tallies {about[0]}, but here is {here[0]}; install the same version")
+        if about[1] != here[1]:
+            told = f"the Dask worker {worker} has NumPy {about[1]}, but here is {here[1]}: last bits may differ; install the same"
+            warnings.warn(told, DataWarning, stacklevel=2)
+    _checked.add(client)
+
+
+def _common_scratch(client: Any, parent: str | None) -> Scratch | None:
+    """A folder that this process and all workers see; None where none was named, and they are elsewhere."""
+    scratch = Scratch(parent and os.path.abspath(parent))
+    with in_words():
+        seen = client.run(os.path.isdir, scratch.folder.name, on_error="return")
+    blind = [worker for worker, found in seen.items() if found is False]  # an error: it died meanwhile
+    if blind and parent is not None:
+        raise ClusterError(
+            f"the Dask worker {blind[0]} does not see the folder scratch={parent!r}; name one that is mounted on all machines"
+        )
+    return None if blind else scratch
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """What may befall a cluster, told in a sentence; errors of the tasks themselves pass."""
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+
+    try:
+        yield
+    except KilledWorker as error:
+        raise ClusterError(
+            f"several Dask workers died in turn at the same task ({error}), likely for want of memory; give them more, or cut the "
+            "data into smaller pieces. What was written to a checkpoint can be resumed"
+        ) from error
+    except (CommClosedError, CancelledError) as error:
+        raise ClusterError(
+            f"the connection to the Dask scheduler was lost ({type(error).__name__}: {error}); start it again, and go on from the "
+            "last checkpoint with fit(..., resume=PATH), or `tallies resume RUN`"
+        ) from error

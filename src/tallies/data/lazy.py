@@ -1,0 +1,298 @@
+"""Tables beyond memory: a folder of files, a large file, a lazy frame. Only pieces of them are ever read.
+
+Parquet files stay where they are; a piece is some of the rows of one, whole row groups at a time. Anything else (csv, tsv, json
+lines, plain or .gz; a lazy frame of polars, a dataset of pyarrow) is written once as Parquet to a scratch folder. What a fit must
+know of all rows, such as the states of a column, DuckDB finds in passes of its own, which spill to disk where they must.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby, pairwise
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tallies.data import dialect, prepared
+from tallies.data.files import reading
+from tallies.data.kinds import DATE, FEW, NAMES_OF_IDS, USABLE, WHY, Columns, Kind
+from tallies.data.parquet import SUFFIXES, column, connect, database, files_of, listed, types_of, written
+from tallies.data.table import check_weights
+from tallies.data.written import GAPS
+from tallies.errors import DataError, nearest
+from tallies.mapped import SCRATCH, Scratch
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGE = 1 << 30  # bytes of a file that is not read whole
+PIECE = 16 << 20  # bytes of the numbers and texts of a piece, as they are in memory
+SPLIT = 4  # a row group is cut where it is so many pieces: to read a part of it costs nearly as much as the whole
+OWN = 0.9  # share of rows that differ, by DuckDB's estimate (good to 5%), from which on each is said to have its own value
+MOST = 1 << 20  # states of a column
+CODED = 10_000  # states that are spelled out in SQL
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT")
+DATES = ("DATE", "TIME", "TIMESTAMP", "INTERVAL")
+
+
+class Piece(NamedTuple):
+    """Some rows of a Parquet file."""
+
+    path: str
+    first: int
+    stop: int
+    stamp: tuple[int, int]  # bytes of the file, and when it was written: a fit is resumed on the same data alone
+
+    def columns(self, cells: str) -> dict[str, np.ndarray]:
+        """Columns, as `Lazy.cells` tells of them: numbers, booleans or objects, with NaN or None where a cell is empty."""
+        rows = f"file_row_number >= {self.first} AND file_row_number < {self.stop}"
+        source = f"read_parquet({dialect.quoted(self.path)}, file_row_number = true)"
+        with reading(self.path, "Parquet"):
+            found = _reader().execute(f"SELECT {cells} FROM {source} WHERE {rows}").fetchnumpy()
+            return {name: _plain(values) for name, values in found.items()}
+
+    def frame(self, cells: str) -> pd.DataFrame:
+        """The same as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns(cells))
+
+
+_readers: dict[tuple[int, int], Any] = {}  # by process and thread; those of a parent are never let go: to end one takes its threads
+
+
+def _reader() -> Any:
+    """The database by which a thread reads its pieces, which are many: to open one takes as long as to read a piece."""
+    key = os.getpid(), threading.get_ident()
+    if key not in _readers:
+        base = connect()
+        base.execute("SET threads = 1")
+        _readers[key] = base
+    return _readers[key]
+
+
+def _plain(values: Any) -> np.ndarray:
+    """A column without a mask."""
+    if isinstance(values, np.ma.MaskedArray):
+        plain = values.data.astype(np.float64 if values.dtype.kind in "fiu" else object)
+        plain[np.ma.getmaskarray(values)] = np.nan if values.dtype.kind in "fiu" else None
+        return plain
+    return values
+
+
+class Fact(NamedTuple):
+    """What is known of a column."""
+
+    type: str  # as DuckDB has it
+    kind: Kind
+    known: int  # cells with a value
+    levels: int  # different ones, about
+    low: Any
+    high: Any
+    gaps: int
+    cell: str  # the column in SQL
+
+
+class Lazy(NamedTuple):
+    """A table in files."""
+
+    name: str
+    pieces: list[Piece]
+    facts: dict[str, Fact]  # of each column
+    rows: int
+    home: Any = None  # folder of files that were made of others, while someone has this
+    drop: Collection[str] = ()  # columns that are left out,
+    keep: Collection[str] = ()  # or used, whatever they are
+
+    def need(self, name: Any, role: str) -> Fact:
+        """What is known of a column that a role names."""
+        if not isinstance(name, str):
+            told = f"with a table that is not in memory, {role} must be the name of one of its columns"
+            raise DataError(f"{told}, got {type(name).__name__}; it has {', '.join(list(self.facts)[:20])}")
+        if name not in self.facts:
+            raise DataError(f"the {role} should be in the column {name!r}, which {self.name!r} lacks; {nearest(name, self.facts)}")
+        return self.facts[name]
+
+    def roles(self, y: Any, sample_weight: Any = None) -> dict[str, str]:
+        """The columns that are no features."""
+        self.need(y, "target")
+        if sample_weight is None:
+            return {y: "target"}
+        weight = self.need(sample_weight, "weights")
+        if weight.gaps or isinstance(weight.low, str | bool):
+            raise DataError(f"the weights in the column {sample_weight!r} must be numbers without gaps; fill or drop the others")
+        check_weights(np.array([weight.low, weight.high], dtype=float), 2)
+        return {y: "target", sample_weight: "weights"}
+
+    def columns(self, roles: Mapping[str, str], model: Any = None) -> Columns:
+        """What each column is, and what becomes of it in a fit of `model`; as `kinds.describe` tells of a table in memory."""
+        found, words = [], model is None or "categorical" in model.takes
+        for name, fact in self.facts.items():
+            wanted = fact.kind in USABLE or name in self.keep
+            use = "left out: as told" if name in self.drop else "used" if wanted else f"left out: {WHY[fact.kind]}"
+            if use == "used" and fact.kind == "category" and name not in self.keep and not (words or fact.type == "BOOLEAN"):
+                use = f"left out: {type(model).__name__} takes numbers; NaiveBayes takes categories, too"
+            found.append((name, fact.kind, fact.gaps, min(fact.levels, fact.known), roles.get(name, use)))
+        columns = Columns(*map(list, zip(*found, strict=True)))
+        if not columns.of():
+            told = "; ".join(f"{name} {use}" for name, use in zip(columns.names, columns.uses, strict=True))
+            raise DataError(f"no column of {self.name!r} is left to fit: {told}")
+        return columns
+
+    def cells(self, names: Sequence[str], codes: Mapping[str, tuple[Sequence[Any], int]] | None = None) -> str:
+        """Columns in SQL: words for gaps in a text are none. `codes` are states of those columns that come as whole numbers (see
+        `codable`), which are places among the states, and another number for a gap."""
+        found = []
+        for name in names:
+            cell = self.facts[name].cell
+            if codes is not None and name in codes:
+                states, gap = codes[name]
+                text = f"TRY_CAST(CAST({column(name)} AS VARCHAR) AS ENUM({listed(states)[1:-1]}))"  # words for gaps are no states
+                cell = f"CAST(coalesce(enum_code({text}), {gap}) AS INTEGER)"
+            found.append(f"{cell} AS {column(name)}")
+        return ", ".join(found)
+
+    def codable(self, name: str, states: Any) -> bool:
+        """Whether DuckDB can code the states of a column: texts, and not too many."""
+        return self.facts[name].type == "VARCHAR" and states is not None and 0 < len(states) <= CODED
+
+    def distinct(self, name: str) -> np.ndarray:
+        """The different values of a column, sorted; gaps left out."""
+        if self.facts[name].levels > 2 * MOST:
+            raise DataError(f"the column {name!r} has about {self.facts[name].levels:,} states, more than {MOST:,}; leave it out")
+        with database() as base:
+            files = sorted({piece.path for piece in self.pieces})
+            sql = f"SELECT {self.facts[name].cell} AS v FROM read_parquet({listed(files)}, union_by_name = true)"
+            return base.execute(f"SELECT DISTINCT v FROM ({sql}) WHERE v IS NOT NULL ORDER BY v").fetchnumpy()["v"]
+
+    def like(self, name: str) -> np.ndarray:
+        """A few values with the type that the whole column has in memory."""
+        fact = self.facts[name]
+        if fact.low is None:
+            return np.array([np.nan])
+        kind = float if fact.gaps and fact.type in INTEGERS else None
+        if fact.type == "BOOLEAN":
+            return np.array([fact.low, fact.high], dtype=object if fact.gaps else bool)
+        return np.array([fact.low, fact.high], dtype=object if isinstance(fact.low, str) else kind)
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether X is a table that is not to be read whole: a folder, a large file, a lazy frame, a dataset.
+
+    >>> is_lazy("iris.csv"), is_lazy([[1.0]])
+    (False, False)
+    """
+    if isinstance(X, Lazy):
+        return True
+    if isinstance(X, str | os.PathLike):
+        return os.path.isdir(X) or (os.path.isfile(X) and os.path.getsize(X) > LARGE and Path(X).suffix not in (".h5ad", ".mtx"))
+    return _module(X) in (("polars", "LazyFrame"), ("pyarrow", "FileSystemDataset"), ("pyarrow", "InMemoryDataset"))
+
+
+def _module(X: Any) -> tuple[str, str]:
+    return type(X).__module__.partition(".")[0], type(X).__name__
+
+
+def open_table(X: Any) -> Lazy:
+    """The table, with what is known of its columns; see `is_lazy`."""
+    if isinstance(X, Lazy):
+        return X
+    name, paths, home = type(X).__name__, [], None
+    if isinstance(X, str | os.PathLike):
+        prepared.check(Path(X))
+        name, paths = str(X), files_of(Path(X))
+    if not paths or not all(path.endswith(SUFFIXES) for path in paths):
+        home = Scratch(SCRATCH.get())
+        paths = written(X, paths, home)
+    with reading(name, "a table"):
+        return _surveyed(name, paths, home)
+
+
+def _cell(name: str, type: str, dash: bool = True) -> str:
+    """The values of a column in SQL: words for gaps in a text are none, a number of many digits is a float."""
+    cell = column(name)
+    if type == "VARCHAR" or type.startswith("ENUM"):
+        cell = f"CAST({cell} AS VARCHAR)"  # in some of the files it may be something else
+        return f"CASE WHEN {cell} IN ({listed(sorted(GAPS if dash else GAPS - {'-'}))[1:-1]}) THEN NULL ELSE {cell} END"
+    return f"CAST({cell} AS DOUBLE)" if type.startswith("DECIMAL") or type == "HUGEINT" else cell
+
+
+def _surveyed(name: str, paths: list[str], home: Any) -> Lazy:
+    """What is known of all columns, and where to cut."""
+    with database() as base:
+        source = f"read_parquet({listed(paths)}, union_by_name = true)"
+        types = {c: t for c, t in types_of(base, source).items() if not c.startswith("__index_level_")}  # which pandas adds
+        if not types:
+            raise DataError(f"{name!r} has no columns")
+        texts = [c for c, type in types.items() if type == "VARCHAR"]
+        signs = ", ".join(f"bool_or({column(c)} = '+')" for c in texts)
+        plus = base.execute(f"SELECT {signs} FROM {source}").fetchone() if texts else ()
+        dashed = {c for c, found in zip(texts, plus, strict=True) if found}  # "-" is no gap beside "+"
+        cells = {c: _cell(c, type, c not in dashed) for c, type in types.items()}
+        told = ", ".join(f"{cell} AS {column(c)}" for c, cell in cells.items())
+        asked = ", ".join(_asked(column(c), type) for c, type in types.items())
+        rows, *sums = base.execute(f"SELECT count(*), {asked} FROM (SELECT {told} FROM {source})").fetchone()
+        facts = {c: _fact(c, type, rows, sums[6 * i : 6 * i + 6], cells[c]) for i, (c, type) in enumerate(types.items())}
+        groups = "SELECT file_name, row_group_id, min(row_group_num_rows) FROM parquet_metadata"
+        about = base.execute(f"{groups}({listed(paths)}) GROUP BY ALL ORDER BY file_name, row_group_id").fetchall()
+    if not rows:
+        raise DataError(f"{name!r} has columns but no rows; there is nothing to work on")
+    width = sum(8 if fact.type != "VARCHAR" else 64 for fact in facts.values())
+    return Lazy(name, _cut(about, max(1, PIECE // width)), facts, rows, home)
+
+
+def _asked(cell: str, type: str) -> str:
+    """Six sums of a column: values, different ones, smallest and largest, words of each, and whether all are dates."""
+    words = f"avg(len(string_split({cell}, ' ')))" if type == "VARCHAR" else "0"
+    dates = f"bool_and(regexp_full_match({cell}, {dialect.quoted(DATE.pattern)}))" if type == "VARCHAR" else "false"
+    nested = type.endswith("]") or type.startswith(("STRUCT", "MAP", "BLOB"))
+    ends = ("NULL", "NULL") if nested else (f"min({cell})", f"max({cell})")
+    many = "0" if nested else f"approx_count_distinct({cell})"
+    return f"count({cell}), {many}, {', '.join(ends)}, {words}, {dates}"
+
+
+def _fact(name: str, type: str, rows: int, told: Sequence[Any], cell: str) -> Fact:
+    """The kind of a column by the rules of `kinds.kind_of_column`, on counts that are estimates."""
+    known, levels, low, high, words, dates = told
+    nested = type.endswith("]") or type.startswith(("STRUCT", "MAP", "BLOB"))
+    own = levels > OWN * known and known > FEW
+    kind: Kind = "category"
+    if not known:
+        kind = "empty"
+    elif low is not None and low == high and known == rows > 1:
+        kind = "constant"
+    elif type.startswith(DATES) or dates:
+        kind = "date"
+    elif nested:
+        kind = "text"
+    elif type in INTEGERS:
+        counted = high - low == known - 1 and low in (0, 1)
+        kind = "id" if own and (counted or NAMES_OF_IDS.fullmatch(name)) else "number"
+    elif type == "VARCHAR" and levels > max(FEW, known / 2) and words >= 4:
+        kind = "text"
+    elif type in ("VARCHAR", "UUID") and own:
+        kind = "id"
+    elif type not in ("VARCHAR", "BOOLEAN", "UUID") and not type.startswith("ENUM"):
+        kind = "number"
+    return Fact(type, kind, known, levels, low, high, rows - known, cell)
+
+
+def _cut(groups: list[tuple[str, int, int]], size: int) -> list[Piece]:
+    """Pieces of about `size` rows: row groups together, or parts of one that is many times as large."""
+    pieces: list[Piece] = []
+    for path, of_file in groupby(groups, itemgetter(0)):
+        about = os.stat(path)
+        stamp, ends, at = (about.st_size, about.st_mtime_ns), [0], 0
+        for _, _, n in of_file:
+            if at > ends[-1] and at + n - ends[-1] > size:  # this one begins another piece
+                ends.append(at)
+            parts = n // (SPLIT * size)
+            ends += [at + n * k // (parts + 1) for k in range(1, parts + 1)]
+            at += n
+        ends.append(at)
+        pieces += [Piece(path, a, b, stamp) for a, b in pairwise(ends) if a < b]
+    return pieces

@@ -1,0 +1,302 @@
+"""Do posteriors, errors and intervals mean what they say? Simulated data, whose truth is known: `python tests/calibration.py`.
+
+Posteriors: a truth drawn from the prior and data drawn from the truth; the place of the truth among draws of the posterior is then
+uniform (Talts et al. 2018), for any function of the parameters that does not depend on the order of topics. Probabilities: what is
+said with p comes true with p. Intervals: of many data sets 95% of the intervals should have the truth in them. Every study ends in
+figures with what they should be, and a verdict whose false alarms are rarer than one in 10,000.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy import stats
+
+import tallies
+from tallies import FEM, GDA, LDA, PLN, FEMNetwork, NaiveBayes
+from tallies.counts.evidence import gaussians, weigh
+from tallies.errors import ConvergenceWarning, DataWarning
+
+ALARM = 1e-4  # p-value below which a study has failed
+
+
+class Found(NamedTuple):
+    """What a study says."""
+
+    figures: dict[str, float]
+    p_value: float  # of all its tests together, were all well
+    told: str  # what was done
+
+    @property
+    def good(self) -> bool:
+        return self.p_value > ALARM
+
+
+def uniform(places: np.ndarray, bins: int = 10) -> float:
+    """p-value of chi-square: places in [0, 1], whether they are uniform."""
+    counts = np.histogram(places, np.linspace(0, 1, bins + 1))[0]
+    return float(stats.chisquare(counts).pvalue)
+
+
+def together(values: list[float]) -> float:
+    """One p-value of several, by Bonferroni."""
+    return float(min(1.0, min(values) * len(values)))
+
+
+def share_found(covered: np.ndarray, figures: dict[str, float], name: str, low: float, high: float) -> float:
+    """Notes a coverage; p-value of its being within [low, high], from the spread over data sets (rows), which are independent."""
+    each = np.asarray(covered, dtype=float).reshape(len(covered), -1).mean(axis=1)
+    mean, error = float(each.mean()), float(max(each.std(ddof=1), 0.02) / np.sqrt(len(each)))
+    figures[name] = round(mean, 4)
+    beyond = max(low - mean, mean - high, 0.0)
+    return float(2 * stats.norm.sf(beyond / error))
+
+
+# posteriors
+
+
+def lda(n: int, seed: int) -> Found:
+    """Topics: theta and phi of collapsed Gibbs sampling."""
+    rng, D, V, K, length, draws, thin = np.random.default_rng(seed), 4, 5, 2, 10, 19, 6
+    alpha, beta, places = np.array([0.6, 0.9]), 0.5, []
+    options = {
+        "n_topics": K,
+        "alpha": alpha.tolist(),
+        "beta": beta,
+        "max_iter": 20 + draws * thin,
+        "burn_in": 20,
+        "start": "random",
+    }
+    kept: list[list[float]] = []
+
+    def look(stage: Any, state: Any) -> None:
+        t = state.params.t - 20
+        if t > 0 and t % thin == 0:
+            part = stage.model.rows(stage.sources[0].shard, state.latents[0]._replace(kept=None), state.params)
+            n_dk, n_wk = part.n_dk.toarray(), part.n_wk.toarray()
+            kept.append(_of_topics([rng.dirichlet(row + alpha) for row in n_dk], [rng.dirichlet(c + beta) for c in n_wk.T]))
+
+    for _ in range(n):
+        phi, theta = rng.dirichlet(np.full(V, beta), K), rng.dirichlet(alpha, D)
+        X = sp.csr_array(np.array([rng.multinomial(length, row @ phi) for row in theta]))
+        kept.clear()
+        LDA(**options, random_state=int(rng.integers(2**31))).fit(X, callback=look)
+        below = (np.array(kept) < _of_topics(theta, phi)).sum(axis=0)
+        places.append((below + rng.random(below.shape)) / (draws + 1))
+    p = [uniform(each) for each in np.array(places).T]
+    names = ("sum theta^2", "sum phi^2", "largest phi")
+    told = f"{n} truths from the prior, {draws} draws each, thinned by {thin}; p-values of uniform places"
+    return Found({name: round(v, 4) for name, v in zip(names, p, strict=True)}, together(p), told)
+
+
+def _of_topics(theta: Any, phi: Any) -> list[float]:
+    """Functions of topics that do not know their order."""
+    theta, phi = np.asarray(theta), np.asarray(phi)
+    return [float((theta**2).sum()), float((phi**2).sum()), float(phi.max())]
+
+
+def classes(n: int, seed: int) -> Found:
+    """Classifiers: what they say of rows that they drew themselves."""
+    rng, found = np.random.default_rng(seed), {}
+    y = rng.integers(0, 3, 120)
+    X = rng.normal(size=(120, 4)) @ rng.normal(size=(4, 4)) * 0.8 + y[:, None] * [1.0, 0.3, 0.0, -0.5]
+    counts = rng.poisson(np.exp(0.3 + 0.4 * y[:, None] * [1, -1, 0, 0.5]))
+    models = {f"GDA {c}": GDA(covariance=c).fit(X, y) for c in ("shared", "class", "diagonal")}
+    models |= {f"NaiveBayes {f}": NaiveBayes(families=f).fit(counts, y) for f in ("poisson", "categorical", "multinomial")}
+    p = []
+    for name, model in models.items():
+        rows, truth = model.sample(100 * n, random_state=int(rng.integers(2**31)))
+        stated = model.predict_proba(rows)
+        z = []
+        for k in range(3):
+            group = np.minimum((stated[:, k] * 10).astype(int), 9)
+            for g in range(10):
+                mine = stated[group == g, k]
+                spread = np.sqrt(np.sum(mine * (1 - mine)))
+                if spread > 3:
+                    z.append((np.sum(truth[group == g] == k) - mine.sum()) / spread)
+        p.append(float(stats.chi2.sf(np.sum(np.square(z)), len(z))))
+        found[name] = round(p[-1], 4)
+    return Found(found, together(p), f"{100 * n} rows drawn from each fitted model; p-values of calibration in tenths")
+
+
+def latents(n: int, seed: int) -> Found:
+    """PLN by importance sampling: the latents of a row given its counts."""
+    rng, p, q, k = np.random.default_rng(seed), 5, 2, 400
+    C, mean = rng.normal(size=(p, q)) * 0.8, rng.normal(1.0, 0.7, p)
+    V = rng.normal(size=(10 * n, q))
+    Y = rng.poisson(np.exp(mean + V @ C.T)).astype(float)
+    base = np.tile(mean, (len(V), 1))
+    found, log_w, rates = weigh(Y, base, C, gaussians(Y, base, C), rng.normal(size=(len(V), k, q)))
+    w = np.exp(log_w - log_w.max(axis=1, keepdims=True))
+    w /= w.sum(axis=1, keepdims=True)
+    truth = {"V_1": (found[:, :, 0], V[:, 0]), "V_2": (found[:, :, 1], V[:, 1])}
+    truth["total rate"] = rates.sum(axis=2), np.exp(mean + V @ C.T).sum(axis=1)
+    figures = {name: round(uniform((w * (draws < real[:, None])).sum(axis=1)), 4) for name, (draws, real) in truth.items()}
+    return Found(figures, together(list(figures.values())), f"{10 * n} rows, {k} weighted draws each; p-values of uniform places")
+
+
+# intervals and errors
+
+
+def coefficients(n: int, seed: int) -> Found:
+    """PLN: 95% intervals of coefficients."""
+    figures: dict[str, float] = {}
+    p = []
+    cases: list[tuple[str, dict[str, Any], int, int, int]] = [
+        ("full, n=100, p=5", {}, 100, 5, 0),
+        ("diagonal, n=100, p=5", {"covariance": "diagonal"}, 100, 5, -1),
+        ("rank 2, n=100, p=6", {"rank": 2}, 100, 6, 2),
+    ]
+    for name, options, rows, columns, rank in cases:
+        rng, hit = np.random.default_rng(seed), []
+        C = rng.normal(size=(columns, rank or columns)) * 0.5 if rank >= 0 else np.diag(rng.uniform(0.4, 0.9, columns))
+        C = np.linalg.cholesky(C @ C.T + 0.1 * np.eye(columns)) if rank == 0 else C
+        B = np.vstack([rng.normal(1.0, 0.6, columns), rng.normal(0, 0.4, columns)])
+        for _ in range(n):
+            X = np.column_stack([np.ones(rows), rng.normal(size=rows)])
+            Y = rng.poisson(np.exp(X @ B + rng.normal(size=(rows, C.shape[1])) @ C.T))
+            table = PLN(**options).fit(Y, covariates=X).coefficient_table()
+            hit.append((table["lower"] <= B.ravel()) & (B.ravel() <= table["upper"]))
+        hit = np.array(hit)
+        p.append(share_found(hit, figures, name, 0.94, 0.96))
+        figures[f"{name}, worst of {2 * columns}"] = round(float(hit.mean(axis=0).min()), 4)
+    return Found(figures, together(p), f"{n} tables each, an intercept and a slope a column; coverage, wanted .94 to .96")
+
+
+def network_errors(n: int, seed: int) -> Found:
+    """FEM and FEMNetwork: bootstrap errors against the spread of estimates over data sets, and their 95% intervals."""
+    rng, hits, means, network = np.random.default_rng(seed), [], [], []
+    effect = np.array([[0.6, -0.6], [-0.4, 0.4]])  # of two binary columns on the log odds
+    for _ in range(n):
+        X = rng.integers(0, 2, (300, 2))
+        h = 0.2 + effect[0][X[:, 0]] + effect[1][X[:, 1]]
+        y = (rng.random(300) < 1 / (1 + np.exp(-2 * h))).astype(int)  # weights are of h and -h
+        model = FEM(ridge=0.1).fit(X, y)
+        draws = int(rng.integers(2**31))
+        W, errors = (t.to_numpy()[:, 1] for t in (model.weights_, model.standard_errors(X, y, n_boot=60, random_state=draws)))
+        hits.append(np.abs(W - np.array([0.2, *effect[0], *effect[1]]))[[0, 1, 3]] < 1.96 * errors[[0, 1, 3]])
+        a = rng.integers(0, 2, 300)
+        Z = np.column_stack([a, np.where(rng.random(300) < 0.7, a, 1 - a)])
+        J = FEMNetwork(ridge=0.1).fit(Z)
+        network.append((J.couplings_[0, 2], J.standard_errors(Z, n_boot=40, random_state=int(rng.integers(2**31)))[0, 2]))
+        means.append((W, errors))
+    figures: dict[str, float] = {}
+    p = [share_found(np.array(hits), figures, "FEM, coverage of 95%", 0.93, 0.965)]
+    W, errors = (np.array([pair[i] for pair in means]) for i in (0, 1))
+    figures["FEM, mean error over spread"] = round(float((errors.mean(axis=0) / W.std(axis=0, ddof=1))[[0, 1, 3]].mean()), 3)
+    found = np.array(network)
+    truth = 0.5 * np.log(0.7 / 0.3)  # of two coins that agree with 0.7, in zero-sum gauge
+    p.append(share_found(np.abs(found[:, :1] - truth) < 1.96 * found[:, 1:], figures, "FEMNetwork, coverage of 95%", 0.93, 0.965))
+    return Found(figures, together(p), f"{n} tables of 300 rows, 60 and 40 bootstrap fits each, ridge 0.1")
+
+
+def scores(n: int, seed: int) -> Found:
+    """Held-out scores (LDA by tokens, GDA by rows) and paired differences: 95% intervals of what many rows would say."""
+    rng, figures = np.random.default_rng(seed), {}
+    phi, lengths = rng.dirichlet(np.full(20, 0.3), 3), np.arange(10, 60)
+
+    def documents(m: int) -> sp.csr_array:
+        theta = rng.dirichlet(np.full(3, 0.4), m)
+        return sp.csr_array(np.array([rng.multinomial(rng.choice(lengths), row @ phi) for row in theta]))
+
+    lda = LDA(n_topics=3, max_iter=60, burn_in=30, random_state=0).fit(documents(100))
+    one = LDA(n_topics=2, max_iter=60, burn_in=30, random_state=0).fit(documents(100))
+    long = documents(20_000)
+    truth, other = (tallies.evaluate(model, long).value for model in (lda, one))
+    hits, paired = [], []
+    for k in range(n):
+        new = documents(60)
+        found = tallies.evaluate(lda, new, random_state=k)
+        hits.append([abs(found.value - truth) < 1.96 * found.stderr])
+        table = tallies.compare({"three": lda, "two": one}, new, random_state=k)
+        row = table[table["difference"] != 0].iloc[0]
+        gap = (other - truth) if row.name == "two" else (truth - other)
+        paired.append([abs(row["difference"] - gap) < 1.96 * row["difference_stderr"]])
+    p = [share_found(np.array(hits), figures, "LDA score of 60 documents", 0.92, 0.965)]
+    p.append(share_found(np.array(paired), figures, "LDA paired difference", 0.92, 0.965))
+    X, y = rng.normal(size=(200, 3)) + np.arange(200)[:, None] % 2, np.arange(200) % 2
+    gda = GDA().fit(X, y)
+    truth = gda.log_prob(rng.normal(size=(200_000, 3)) + np.arange(200_000)[:, None] % 2).mean()
+    hits = []
+    for _ in range(4 * n):
+        found = tallies.evaluate(gda, rng.normal(size=(80, 3)) + np.arange(80)[:, None] % 2)
+        hits.append([abs(found.value - truth) < 1.96 * found.stderr])
+    p.append(share_found(np.array(hits), figures, "GDA score of 80 rows", 0.92, 0.965))
+    return Found(figures, together(p), f"{n} held-out sets; coverage of 95%")
+
+
+def probabilities(n: int, seed: int) -> Found:
+    """FEM with a ridge by cross-validation, 600 rows: the slope of the truth on what is said, in log odds, and what it loses."""
+    rng, slopes, gaps, excess = np.random.default_rng(seed), [], [], []
+
+    def rows(m: int, W: np.ndarray, b: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        X = rng.integers(0, 3, (m, len(W)))
+        p = 1 / (1 + np.exp(-b - sum(W[j][X[:, j]] for j in range(len(W)))))
+        return X, (rng.random(m) < p).astype(int), p
+
+    for _ in range(n):
+        W, b = rng.normal(size=(6, 3)) * rng.uniform(0.2, 1.0), float(rng.normal(0, 0.5))
+        X, y, _ = rows(600, W, b)
+        model = FEM().fit(X, y)
+        new, outcome, truth = rows(2000, W, b)
+        p = np.clip(model.predict_proba(new)[:, 1], 1e-9, 1 - 1e-9)
+        A, theta = np.column_stack([np.ones(len(p)), np.log(p / (1 - p))]), np.array([0.0, 1.0])
+        for _ in range(20):  # Newton's method for logit(outcome) = a + slope h
+            q = 1 / (1 + np.exp(-A @ theta))
+            theta = theta + np.linalg.solve((A * (q * (1 - q))[:, None]).T @ A, A.T @ (outcome - q))
+        slopes.append(theta[1])
+        gaps.append(np.mean(p) - np.mean(truth))
+        excess.append(np.mean(truth * np.log(truth / p) + (1 - truth) * np.log((1 - truth) / (1 - p))))
+    mean, error = float(np.mean(slopes)), float(np.std(slopes, ddof=1) / np.sqrt(n))
+    figures = {"slope, mean": mean, "slope, 5%": float(np.quantile(slopes, 0.05)), "slope, 95%": float(np.quantile(slopes, 0.95))}
+    figures |= {"mean probability less the truth": float(np.mean(gaps)), "nats a row above the truth": float(np.mean(excess))}
+    beyond = max(0.9 - mean, mean - 1.1, 0.0)
+    told = f"{n} generated tables of 600 rows, 6 columns of 3 states; slope wanted .9 to 1.1"
+    return Found({name: round(v, 4) for name, v in figures.items()}, float(2 * stats.norm.sf(beyond / error)), told)
+
+
+STUDIES: dict[str, tuple[Callable[[int, int], Found], int]] = {  # and how many data sets of the whole campaign
+    "lda": (lda, 1000),
+    "classes": (classes, 1000),
+    "latents": (latents, 1000),
+    "coefficients": (coefficients, 300),
+    "networks": (network_errors, 200),
+    "scores": (scores, 200),
+    "probabilities": (probabilities, 100),
+}
+
+
+def study(name: str, n: int, seed: int) -> Found:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", DataWarning)
+        return STUDIES[name][0](n, seed)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="See whether posteriors, errors and intervals mean what they say.")
+    parser.add_argument("--only", nargs="*", choices=list(STUDIES), default=list(STUDIES))
+    parser.add_argument("--share", type=float, default=1.0, help="of the data sets of the whole campaign")
+    parser.add_argument("--seed", type=int, default=0)
+    words, bad = parser.parse_args(), 0
+    for name in words.only:
+        begun = time.monotonic()
+        found = study(name, max(10, round(words.share * STUDIES[name][1])), words.seed)
+        bad += not found.good
+        verdict = "good" if found.good else "NOT CALIBRATED"
+        print(f"{name}: {verdict} (p {found.p_value:.3g}, {time.monotonic() - begun:.0f} s). {found.told}")
+        print(f"    {json.dumps(found.figures)}", flush=True)
+    return bad
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""The graphical lasso: its conditions of optimality, its certificate, and what is forbidden or free."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tallies.counts import lasso
+from tallies.counts.kernels.lasso import descend
+
+
+def correlations(p: int, n: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) @ (np.eye(p) + 0.5 * np.eye(p, k=1) + rng.normal(size=(p, p)) * (rng.random((p, p)) < 1 / p))
+    return np.corrcoef(X.T)
+
+
+def violation(S: np.ndarray, L: np.ndarray, Theta: np.ndarray) -> float:
+    """How far from the conditions: W_jj = S_jj, W - S = L sign(Theta) where it is not 0, and |W - S| <= L where it is."""
+    G = np.linalg.inv(Theta) - S
+    there, off = Theta != 0, ~np.eye(len(S), dtype=bool)
+    on = np.abs(G - np.where(np.isinf(L), 0.0, L) * np.sign(Theta))[there & off]
+    below = (np.abs(G) - L)[~there]
+    return max(np.abs(np.diag(G)).max(), on.max(initial=0.0), below.max(initial=0.0))
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.6])
+def test_the_conditions_of_optimality_hold(share: float) -> None:
+    S = correlations(40, 120)
+    L = np.full(S.shape, np.quantile(np.abs(S), 1 - share))
+    found = lasso.solve(S, L, tol=1e-14)
+    assert violation(S, L, found.Theta) < 1e-6
+    np.testing.assert_allclose(found.W @ found.Theta, np.eye(40), atol=1e-10)
+    assert (found.Theta == 0).any() and (found.Theta == found.Theta.T).all()
+
+
+def test_two_columns_have_a_closed_form() -> None:
+    S, L = np.array([[2.0, 0.9], [0.9, 3.0]]), np.full((2, 2), 0.4)
+    np.testing.assert_allclose(lasso.solve(S, L, tol=1e-14).Theta, np.linalg.inv([[2.0, 0.5], [0.5, 3.0]]), rtol=1e-6)
+    assert lasso.solve(S, L + 0.6).Theta[0, 1] == 0.0
+
+
+def test_without_a_penalty_it_is_the_inverse() -> None:
+    S = correlations(15, 60)
+    np.testing.assert_allclose(lasso.solve(S, np.zeros_like(S), tol=1e-14).Theta, np.linalg.inv(S), rtol=1e-6, atol=1e-6)
+
+
+def test_forbidden_pairs_are_zero_and_free_ones_are_matched() -> None:
+    S, rng = correlations(20, 80), np.random.default_rng(1)
+    kind = np.triu(rng.integers(0, 3, S.shape), 1)
+    L = np.choose(kind + kind.T, [0.2, np.inf, 0.0])
+    found = lasso.solve(S, L, tol=1e-14)
+    off = ~np.eye(20, dtype=bool)
+    assert (found.Theta[np.isinf(L)] == 0).all()
+    np.testing.assert_allclose(found.W[(L == 0) & off], S[(L == 0) & off], atol=1e-6)
+    assert violation(S, L, found.Theta) < 1e-6
+    assert np.isfinite(found.value) and found.gap < 1e-12
+
+
+def test_screening_changes_nothing() -> None:
+    """Components apart, and all columns as one problem: the same solution."""
+    S = np.kron(np.eye(3), correlations(8, 40)) + 0.01 * (1 - np.kron(np.eye(3), np.ones((8, 8))))
+    L = np.full(S.shape, 0.05)
+    assert len(set(lasso.components(S, L).tolist())) >= 3
+    whole = lasso._component(S, L, None, 1e-12, 100)
+    found = lasso.solve(S, L, tol=1e-13)
+    np.testing.assert_allclose(found.Theta, whole.Theta, atol=1e-6)
+    assert abs(found.value - whole.value) < 1e-10
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3])
+def test_the_gap_is_a_certificate(most: int) -> None:
+    """However early it is stopped, the value is above the least one by no more than the gap, and by what it says to be."""
+    S = correlations(30, 60)
+    L = np.full(S.shape, 0.15)
+    least, found = lasso.solve(S, L, tol=1e-14), lasso.solve(S, L, most=most)
+    off = ~np.eye(30, dtype=bool)
+    assert -1e-12 < found.value - least.value <= found.gap
+    value = -np.linalg.slogdet(found.Theta)[1] + np.vdot(S, found.Theta) + (L * np.abs(found.Theta))[off].sum()
+    np.testing.assert_allclose(found.value, value, rtol=1e-12)
+    np.testing.assert_allclose(found.penalty, (L * np.abs(found.Theta))[off].sum(), rtol=1e-12)
+
+
+def test_it_settles_where_samples_are_fewer_than_columns() -> None:
+    S = correlations(60, 20)
+    found = lasso.solve(S, np.full(S.shape, 0.02), tol=1e-9)
+    assert found.gap < 1e-9 * 60
+    assert violation(S, np.full(S.shape, 0.02), found.Theta) < 1e-4
+
+
+def test_a_path_is_what_cold_starts_give_in_fewer_steps() -> None:
+    S, penalties = correlations(40, 120), np.geomspace(0.5, 0.05, 8)
+    warm = list(lasso.path(S, np.ones_like(S), penalties, tol=1e-12))
+    cold = [lasso.solve(S, np.full(S.shape, penalty), tol=1e-12) for penalty in penalties]
+    for a, b in zip(warm, cold, strict=True):
+        np.testing.assert_allclose(a.Theta, b.Theta, atol=1e-5)
+    assert sum(found.steps for found in warm[-4:]) < sum(found.steps for found in cold[-4:])
+
+
+def test_it_agrees_with_scikit_learn() -> None:
+    from sklearn.covariance import graphical_lasso
+
+    S = correlations(12, 400)
+    theirs = graphical_lasso(S, 0.1, tol=1e-10, enet_tol=1e-10, max_iter=500)[1]
+    np.testing.assert_allclose(lasso.solve(S, np.full(S.shape, 0.1), tol=1e-14).Theta, theirs, atol=1e-6)
+
+
+def test_the_loop_minimises_its_quadratic_model() -> None:
+    """Against the conditions of eq. 2 in NumPy."""
+    S = correlations(10, 40)
+    L, Theta = np.full(S.shape, 0.1), np.eye(10)
+    W = np.linalg.inv(Theta + 0.1 * np.eye(10, k=1) + 0.1 * np.eye(10, k=-1))
+    G, D, U = S - W, np.zeros_like(S), np.zeros_like(S)
+    assert descend(Theta, W, G, L, *lasso._free(Theta, G, L), 10_000, 1e-13, D, U)
+    slope, to = G + W @ D @ W, Theta + D
+    np.testing.assert_allclose(U, D @ W, atol=1e-12)
+    off = ~np.eye(10, dtype=bool)
+    assert np.abs(np.diag(slope)).max() < 1e-9
+    assert np.abs(slope + L * np.sign(to))[(to != 0) & off].max() < 1e-9
+    free = (np.abs(G) > L) & off
+    assert (np.abs(slope) <= L + 1e-9)[free & (to == 0)].all()

@@ -1,0 +1,293 @@
+"""Networks of counts: conditions of optimality, what they must equal, what they find, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tallies import PLN, PLNNetwork
+from tallies.counts import network_views as views
+from tallies.counts.answers import correlation
+from tallies.errors import DataError
+
+
+def chain(n: int, p: int, seed: int = 0, mean: float = 1.5) -> np.ndarray:
+    """Counts whose columns depend on their neighbours alone: partial correlations of 0.4."""
+    rng = np.random.default_rng(seed)
+    Omega = np.eye(p) - 0.4 * (np.eye(p, k=1) + np.eye(p, k=-1))
+    return rng.poisson(np.exp(mean + rng.multivariate_normal(np.zeros(p), np.linalg.inv(Omega), n)))
+
+
+def joint(**options: Any) -> PLNNetwork:
+    return PLNNetwork(**{"joint": True, "penalty": 0.1, "select": None, **options})
+
+
+@pytest.fixture(scope="module")
+def counts() -> np.ndarray:
+    return chain(80, 8)
+
+
+@pytest.fixture(scope="module")
+def found() -> PLNNetwork:
+    return PLNNetwork(n_subsamples=20).fit(pd.DataFrame(chain(400, 10), columns=list("abcdefghij")))
+
+
+@pytest.mark.parametrize("scale", ["correlation", "raw"])
+def test_the_conditions_of_the_penalised_bound_hold(counts: np.ndarray, scale: str) -> None:
+    X, v = np.column_stack([np.ones(80), np.arange(80) % 2]), 1.0 + np.arange(80) % 3
+    model = joint(scale=scale, tol=1e-16).fit(counts, covariates=X, sample_weight=v)
+    M, S2, B, N = model.latent_mean_, model.latent_variance_, model.coefficients_, v.sum()
+    R = M - X @ B
+    S = (R.T @ (v[:, None] * R) + np.diag(v @ S2)) / N
+    sd = np.sqrt(S.diagonal()) if scale == "correlation" else np.ones(8)
+    Theta, C = model.precision_ * np.outer(sd, sd), S / np.outer(sd, sd)
+    W, there, off = np.linalg.inv(Theta), Theta != 0, ~np.eye(8, dtype=bool)
+    assert 3 < there.sum() < 64  # neither empty nor full
+    # the lasso: W_jj = C_jj; W - C = rho sign Theta where that is not 0; |W - C| <= rho where it is
+    assert np.abs(W - C).diagonal().max() < 1e-6
+    assert np.abs(W - C - 0.1 * np.sign(Theta))[there & off].max() < 1e-6
+    assert (np.abs(W - C)[~there] <= 0.1 + 1e-6).all()
+    # rows: eq. 2 of `penalised` in place of Omega, and B is their regression
+    Omega = model.precision_.copy()
+    if scale == "correlation":
+        Omega[np.diag_indices(8)] += 0.1 * (np.abs(Theta).sum(axis=1) - Theta.diagonal()) / S.diagonal()
+    A = np.exp(M + S2 / 2)
+    assert np.abs(R @ Omega + A - counts).max() < 1e-6
+    assert np.abs(S2 * (Omega.diagonal() + A) - 1).max() < 1e-6
+    assert np.abs(X.T @ (v[:, None] * R)).max() < 1e-6
+    # the bound, and the history with the penalty taken off
+    bound = v @ (counts * M - A - [[sum(np.log(np.arange(1, y + 1))) for y in row] for row in counts] + (np.log(S2) + 1) / 2).sum(1)
+    bound += 0.5 * N * (np.linalg.slogdet(model.precision_)[1] - np.vdot(S, model.precision_))
+    np.testing.assert_allclose(model.elbo_, bound, rtol=1e-10)
+    np.testing.assert_allclose(model.history_[-1], bound - 0.05 * N * np.abs(Theta)[off].sum(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_without_a_penalty_it_is_a_pln(counts: np.ndarray, both: bool) -> None:
+    plain, model = PLN(tol=1e-14).fit(counts), PLNNetwork(penalty=0.0, select=None, joint=both, tol=1e-14).fit(counts)
+    np.testing.assert_allclose(model.elbo_, plain.elbo_, rtol=1e-9)
+    np.testing.assert_allclose(model.covariance_, plain.covariance_, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.transform(counts), plain.transform(counts), atol=1e-4)
+
+
+def test_a_large_penalty_makes_columns_independent(counts: np.ndarray) -> None:
+    plain, model = PLN(covariance="diagonal").fit(counts), joint(penalty=0.9).fit(counts)
+    np.testing.assert_allclose(model.elbo_, plain.elbo_, rtol=1e-9)
+    assert len(model.edges_) == 0
+    assert model.n_parameters_ == 8 + 8
+
+
+def test_in_two_steps_it_is_the_lasso_of_the_correlations(counts: np.ndarray) -> None:
+    from sklearn.covariance import graphical_lasso
+
+    S = PLN(tol=1e-14).fit(counts).covariance_
+    theirs = graphical_lasso(correlation(S), 0.2, tol=1e-10, enet_tol=1e-10, max_iter=500)[1] / np.sqrt(
+        np.outer(S.diagonal(), S.diagonal())
+    )
+    model = PLNNetwork(penalty=0.2, select=None, tol=1e-14).fit(counts)
+    np.testing.assert_allclose(model.precision_, theirs, atol=1e-5 * np.abs(theirs).max())
+    np.testing.assert_allclose(model.covariance_ @ model.precision_, np.eye(8), atol=1e-9)
+
+
+def test_the_bound_of_two_columns_is_below_quadrature() -> None:
+    Y = chain(40, 2)
+    model = joint().fit(Y)
+    z = np.linspace(-8, 8, 401)
+    w = np.exp(-z * z / 2) * (z[1] - z[0])
+    C, nodes = np.linalg.cholesky(model.covariance_), np.stack(np.meshgrid(z, z), -1).reshape(-1, 2)
+    Z = model.coefficients_[0] + nodes @ C.T
+    log_f = (Y[:, None] * Z - np.exp(Z)).sum(2) - np.array([sum(np.log(np.arange(1, y + 1)).sum() for y in row) for row in Y])[
+        :, None
+    ]
+    exact = np.log(np.exp(log_f) @ np.outer(w, w).ravel() / (2 * np.pi))
+    gap = exact - model.log_prob(Y)
+    assert gap.min() > 0
+    assert gap.max() < 0.3
+
+
+def test_a_chain_is_found(found: PLNNetwork) -> None:
+    table = found.edges_
+    sure = table[table["probability"] >= 0.9]
+    right = [ord(b) - ord(a) == 1 for a, b in zip(sure["a"], sure["b"], strict=True)]
+    assert sum(right) == 9
+    assert np.mean(right) >= 0.8
+    assert (sure["sign"][right] == "+").all()
+    assert found.path_["chosen"].sum() == 1
+    assert found.path_.loc[found.path_["chosen"], "instability"].item() <= 0.05
+    assert found.path_["edges"].iloc[0] == 0
+    assert len(table) == found.path_.loc[found.path_["chosen"], "edges"].item()
+    assert table["probability"].is_monotonic_decreasing
+
+
+def test_probabilities_are_shares_of_subsamples(found: PLNNetwork) -> None:
+    P = found.selection_probability_
+    np.testing.assert_allclose(P * 20, np.round(P * 20), atol=1e-9)
+    row = found.edges_.iloc[0]
+    assert P[ord(row["a"]) - 97, ord(row["b"]) - 97] == row["probability"]
+    at = found.path_["chosen"].to_numpy().argmax()
+    f = P[np.triu_indices(10, 1)]
+    np.testing.assert_allclose(found.path_["instability"][at], np.mean(2 * f * (1 - f)))
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_what_is_chosen_is_what_would_be_given(counts: np.ndarray, both: bool) -> None:
+    """The bound on the path is that of a fit at its penalty, and the last stage is such a fit, to the bit."""
+    model = PLNNetwork(select="bic", n_penalties=4, joint=both, tol=1e-13).fit(counts)
+    given = PLNNetwork(penalty=model.penalty_, select=None, joint=both, tol=1e-13).fit(counts)
+    assert given.precision_.tobytes() == model.precision_.tobytes()
+    assert given.elbo_ == model.elbo_
+    row = model.path_[model.path_["chosen"]].iloc[0]
+    np.testing.assert_allclose(row["loglik"], given.elbo_, rtol=1e-6)
+    np.testing.assert_allclose(row["bic"], given.bic_, rtol=1e-6)
+    np.testing.assert_allclose(row["ebic"], given.ebic_, rtol=1e-6)
+    assert model.path_["bic"].min() == row["bic"]
+
+
+def test_pairs_can_be_forbidden_and_free() -> None:
+    names = list("abcdefgh")
+    weights = pd.DataFrame(1.0, index=names[::-1], columns=names)
+    weights.loc["a", "b"] = weights.loc["b", "a"] = np.inf
+    weights.loc["a", "h"] = weights.loc["h", "a"] = 0.0
+    frame = pd.DataFrame(chain(300, 8), columns=names)
+    for options in ({"joint": True, "penalty": 0.1}, {"joint": False, "penalty": 0.2}):
+        model = PLNNetwork(select=None, weights=weights, **options).fit(frame)
+        free = PLNNetwork(select=None, **options).fit(frame)
+        assert free.precision_[0, 1] != 0
+        assert free.precision_[0, 7] == 0
+        assert model.precision_[0, 1] == 0
+        assert model.precision_[0, 7] != 0
+    subsampled = PLNNetwork(weights=weights, n_subsamples=3, n_penalties=4).fit(frame)
+    assert subsampled.selection_probability_[0, 1] == 0
+    assert subsampled.selection_probability_[0, 7] == 1
+
+
+def test_rows_without_weight_and_missing_counts_are_as_in_pln(counts: np.ndarray) -> None:
+    v = np.ones(80)
+    v[60:] = 0.0
+    few, weighted = joint().fit(counts[:60]), joint().fit(counts, sample_weight=v)
+    np.testing.assert_allclose(weighted.precision_, few.precision_, rtol=1e-9)
+    assert weighted.latent_mean_.shape == (80, 8)
+    gaps = counts.astype(float)
+    gaps[::7, 2] = np.nan
+    other = counts.astype(float)
+    other[::7, 2] += 50  # what a missing count would have been does not matter
+    other = np.where(np.isnan(gaps), np.nan, other)
+    assert joint().fit(gaps).elbo_ == joint().fit(other).elbo_
+    assert joint().fit(gaps).converged_
+
+
+def test_rare_columns_and_groups_may_be_missing_from_subsamples() -> None:
+    Y = chain(40, 5)
+    Y[:, 4] = 0
+    Y[3, 4] = 2  # a column and a group of one row
+    group = (np.arange(40) == 3).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = PLNNetwork(n_subsamples=6, n_penalties=4).fit(Y, covariates=np.column_stack([np.ones(40), group]))
+    assert np.isfinite(model.precision_).all()
+    assert model.selection_probability_.max() <= 1
+
+
+def test_neighbours_and_tables(found: PLNNetwork) -> None:
+    near = found.neighbours("b")
+    assert set(near["neighbour"][:2]) == {"a", "c"}
+    assert near.equals(found.neighbours(1))
+    assert near["partial_correlation"].abs().is_monotonic_decreasing
+    with pytest.raises(DataError, match="no column 'oak'"):
+        found.neighbours("oak")
+    assert "subsamples" in found.summary()
+    np.testing.assert_allclose(found.partial_correlation_.diagonal(), 1.0)
+
+
+def test_edges_are_written_and_read(found: PLNNetwork, tmp_path: Any) -> None:
+    again = pd.read_csv(found.export(tmp_path / "edges.csv", probability=0.9))
+    assert (again["probability"] >= 0.9).all()
+    pd.testing.assert_frame_equal(again, found.edges_[found.edges_["probability"] >= 0.9])
+    with pytest.raises(DataError, match="graphml"):
+        found.export(tmp_path / "edges.doc")
+    with pytest.raises(DataError, match="subsamples"):
+        joint().fit(chain(30, 3)).export(tmp_path / "edges.csv", probability=0.9)
+
+
+def test_networkx_has_the_same_edges(found: PLNNetwork, tmp_path: Any) -> None:
+    networkx = pytest.importorskip("networkx", reason="needs tallies[graphs]")
+    graph = found.to_networkx()
+    assert {frozenset(e) for e in graph.edges} == {frozenset(e) for e in found.edges_[["a", "b"]].to_numpy().tolist()}
+    assert graph.number_of_nodes() == 10
+    row = found.edges_.iloc[0]
+    assert graph.edges[row["a"], row["b"]]["probability"] == row["probability"]
+    read = networkx.read_graphml(found.export(tmp_path / "net.graphml"))
+    assert set(read.nodes) == set("abcdefghij")
+    assert sorted(c for group in found.communities() for c in group) == sorted(n for n, k in graph.degree if k)
+
+
+def test_without_networkx_it_says_what_to_install(found: PLNNetwork, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(ImportError, match=r"tallies\[graphs\]"):
+        found.to_networkx()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"penalty": -1.0}, "penalty must be"),
+        ({"penalty": "much"}, "penalty must be"),
+        ({"penalty": []}, "penalty must be"),
+        ({"select": None}, "select=None needs one penalty"),
+        ({"select": "aic"}, "select"),
+        ({"scale": "log"}, "scale"),
+        ({"min_ratio": 1.5}, "min_ratio must lie"),
+        ({"instability": 0.7}, "instability must lie"),
+        ({"gamma": -1.0}, "gamma"),
+        ({"n_subsamples": 1}, "n_subsamples"),
+        ({"weights": np.ones((3, 3))}, "a row and a column for each of 8"),
+        ({"weights": np.triu(np.ones((8, 8)))}, "symmetric"),
+        ({"weights": -np.ones((8, 8))}, "from 0 on"),
+        ({"weights": pd.DataFrame(np.ones((8, 8)))}, "no row and column for"),
+    ],
+)
+def test_odd_settings_are_refused_in_words(counts: np.ndarray, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        PLNNetwork(**options).fit(counts)
+
+
+def test_odd_tables_are_refused_in_words(counts: np.ndarray) -> None:
+    with pytest.raises(DataError, match="at least two columns"):
+        PLNNetwork().fit(counts[:, :1])
+    with pytest.raises(DataError, match="have no counts"):
+        PLNNetwork().fit(counts * (np.arange(8) > 0))
+
+
+def test_a_path_that_ends_too_soon_is_told(counts: np.ndarray) -> None:
+    with pytest.warns(UserWarning, match="lower min_ratio"):
+        PLNNetwork(penalty=[0.6, 0.3], select="bic").fit(chain(400, 5))
+
+
+def test_the_page_has_the_network(found: PLNNetwork, tmp_path: Any, monkeypatch: Any) -> None:
+    """With communities of networkx, and without it with the parts that no edge joins."""
+    path = found.report(tmp_path / "page.html", pd.DataFrame(chain(400, 10), columns=list("abcdefghij")))
+    text = path.read_text(encoding="utf-8")
+    for said in (
+        "The network",
+        "Edges chosen in 90% of the subsamples or more",
+        "All edges",
+        "How the penalty was chosen",
+        "Joined to c",
+    ):
+        assert said in text
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    members, of = views.groups(found)
+    assert of == "part"
+    assert sorted(name for part in members for name in part) == sorted({*found.edges_["a"], *found.edges_["b"]})
+    assert found.report(tmp_path / "plain.html").is_file()
+
+
+def test_a_page_without_edges_says_so(counts: np.ndarray, tmp_path: Any) -> None:
+    text = joint(penalty=0.9).fit(counts).report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "0 edges" in text
+    assert "8 species are joined to none" in text

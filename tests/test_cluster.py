@@ -1,0 +1,133 @@
+"""A cluster that loses workers, or its client, or cannot be used: the same bits, or a sentence; never a wait without end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import losing
+import tallies
+from contract import CASES, abundances, gaps
+from running import begin
+from tallies import cluster as clusters
+from tallies import watch
+from tallies.errors import ClusterError
+
+pytest.importorskip("distributed", reason="needs tallies[dask]")
+KILLED = ["gda with gaps", "lda", "fem", "pln of rank 2", "author-concept mentions"]
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_a_killed_worker_changes_no_bit(name):
+    case = next(case for case in CASES if case.name == name)
+    with losing.cluster() as client:
+        same, _, took = losing.disturbed(client, case, seed=KILLED.index(name))
+    assert same
+    assert took < losing.HANGS
+
+
+@pytest.mark.parametrize("common", [True, False])  # whether workers see a folder of this process
+def test_what_is_large_goes_by_files_or_through_the_scheduler(cluster, monkeypatch, common):
+    data = abundances(np.random.default_rng(0), 300)
+
+    def fitted():
+        model = tallies.PLN(max_iter=25)
+        model.shard_rows = 40
+        return model.fit(**data).covariance_.tobytes()
+
+    here = fitted()
+    monkeypatch.setattr(clusters, "TRAVELS", 1000)
+    if not common:
+        monkeypatch.setattr(clusters, "_common_scratch", lambda client, parent: None)
+    with pytest.warns(tallies.errors.ConvergenceWarning), tallies.backend(cluster):
+        assert fitted() == here
+
+
+def test_a_killed_client_is_resumed_with_the_same_bits(cluster, tmp_path, monkeypatch):
+    code = f"""
+import sys
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+import numpy as np, tallies
+from contract import gaps
+from tallies import watch
+watch.EVERY, watch.PAUSE = 1, 0.0
+with tallies.backend({cluster.scheduler.address!r}):
+    print("ready", flush=True)
+    tallies.GDA(semi_supervised=True, tol=1e-15).fit(
+        **gaps(np.random.default_rng(3), 400), checkpoint={str(tmp_path / "c")!r}, callback=lambda *_: print("sweep", flush=True)
+    )
+"""
+    child = begin("-c", code)
+    assert child.stdout is not None
+    for line in child.stdout:
+        if line == "sweep\n" and (tmp_path / "c").exists():
+            break
+    child.send_signal(signal.SIGKILL)
+    child.communicate(timeout=60)
+    monkeypatch.setattr(watch, "EVERY", 25)
+    data = gaps(np.random.default_rng(3), 400)
+    rest = tallies.GDA(semi_supervised=True, tol=1e-15).fit(**data, resume=tmp_path / "c")
+    whole = tallies.GDA(semi_supervised=True, tol=1e-15).fit(**data)
+    assert rest.n_iter_ == whole.n_iter_ > 3
+    assert rest.means_.tobytes() == whole.means_.tobytes()
+
+
+def test_no_scheduler_is_told_in_seconds(monkeypatch):
+    monkeypatch.setattr(clusters, "ANSWERS", 1)
+    began = time.monotonic()
+    with (
+        pytest.raises(ClusterError, match="no Dask scheduler answers at 'tcp"),
+        tallies.backend("tcp://127.0.0.1:9"),
+    ):
+        pass
+    assert time.monotonic() - began < 10
+
+
+def test_workers_that_cannot_work_are_told(cluster, monkeypatch, tmp_path):
+    X, y = [[0.0], [1.0], [5.0], [6.0]], [0, 0, 1, 1]
+
+    def ask(told, **options):
+        clusters._checked.discard(cluster)
+        with pytest.raises(ClusterError, match=told), tallies.backend(cluster, **options):
+            tallies.GDA().fit(X, y)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(clusters, "__version__", "0.0.1")
+        ask("but here is 0.0.1; install the same version")
+    with monkeypatch.context() as patch:
+        patch.setattr(clusters, "ABOUT", "__import__('no_such_package')")
+        ask("cannot use Tallies .*no_such_package.*; install tallies")
+    with monkeypatch.context() as patch:
+        patch.setattr(clusters.os.path, "abspath", lambda path: path)
+        patch.setattr(clusters, "Scratch", lambda parent: type("S", (), {"folder": type("F", (), {"name": "/no/such/folder"})})())
+        ask("does not see the folder scratch=", scratch=str(tmp_path))
+
+
+def test_a_cluster_without_workers_is_told(monkeypatch):
+    import distributed
+
+    monkeypatch.setattr(clusters, "WAIT", 0.5)
+    with distributed.LocalCluster(n_workers=0, dashboard_address=":0") as local, distributed.Client(local) as client:
+        told = pytest.raises(ClusterError, match="has no worker")
+        with told, tallies.backend(client):
+            tallies.GDA().fit([[0.0], [1.0]], [0, 1])
+
+
+def test_tasks_have_names_and_nothing_is_left_behind(cluster, tmp_path):
+    seen = set()
+
+    def look(stage, state):
+        seen.update(key.rsplit("-", 2)[0] for key in cluster.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks)))
+
+    model = tallies.PLN(max_iter=25)
+    model.shard_rows = 100
+    with pytest.warns(tallies.errors.ConvergenceWarning), tallies.backend(cluster, scratch=tmp_path / "scratch"):
+        model.fit(**abundances(np.random.default_rng(0), 300), callback=look)
+    assert {name for name in seen if name.startswith("tallies")} >= {"tallies-latents"}
+    assert not list((tmp_path / "scratch").iterdir())
+    time.sleep(0.5)
+    assert not [key for key in cluster.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks)) if "tallies" in key]

@@ -1,0 +1,159 @@
+"""Wrongs in FEM and FEMNetwork."""
+
+from wrongs import Wrong
+
+ANSWERS, BASIS, CHOOSE, FEM, MODEL, NETWORK, SCORES, SCREEN, TERMS = (
+    f"categories/{name}.py" for name in ("answers", "basis", "choose", "fem", "model", "network", "scores", "screen", "terms")
+)
+
+WRONGS = [
+    Wrong(
+        NETWORK,
+        "seen, unseen = rows.part(~out), rows.part(out)",
+        "seen, unseen = rows.part(out), rows.part(~out)",
+        "the ridge is judged by what it was fitted to hold out",
+    ),
+    Wrong(NETWORK, "out = block % 5 == 4", "out = block % 5 != 4", "four fifths held out"),
+    Wrong(
+        NETWORK,
+        "rows = _steps(codes, weight * times, self.lag)",
+        "rows = _steps(codes, times.astype(float), self.lag)",
+        "errors of a network without weights",
+    ),
+    Wrong(NETWORK, "weight[1:]) if lag else", "weight[:-1]) if lag else", "weights of the rows before"),
+    Wrong(
+        NETWORK,
+        "return pairs.copy() if lag else (pairs + pairs.T) / 2",
+        "return pairs.copy() if lag else pairs",
+        "couplings of one direction",
+    ),
+    Wrong(
+        NETWORK,
+        "V = V / (np.repeat(terms.degree(), np.diff(terms.offset)) + 1)[:, None]",
+        "V = V / np.repeat(terms.degree(), np.diff(terms.offset))[:, None]",
+        "energy: a pair counted twice",
+    ),
+    Wrong(
+        NETWORK,
+        "frequencies=[n / n.sum() for n in count]",
+        "frequencies=[np.full(len(n), 1 / len(n)) for n in count]",
+        "flat frequencies",
+    ),
+    Wrong(
+        NETWORK,
+        "weight = weight * (yield from sequence_weights(codes, self.reweight))",
+        "weight = yield from sequence_weights(codes, self.reweight)",
+        "weights dropped where rows are reweighted",
+    ),
+    Wrong(FEM, "[weight * times for times in redrawn(", "[times.astype(float) for times in redrawn(", "errors without weights"),
+    Wrong(
+        FEM,
+        "b, V = (np.std([draw[i] for draw in draws], axis=0, ddof=1) for i in (0, 2))",
+        "b, V = (np.std([draw[i] for draw in draws], axis=0, ddof=1) / np.sqrt(n_boot) for i in (0, 2))",
+        "error of the bootstrap's mean",
+    ),
+    Wrong(FEM, "(u >= P).sum(axis=1)", "(u > 1 - P).sum(axis=1)", "classes drawn the wrong way round"),
+    Wrong(FEM, "H[:, 1] - H[:, 0] if H.shape[1] == 2", "H[:, 0] - H[:, 1] if H.shape[1] == 2", "log odds of the first class"),
+    Wrong(
+        FEM,
+        "seen = _rows(rows.codes, np.tile(rows.Y, k) - held, M)",
+        "seen = _rows(rows.codes, np.tile(rows.Y, k), M)",
+        "folds are fitted to the rows they are judged by",
+    ),
+    Wrong(
+        FEM,
+        "share = 1.0 / fitted.categories.sizes if state else",
+        "share = 0.0 / fitted.categories.sizes if state else",
+        "kernel: an unknown state agrees with nobody",
+    ),
+    Wrong(CHOOSE, "if K >= 3 and best < K:", "if K >= 2 and best < K:", "three-way parity is given up at degree 2"),
+    Wrong(
+        CHOOSE,
+        "(found[best].loss - found[K].loss) * tried.unseen > EVIDENCE",
+        "(found[best].loss - found[K].loss) > EVIDENCE",
+        "evidence of one row for that of all",
+    ),
+    Wrong(
+        CHOOSE,
+        "return min(losses, key=lambda ridge: (losses[ridge], -ridge))",
+        "return min(losses, key=lambda ridge: (losses[ridge], ridge))",
+        "the weakest of equal ridges",
+        ("categories/test_derived.py::test_of_equal_losses_the_strongest_ridge_is_best",),
+    ),
+    Wrong(
+        CHOOSE,
+        "path.losses[ridge] = -float(kept.value.told.sum()) / ground.unseen",
+        "path.losses[ridge] = -float(kept.value.told.mean())",
+        "a loss of distinct rows, not of their weight",
+    ),
+    Wrong(
+        CHOOSE,
+        "folds[order] = np.arange(len(y)) % k",
+        "folds[order] = np.arange(len(y)) * k // len(y)",
+        "classes are not spread over the folds",
+    ),
+    Wrong(
+        CHOOSE,
+        "return (1 + free) / (1 / (STRICTER * ridge) + sizes)",
+        "return free / (1 / (STRICTER * ridge) + sizes)",
+        "a degree of freedom lost in the ridge by pair",
+    ),
+    Wrong(CHOOSE, "return (size + size.T) / 2 if mutual else size", "return size", "sizes of one direction"),
+    Wrong(
+        "categories/alike.py",
+        "int(np.ceil(identity * n - 1e-9))",
+        "int(np.floor(identity * n - 1e-9))",
+        "rows that agree in fewer variables count as alike",
+    ),
+    Wrong(
+        SCORES,
+        "parts = n if directed else n - 1",
+        "parts = n",
+        "the diagonal counted among the pairs",
+        ("categories/test_derived.py::test_background_of_pairs_by_hand",),
+    ),
+    Wrong(SCORES, "mean = S.sum() / (n * parts)", "mean = S.sum() / (n * n)", "background of all cells"),
+    Wrong(SCORES, "int(np.argmax(np.abs(block)))", "int(np.argmax(block))", "negative couplings overlooked"),
+    Wrong(SCREEN, "chi *= (M - 1) / M if M > 2 else 1.0", "chi *= 1.0", "residuals of all classes taken for free"),
+    Wrong(
+        SCREEN,
+        "scores[a:b, c:d] = (table - free) / np.sqrt(2.0 * free)",
+        "scores[a:b, c:d] = (table - free) / np.sqrt(free)",
+        "scores without the two of a chi-square",
+    ),
+    Wrong(
+        SCREEN, "np.outer(m[a:b] - 1, m[c:d] - 1) * (M - 1)", "np.outer(m[a:b] - 1, m[c:d] - 1)", "degrees of freedom of one class"
+    ),
+    Wrong(
+        ANSWERS,
+        "-np.where(now >= 0, chosen, 0.0).sum(axis=1, keepdims=True)",
+        "-chosen.sum(axis=1, keepdims=True)",
+        "missing cells have the energy of the first state",
+    ),
+    Wrong(
+        ANSWERS,
+        "((rows[:, group] == states) - 1.0 / sizes[list(group)])",
+        "((rows[:, group] == states) - 0.0 / sizes[list(group)])",
+        "effects of the kernel in no gauge",
+    ),
+    Wrong(
+        ANSWERS,
+        "scale = sum((e[K - k] for K in degrees if k <= K)",
+        "scale = sum((e[K - k] for K in degrees if k < K)",
+        "effects of the kernel without the highest degree",
+    ),
+    Wrong(
+        TERMS,
+        "W = W - np.repeat(np.add.reduceat(W, starts[:-1], axis=1) / widths, widths, axis=1)",
+        "W = W - 0 * np.repeat(np.add.reduceat(W, starts[:-1], axis=1) / widths, widths, axis=1)",
+        "states of an output do not sum to zero",
+    ),
+    Wrong(TERMS, ">= k * (k - 1) // 2 - 1", ">= k * (k - 1) // 2", "triples of two kept pairs are not grown"),
+    Wrong(
+        MODEL,
+        "value = solvers.dots(params.counted - 0.5 * pull, x, self.starts) - lse",
+        "value = solvers.dots(params.counted - pull, x, self.starts) - lse",
+        "twice the penalty in the objective",
+    ),
+    Wrong(MODEL, "pull = self.ridge * x  # gradient", "pull = 0.5 * self.ridge * x  # gradient", "half of the ridge"),
+]

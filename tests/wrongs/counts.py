@@ -1,0 +1,183 @@
+"""Wrongs in PLN."""
+
+from wrongs import Wrong
+
+ANSWERS, COEFFICIENTS, EVIDENCE, IMPORTANCE, OFFSETS = (
+    f"counts/{name}.py" for name in ("answers", "coefficients", "evidence", "importance", "offsets")
+)
+ESTIMATOR, PLAN, PLAIN = "counts/estimator.py", "counts/plan.py", "counts/kernels/plain.py"
+
+WRONGS = [
+    Wrong(ANSWERS, "p * model.rank - model.rank * (model.rank - 1) // 2", "p * model.rank", "rotations of C counted as parameters"),
+    Wrong(ANSWERS, '"full": p * (p + 1) // 2', '"full": p * p', "a symmetric matrix counted twice"),
+    Wrong(
+        ANSWERS,
+        "(np.log(2 * np.pi * fitted.S2) + 1)",
+        "(np.log(2 * np.pi * fitted.S2))",
+        "a half missing in an entropy",
+    ),
+    Wrong(ANSWERS, "0.5 * fitted.data.v @ (np.log", "0.5 * np.ones_like(fitted.data.v) @ (np.log", "entropy without weights"),
+    Wrong(
+        ANSWERS,
+        "n_parameters(fitted) * np.log(fitted.data.v.sum())",
+        "n_parameters(fitted) * np.log(fitted.data.Y.size)",
+        "BIC with cells for rows",
+    ),
+    Wrong(ANSWERS, "return bic(fitted) + 2 * entropy(fitted)", "return bic(fitted) + entropy(fitted)", "ICL with half the entropy"),
+    Wrong(
+        ANSWERS,
+        "size = (fitted.model.components**2).sum(axis=0)",
+        "size = np.sqrt((fitted.model.components**2).sum(axis=0))",
+        "shares of standard deviations, not of variance",
+    ),
+    Wrong(
+        ANSWERS,
+        "np.exp(O + X @ fitted.model.B + 0.5 * fitted.model.covariance.diagonal())",
+        "np.exp(O + X @ fitted.model.B)",
+        "expected counts without Sigma/2",
+    ),
+    Wrong(
+        ANSWERS,
+        "rest.diagonal() + S2[np.ix_(at, ~hidden)] @ (slope**2).T",
+        "rest.diagonal()",
+        "hidden cells without what is unsure of the others",
+    ),
+    Wrong(
+        ANSWERS,
+        "S2 = _hidden_variance(model.covariance, missing, S2)",
+        "S2 = S2",
+        "hidden cells with the variance of the mean field",
+    ),
+    Wrong(
+        ANSWERS,
+        "size = rows.O.max(axis=1, keepdims=True)",
+        "size = 0 * rows.O.max(axis=1, keepdims=True)",
+        "a missing cell under an offset rule has no offset",
+    ),
+    Wrong(ANSWERS, "low = np.where(Y == 0, 0.0, low)", "low = low", "residuals of zeros have no lower half"),
+    Wrong(ANSWERS, "np.nanmean(seen, axis=0)", "np.nanmax(seen, axis=0)", "samples of hidden cells with the largest offset"),
+    Wrong(COEFFICIENTS, "2 * t.sf(np.abs(z))", "t.sf(np.abs(z))", "a one-sided p-value"),
+    Wrong(COEFFICIENTS, "t.ppf(0.5 + confidence / 2)", "t.ppf(confidence)", "a one-sided interval"),
+    Wrong(
+        COEFFICIENTS,
+        'linalg.solve(H, linalg.solve(H, J, assume_a="pos").T, assume_a="pos")',
+        "linalg.inv(H)",
+        "the sandwich without its filling",
+    ),
+    Wrong(
+        COEFFICIENTS,
+        "scores = (vX[:, :, None] * (Y - A)",
+        "scores = (vX[:, :, None] / np.sqrt(v[:, None, None]) * (Y - A)",
+        "scores with the root of their weights",
+    ),
+    Wrong(
+        COEFFICIENTS,
+        "J = scores.T @ scores * (n / max(n - d, 1))",
+        "J = scores.T @ scores",
+        "no correction for the fitted coefficients",
+    ),
+    Wrong(
+        COEFFICIENTS,
+        "XX = (vX[:, :, None] * X[:, None, :])",
+        "XX = (X[:, :, None] * X[:, None, :])",
+        "curvature without weights",
+    ),
+    Wrong(
+        COEFFICIENTS,
+        "h, Q = c + k, np.hstack([C, 0.5 * squares])",
+        "h, Q = c + k, np.hstack([C, 0.0 * squares])",
+        "curvature of a rank with variances held",
+    ),
+    Wrong(
+        COEFFICIENTS, "u = S2 * S2 / (1 + 0.5 * S2 * S2 * A)", "u = 0 * S2", "curvature of a full covariance with variances held"
+    ),
+    Wrong(COEFFICIENTS, "t = stats.t(max(", "t = stats.t(10**9 + max(", "intervals as if the errors were known"),
+    Wrong(COEFFICIENTS, "H, scores = H - cross @ follow, scores - g @ follow", "H, scores = H, scores", "errors that hold Sigma"),
+    Wrong(COEFFICIENTS, "return D, G, K - mixed - mixed.transpose(0, 2, 1)", "return D, G, K", "scales: a cross term lost"),
+    Wrong(COEFFICIENTS, "A * h**2 + A * (c + 2 * k) - Y * c", "A * h**2", "scales of a rank: half of the second derivative"),
+    Wrong(
+        COEFFICIENTS,
+        "variance = float((v @ (mean - v @ mean) ** 2).sum())",
+        "variance = float(((mean - mean.mean(axis=0)) ** 2).mean(axis=0).sum())",
+        "R2 without weights",
+    ),
+    Wrong(EVIDENCE, "- 0.5 * (V * V).sum(axis=2)", "- 0.5 * (V * V).mean(axis=2)", "the prior of the latents is a mean"),
+    Wrong(
+        EVIDENCE,
+        "logsumexp(logs, axis=1) - np.log(n_draws)",
+        "logsumexp(logs, axis=1) - np.log(n_draws - 1)",
+        "a mean over one draw too few",
+    ),
+    Wrong(
+        EVIDENCE,
+        "w.std(axis=1, ddof=1) / np.sqrt(n_draws) / mean",
+        "w.std(axis=1, ddof=1) / np.sqrt(n_draws)",
+        "error of a weight, not of its logarithm",
+    ),
+    Wrong(
+        EVIDENCE,
+        "float(np.sqrt((errors**2).sum()))",
+        "float(errors.sum())",
+        "errors of independent rows added",
+        ("counts/test_derived.py::test_evidence_of_rows_adds_in_squares",),
+    ),
+    Wrong(
+        EVIDENCE, "L = L * np.sign(np.diagonal(L))", "L = L * np.sign(np.diagonal(L))[:, None]", "rows turned for columns of a root"
+    ),
+    Wrong(
+        IMPORTANCE,
+        "g = g - tally.old / tally.rows + params.known / rows",
+        "g = g - tally.old / tally.rows",
+        "SAGA without its mean",
+    ),
+    Wrong(IMPORTANCE, "np.where(turn < 0, 0.5, 1.2)", "np.where(turn > 0, 0.5, 1.2)", "Rprop grows where the sign turns"),
+    Wrong(
+        IMPORTANCE, "w *= (v / w.sum(axis=1))[:, None]", "w *= (1 / w.sum(axis=1))[:, None]", "gradients without weights of rows"
+    ),
+    Wrong(OFFSETS, "np.floor(k * 0.3)", "np.floor(k * 0.05)", "TMM trims ratios too little"),
+    Wrong(
+        OFFSETS,
+        "_inside(level, np.floor(k * 0.05))",
+        "_inside(level, 0.0)",
+        "TMM does not trim intensities",
+        ("counts/test_derived.py::test_offsets_are_those_of_their_papers",),
+    ),
+    Wrong(
+        OFFSETS,
+        "spread = 1 / Y[i, both] - 1 / depth[i] + 1 / Y[reference, both] - 1 / depth[reference]",
+        "spread = np.ones(both.sum())",
+        "TMM without precisions",
+    ),
+    Wrong(OFFSETS, "return np.log(size / np.median(size))", "return np.log(size / size.mean())", "CSS relative to the mean"),
+    Wrong(
+        OFFSETS,
+        "weight = chance / np.maximum(np.exp(np.minimum(variance, 50.0)) - chance, 1e-6)",
+        "weight = np.ones_like(chance)",
+        "Wrench without weights",
+    ),
+    Wrong(
+        OFFSETS,
+        "np.log(np.nanmedian(np.exp(ratios[some]), axis=1)).mean()",
+        "np.nanmedian(ratios[some])",
+        "GMPR: one median for all samples",
+    ),
+    Wrong(
+        ESTIMATOR,
+        '"estimate", found.stderr / n, "nats/row"',
+        '"estimate", found.stderr, "nats/row"',
+        "error of a sum",
+    ),
+    Wrong(
+        PLAN,
+        "float(np.sqrt(v**2 @ found.rows_stderr**2))",
+        "float(np.sqrt(v @ found.rows_stderr**2))",
+        "error of a weighted sum with the root of the weights",
+    ),
+    Wrong(
+        PLAN,
+        "Sigma[np.diag_indices(len(Sigma))] += v @ S2",
+        "Sigma[np.diag_indices(len(Sigma))] += 0.5 * v @ S2",
+        "Sigma with half of the variances",
+    ),
+    Wrong(PLAIN, "0.5 * np.log(S2) - A + base * Y", "np.log(S2) - A + base * Y", "a half too much in the bound"),
+]
