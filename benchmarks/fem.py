@@ -17,6 +17,7 @@ import argparse
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -277,20 +278,32 @@ def ruled(X, lengths, rng, least, most):
     return y
 
 
-def binary(l, rng):
-    X = species(l, [2] * 36, 10, 0.3, rng)
-    return X, ruled(X, [1, 2, 2, 3, 2, 3, 3, 2, 3], rng, 0.02, 0.25)
+def planted(X, counts, l, rng):
+    """Labels by the sign of a sum of tables of one, two and three columns, so many of each, and of all rows the l that it tells best."""
+    h = np.zeros(len(X))
+    for k, count in enumerate(counts, 1):
+        for _ in range(count):
+            at = rng.choice(X.shape[1], k, replace=False)
+            h += rng.normal(size=X.max(axis=0)[at] + 1)[tuple(X[:, at].T)] / k
+    h -= np.median(h)
+    kept = np.sort(np.argsort(-np.abs(h))[:l])
+    return X[kept], (h[kept] > 0).astype(int)
 
 
-def categories(l, rng):
-    X = species(l, rng.integers(2, 13, 22), 25, 0.2, rng)
-    return X, ruled(X, [1, 1, 1, 2, 1, 2, 3], rng, 0.03, 0.3)
+def binary(l, rng, rules=False):
+    X = species(l if rules else 5 * l // 4, [2] * 36, 10, 0.3, rng)
+    return (X, ruled(X, [1, 2, 2, 3, 2, 3, 3, 2, 3], rng, 0.02, 0.25)) if rules else planted(X, (8, 4, 2), l, rng)
+
+
+def categories(l, rng, rules=False):
+    X = species(l if rules else 3 * l, rng.integers(2, 13, 22), 25, 0.2, rng)
+    return (X, ruled(X, [1, 1, 1, 2, 1, 2, 3], rng, 0.03, 0.3)) if rules else planted(X, (5, 1), l, rng)
 
 
 def wide(l, rng):
     """96 columns of ten states: six hidden numbers seen through noise, a product of two of which counts as well."""
     Z = rng.normal(size=(l, 6))
-    X = Z @ rng.normal(size=(6, 96)) / 2 + 1.5 * rng.normal(size=(l, 96))
+    X = Z @ rng.normal(size=(6, 96)) / 2 + rng.normal(size=(l, 96))
     X = np.column_stack([np.searchsorted(np.quantile(x, np.arange(1, 10) / 10), x) for x in X.T])
     return X, (Z @ rng.normal(size=6) + 0.7 * Z[:, 0] * Z[:, 1] + 0.3 * rng.normal(size=l) > 0).astype(int)
 
@@ -301,7 +314,8 @@ def search(args):
     from xgboost import XGBClassifier
 
     cases = {"binary": (binary, 2130), "binary-3196": (binary, 3196), "categories": (categories, 3000), "wide": (wide, 1270)}
-    print(f"{'table':14}{'seed':>5}{'cpu s':>8}{'loss':>9}{'XGBoost s':>11}{'loss':>9}   chosen: degree, ridge, solver")
+    cases |= {f"{name}, rules": (partial(cases[name][0], rules=True), cases[name][1]) for name in list(cases)[:3]}
+    print(f"{'table':20}{'seed':>5}{'cpu s':>8}{'loss':>9}{'XGBoost s':>11}{'loss':>9}   chosen: degree, ridge, solver")
     for name in args.names or list(cases):
         make, l = cases[name]
         for seed in range(args.seeds):
@@ -313,7 +327,7 @@ def search(args):
             P, Q = model.predict_proba(X[l:]), trees.predict_proba(encoder.transform(X[l:]))
             loss, other = (-np.log(p[np.arange(2000), y[l:]]).mean() for p in (P, Q))
             chosen = f"{max(model.degree_)}, {model.ridge_:.2g}, {model.solver_}"
-            print(f"{name:14}{seed:5}{ours:8.2f}{loss:9.4f}{theirs:11.2f}{other:9.4f}   {chosen}", flush=True)
+            print(f"{name:20}{seed:5}{ours:8.2f}{loss:9.4f}{theirs:11.2f}{other:9.4f}   {chosen}", flush=True)
 
 
 def load(folder, name):

@@ -216,9 +216,11 @@ def test_fasta(tmp_path):
 
 def test_perfect_fit_without_ridge_stays_finite():
     X, y = [["a"], ["b"]] * 10, [0, 1] * 10
-    model = FEM(ridge=0.0, max_iter=5000).fit(X, y)
-    assert np.isfinite(model.fitted_.W).all()
-    assert model.score(X, y) == 1.0
+    for degree in (1, "auto"):
+        model = FEM(degree=degree, ridge=0.0, max_iter=5000).fit(X, y)
+        assert np.isfinite(model.fitted_.W).all()
+        assert model.score(X, y) == 1.0
+        assert np.isfinite(model.standard_errors(X, y, n_boot=3)).all(axis=None)
 
 
 def test_command_line_functions(tmp_path):

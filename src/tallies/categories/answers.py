@@ -17,6 +17,7 @@ from tallies.estimator import seed_of
 from tallies.maths import Array
 from tallies.sources import held
 
+READABLE = 200_000  # features of a kernel of high degree, which are not made but to be read
 LARGEST = 1 << 30  # bytes of named weights that are made at once
 
 
@@ -79,6 +80,11 @@ def dual_scores(codes: np.ndarray, rows: np.ndarray, a: Array, degrees: tuple[in
         table[i] = sum(e[r] * choose[k - r] for k in degrees for r in range(k + 1))
     kernels.kernel_rows(np.where(codes < 0, np.int32(-2), codes), rows, table, a, out)  # no row has the state -2
     return out
+
+
+def readable(layout: Layout, rows: np.ndarray | None) -> bool:
+    """Whether the weights are few enough to be written down; a kernel of high degree may stand for any number of them."""
+    return rows is None or len(layout.degrees) < 3 or feature_total(np.array(layout.sizes), layout.degrees) <= READABLE
 
 
 def listed(W: Array, layout: Layout, rows: np.ndarray | None) -> Array:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from tallies.categories.basis import basis_of, widths
-from tallies.categories.dual import INNER, Dual, Whole
+from tallies.categories.dual import Dual, Whole
 from tallies.categories.model import SOLVERS, Conditional, Cut, Rows, cut
 from tallies.categories.products import SMALL
 from tallies.categories.solvers import MEMORY
@@ -55,23 +55,23 @@ def cheapest(l: int, layout: Layout, outputs: tuple[int, ...], solver: str, netw
     terms = None if layout.pairs is None else terms_of(layout)
     p = float(terms.p) if terms is not None else feature_total(sizes, degrees)
     C = len(terms.variables) if terms is not None else sum(math.comb(n, k) for k in degrees)
-    sweep = 4e-9 * l * C * max(columns / 4, 1.0) + 5e-8 * p * columns  # seconds: features of rows, and vectors of L-BFGS
+    sweep = 5e-9 * l * C * max(columns / 4, 1.0) + 5e-8 * p * columns  # seconds: features of rows, and vectors of L-BFGS
     held = 4.0 * l * C + 8.0 * p * columns * (2 * MEMORY + 8)
     gram = 1e-9 * l * C * C / 2 + p**3 / 3 / 2.5e10
     # seconds of one core, and bytes; with the sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows
     ways = {
         "pinv": (200 * sweep + gram + 10 * p**3 / 2.5e10, held + 24.0 * p * p),
         "diagonal": (300 * sweep, held),
-        "gram": (40 * sweep + gram + 40e-9 * p * p, held + 24.0 * p * p),
+        "gram": (50 * (sweep + 1e-9 * p * p * columns) + gram, held + 24.0 * p * p),
     }
     if terms is None and not network:
         if degrees == tuple(range(1, max(degrees) + 1)):  # spans a basis
             r, active = feature_total(sizes - 1, (0, *degrees)), feature_total(1 - 1 / sizes, (0, *degrees))
-            reduced = 1e-9 * l * active**2 / 2 + 5 * r**3 / 2.5e10 + 80e-9 * r * r
-            ways["reduced"] = (40 * sweep + reduced, held + 40.0 * r * r)
+            reduced = 1e-9 * l * active**2 / 2 + 5 * r**3 / 2.5e10
+            ways["reduced"] = (50 * (sweep + 1e-9 * r * r * columns) + reduced, held + 40.0 * r * r)
         # for half of the rows are told nearly for certain: an eighth of a factorisation; of more than two classes, inner steps
-        newton = l**3 / 8 / 3 / 2.5e10 + 8e-9 * l * l + (INNER * 2e-9 * l * l * states if states > 2 else 0.0)
-        ways["kernel"] = (5e-10 * l * l * n + 6 * (columns / states) * newton, 28.0 * l * l)
+        newton = l**3 / 8 / 3 / 2.5e10 + 2e-9 * l * l + (8e-9 * l * l * states if states > 2 else 0.0)
+        ways["kernel"] = (5e-10 * l * l * n + 4 * (columns / states) * newton, 28.0 * l * l)
     asked = {"lbfgs", "kernel"} if solver == "auto" else {solver}
     ways = {metric: cost for metric, cost in ways.items() if SOLVERS.get(metric, "lbfgs") in asked}
     fitting = {metric: seconds for metric, (seconds, held) in ways.items() if held <= BUDGET}
@@ -262,7 +262,8 @@ def degree_path(
     ground: Callable[[tuple[int, ...]], Ground], highest: int, given: float | None
 ) -> Generator[Stage, Kept, tuple[int, dict[int, Path]]]:
     """Degrees upwards, each with its best ridge, until one does not pay; XOR-like tables need a look at 2 and 3 in any case."""
-    best, found = 1, {}
+    best = 1
+    found: dict[int, Path] = {}
     for K in range(1, highest + 1):
         try:
             tried = ground(tuple(range(1, K + 1)))

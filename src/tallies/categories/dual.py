@@ -21,6 +21,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import brentq
 
 from tallies import lbfgs
 from tallies.categories.model import Rows, Solver
@@ -33,6 +34,8 @@ from tallies.maths import Array
 
 INNER = 12  # conjugate gradient steps of one step of Newton's, at most
 SINGLE = 1e-6  # of the trace of a matrix: the least eigenvalue that single precision tells from 0
+NEARLY = 0.1  # share of the slope that may be left at the end of a step
+FARTHEST = 64.0  # steps of Newton's in one
 FORCING = 0.01  # share of the squared residual at which they end, at most: a fit that is to be more exact has less
 
 
@@ -78,6 +81,7 @@ class Tally(NamedTuple):
     good: Array  # (n_out,)  whether the trial is good enough to be taken
     Z: Array  # (l, M)  Newton's step from there, where it is
     slope: Array  # (n_out,)  gradient along it
+    length: Array  # (n_out,)  of Z that is best
 
 
 Numbers = Annotated[np.ndarray, Form("o", "f", nan=True)]
@@ -144,13 +148,15 @@ class Dual(Model):
         value = inside - np.einsum("io,io->o", weight, lse)  # eq. 2
         good = np.isinf(params.value) | lbfgs.falls(-params.value, -value, params.step, -params.slope)
         g = self._blocks(Y - self.ridge * a) - weight[:, :, None] * P
-        Z, slope = np.zeros_like(g), np.zeros(len(value))
+        Z, slope, length = np.zeros_like(g), np.zeros(len(value)), np.ones(len(value))
         for o in np.flatnonzero(good & ~params.last & ~params.done):
-            Z[:, o], slope[o] = newton(K, single, g[:, o], P[:, o], weight[:, o], self.ridge, min(FORCING, self.tol))
-        return Tally(value, good, Z.reshape(a.shape), slope), None
+            z, Kz = newton(K, single, g[:, o], P[:, o], weight[:, o], self.ridge, min(FORCING, self.tol))
+            Z[:, o], slope[o] = z, _dot(g[:, o], Kz)
+            length[o] = best_length(self._blocks(H)[:, o], Kz, g[:, o], P[:, o], weight[:, o], self.ridge * _dot(z, Kz))
+        return Tally(value, good, Z.reshape(a.shape), slope, length), None
 
     def update(self, params: Climb, tally: Tally, rng: np.random.Generator) -> Climb:
-        value, good, Z, slope = tally
+        value, good, Z, slope, length = tally
         good = good & ~params.done
         shorter = lbfgs.backtrack(params.step, -params.slope, params.value - value)
         # a step too short to change anything: the objective is flat to rounding
@@ -160,7 +166,7 @@ class Dual(Model):
         value, slope = np.where(good, value, params.value), np.where(good, slope, params.slope)
         start = np.where(params.start == 0, value, params.start)
         last = good & ~done & (0.5 * slope <= self.tol * scale(value, start))
-        return Climb(a, Z, value, slope, np.where(done, 0.0, np.where(good, 1.0, shorter)), start, last, done)
+        return Climb(a, Z, value, slope, np.where(done, 0.0, np.where(good, length, shorter)), start, last, done)
 
     def objective(self, tally: Tally, before: Climb, after: Climb) -> float:
         """Penalised log likelihood of the best point."""
@@ -185,26 +191,45 @@ def softmax(H: Array) -> tuple[Array, Array]:
     return P, (top + np.log(total))[:, :, 0]
 
 
-def newton(K: Array, single: np.ndarray, g: Array, P: Array, weight: Array, ridge: float, forcing: float) -> tuple[Array, float]:
-    """(l, m)  the solution of eq. 3 for one output, and the gradient along it."""
+def newton(K: Array, single: np.ndarray, g: Array, P: Array, weight: Array, ridge: float, forcing: float) -> tuple[Array, Array]:
+    """(l, m)  z, the solution of eq. 3 for one output, and K z."""
     m = P.shape[1]
     v = weight * (1.0 - np.square(P).sum(axis=1)) / (m - 1)
     two = m == 2  # columns are one another's opposite, and V is v
     r: Any = g[:, 1:] if two else g
     solve, enough = _inverse(K, single, v, ridge), forcing * _dot(r, r)
-    x, slope, right = np.zeros_like(r), 0.0, r
-    z, image = solve(r)
-    d, Kd, rz = z, image, _dot(r, image)
+    x, Kx = np.zeros_like(r), np.zeros_like(r)
+    d, Kd = solve(r)
+    rz = _dot(r, Kd)
     for _ in range(INNER):
         q = (v[:, None] * Kd if two else weight[:, None] * P * (Kd - (P * Kd).sum(axis=1, keepdims=True))) + ridge * d
         length = rz / max(_dot(q, Kd), 1e-300)
-        x, r, slope = x + length * d, r - length * q, slope + length * _dot(right, Kd)
+        x, Kx, r = x + length * d, Kx + length * Kd, r - length * q
         if _dot(r, r) <= enough:
             break
-        z, image = solve(r)
-        rz, before = _dot(r, image), rz
-        d, Kd = z + rz / before * d, image + rz / before * Kd
-    return (np.hstack([-x, x]), 2.0 * slope) if two else (x, slope)
+        z, Kz = solve(r)
+        rz, before = _dot(r, Kz), rz
+        d, Kd = z + rz / before * d, Kz + rz / before * Kd
+    return (np.hstack([-x, x]), np.hstack([-Kx, Kx])) if two else (x, Kx)
+
+
+def best_length(H: Array, Kz: Array, g: Array, P: Array, weight: Array, bend: float) -> float:
+    """How far to go along a step: 1 where Newton's parabola holds, and more where all rows grow surer together.
+
+    The slope of eq. 2 after t steps is g'Kz - w'(p_t - p)'Kz - t ridge z'Kz, with p_t at the scores H + t Kz.
+    """
+    first = _dot(g, Kz)
+
+    def slope(t: float) -> float:
+        P_t = softmax((H + t * Kz)[:, None])[0][:, 0]
+        return first - _dot(weight[:, None] * (P_t - P), Kz) - t * bend
+
+    far = 1.0
+    if abs(slope(far)) <= NEARLY * first:
+        return far
+    while far < FARTHEST and slope(far) > 0:
+        far *= 2
+    return brentq(slope, 0.0, far, rtol=NEARLY) if slope(far) < 0 else far
 
 
 def _dot(A: Array, B: Array) -> float:
@@ -225,7 +250,8 @@ def _inverse(K: Array, single: np.ndarray, v: Array, ridge: float) -> Any:
     def solve(g: Array) -> tuple[Array, Array]:
         z = g / ridge
         z[A] = 0.0
-        z[A] = s * cho_solve(L, ((g - v[:, None] * (K @ z))[A] / s).astype(np.float32), check_finite=False)
+        rest = g[A] - v[A, None] * (K @ z)[A] if z.any() else g[A]  # at W = 0 nothing is left beside A
+        z[A] = s * cho_solve(L, (rest / s).astype(np.float32), check_finite=False)
         return z, K @ z
 
     return solve

@@ -29,7 +29,7 @@ from tallies.answering import predictions, write_answers
 from tallies.backends import carry_out
 from tallies.categories import base
 from tallies.categories import screen as screening
-from tallies.categories.answers import by_rows, dual_effect, dual_scores, listed, redrawn, scores
+from tallies.categories.answers import by_rows, dual_effect, dual_scores, listed, readable, redrawn, scores
 from tallies.categories.base import Categorical, Choice
 from tallies.categories.choose import (
     NEWTON_TOL,
@@ -171,7 +171,7 @@ class FEM(FileClassifier, Categorical):
         ridge, pairs, W, told_to_stop = RIDGE if given is None else given, None, None, False
 
         def ground(degrees: tuple[int, ...]) -> Ground:
-            return _folded(rows, held, Layout.of(sizes, degrees, pairs), self.solver, self.shard_rows)
+            return _folded(rows, held, Layout.of(sizes, degrees, pairs), _quick(self.solver, given), self.shard_rows)
 
         if self.degree == "auto" and number is not None and self.screen is None:
             best, paths = yield from degree_path(ground, min(n, self.max_degree), given)
@@ -184,7 +184,7 @@ class FEM(FileClassifier, Categorical):
         K = max(degrees)
         if not paths and given is None and number is not None and not told_to_stop:
             paths = {K: (yield from ridge_path(ground(degrees)))}
-        solver: str = self.solver
+        solver = self.solver if self.solver == "fem" else _quick(self.solver, ridge)
         if K in paths:
             ridge = paths[K].ridge if given is None else given
             W = paths[K].W  # where one sweep is left, and for Newton's method, which is the quicker the nearer
@@ -338,8 +338,7 @@ class FEM(FileClassifier, Categorical):
         codes, M, layout = read_codes(self, X, self.categories_), len(self.classes_), self._layout()
         labels, weight = label_codes(y, len(codes), self.classes_), check_weights(sample_weight, len(codes))
         rows = _distinct(codes, labels, M, [weight * times for times in redrawn(len(codes), n_boot, random_state)])
-        solver = "auto" if self.solver_ == "fem" else self.solver_
-        model = arrange(rows.codes, layout, (M,) * n_boot, solver)
+        model = arrange(rows.codes, layout, (M,) * n_boot, _quick(self.solver_, self.ridge_))
         W, train = carry_out(self._final(model, rows, self.ridge_)), rows.codes if model.solver == "kernel" else None
         draws = [_gauged(layout, np.ascontiguousarray(W[:, a : a + M]), train) for a in range(0, n_boot * M, M)]
         b, V = (np.std([draw[i] for draw in draws], axis=0, ddof=1) for i in (0, 2))
@@ -350,7 +349,7 @@ class FEM(FileClassifier, Categorical):
         return [size, f"degrees {', '.join(map(str, self.degree_))}; ridge {self.ridge_:.3g}; solver {self.solver_}"]
 
     def _learned(self) -> list[tuple[str, str]]:
-        if self.rows_ is not None and len(self.degree_) > 2:  # the kernel of high degrees has too many weights to write down
+        if not readable(self._layout(), self.rows_):
             return []
         top = self.interactions(5, range(1, 99))
         return [(what, f"{weight:+.2f}") for what, weight in zip(top["strongest"], top["weight"], strict=True)]
@@ -368,11 +367,16 @@ def _rows(codes: np.ndarray, Y: Array, M: int) -> Rows:
     return Rows(codes, Y, np.add.reduceat(Y, range(0, Y.shape[1], M), axis=1))
 
 
+def _quick(solver: str, ridge: float | None) -> str:
+    """The solver for "auto", and in place of the seed's iteration where only its end matters; the kernel form needs a ridge."""
+    return solver if solver not in ("auto", "fem") else "lbfgs" if ridge == 0 else "auto"
+
+
 def _folded(rows: Rows, held: Array, layout: Layout, solver: str, shard_rows: int | None) -> Ground:
     """All folds at once, as outputs: each is fitted to what it does not hold out, `held` (u, k M)."""
     M = rows.Y.shape[1]
     k = held.shape[1] // M
-    model = arrange(rows.codes, layout, (M,) * k, "auto" if solver == "fem" else solver)
+    model = arrange(rows.codes, layout, (M,) * k, solver)
     seen = _rows(rows.codes, np.tile(rows.Y, k) - held, M)
     sources = sources_of(model, seen, shard_rows, seen._replace(codes=None, Y=held))
     return Ground(model, sources, float(held.sum()), folds=k, tol=NEWTON_TOL if model.solver == "kernel" else PATH_TOL)

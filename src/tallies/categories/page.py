@@ -9,6 +9,7 @@ from scipy.special import entr
 from sklearn.utils import _safe_indexing
 
 from tallies.categories import views
+from tallies.categories.answers import readable
 from tallies.categories.learned_views import MOST, Learned
 from tallies.data.kinds import from_file
 from tallies.data.labels import label_codes
@@ -33,9 +34,8 @@ def page(model: Any, about: About, X: Any = None, y: Any = None, *, rows: tuple[
     if X is not None and y is not None:
         proba = model.predict_proba(X)
         judged = Judged(classes, proba, np.zeros(len(proba)), label_codes(y, len(proba), model.classes_))
-    readable = model.rows_ is None or len(model.degree_) < 3  # the kernel of high degrees has too many weights to write down
     out, degrees, learned = begin(model, about, "FEM of"), ", ".join(map(str, model.degree_)), None
-    if readable:
+    if readable(model._layout(), model.rows_):
         learned = Learned(model, _errors(model, rows))
         _show(out, learned)
         if X is not None:

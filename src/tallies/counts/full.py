@@ -204,7 +204,7 @@ class Covariance(Model):
         rest = z.S2_trial, params.w, params.point.omega, (z.M_trial, z.M), slot, slots, z.g, z.D, z.S, z.Y
         found = steps.slopes(pull, shard.X, params.point.shift, np.sqrt(shard.v), z.A, Y, *rest)
         XtX = symmetric(z.A.T @ squares(shard.rooted(shard.X)).astype(z.A.dtype), shard.X.shape[1])
-        return Slopes(*found, XtX), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
+        return Slopes._make((*found, XtX)), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
 
     def update(self, params: FullParams, tally: Trial | Slopes, rng: np.random.Generator) -> FullParams:
         if isinstance(tally, Slopes):
