@@ -189,3 +189,10 @@ def test_every_public_name_has_a_docstring():
 
 
 VERBS = {"survey", "init", "settle", "sweep", "update", "objective", "done"}  # explained once, in engine.Model
+
+
+def test_no_record_has_more_than_a_dozen_fields():
+    for node in (node for path in FILES for node in ast.walk(ast.parse(path.read_text()))):
+        if isinstance(node, ast.ClassDef) and any("NamedTuple" in ast.unparse(base) for base in node.bases):
+            fields = [item for item in node.body if isinstance(item, ast.AnnAssign)]
+            assert len(fields) <= 12, f"{node.name} has {len(fields)} fields; make two or three records of it"

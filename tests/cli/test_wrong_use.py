@@ -48,7 +48,7 @@ TABLE = [
     ("fit gda twice.csv -t b -o R", "more than once"),
     ("fit gda ragged.csv -t b -o R", "cannot be read"),
     ("fit gda broken.csv.gz -t b -o R", "cannot be read"),
-    ("fit gda words.csv -t b -o R", "expects numbers"),
+    ("fit gda words.csv -t b -o R", "GDA takes numbers"),
     ("fit lda none.jsonl -o R", "there is nothing"),
     ("fit lda empty.csv -o R", "at least one text"),
     ("fit lda words.csv -o R", "no field 'text'"),

@@ -79,7 +79,7 @@ def test_the_seed_preset_is_the_dense_transcription(seed):
     assert model.converged_
     assert model.n_iter_ > 2
     for t, (best, *_) in enumerate(dense[:-1]):  # a fingerprint for every sweep; the assignments themselves of the last
-        assert model.fitted_.seen[t] == fingerprint_of(0, best)
+        assert model.fitted_.assigned.seen[t] == fingerprint_of(0, best)
     assert (model.assignments_ == np.array(ontology.ids)[dense[-2][0]]).all()
     _, _, lp_Gw, PGD = dense[-1]
     np.testing.assert_allclose(np.log(word_counts.phi_of(model.fitted_.words)), lp_Gw, rtol=1e-10)
@@ -232,7 +232,7 @@ def test_shards_and_order_of_documents_do_not_matter(monkeypatch):
         assert a.n_iter_ == b.n_iter_
         np.testing.assert_allclose(a.history_, b.history_, rtol=1e-10)
         assert (a.assignments_ == b.assignments_).all()
-        np.testing.assert_array_equal(a.fitted_.seen, b.fitted_.seen)
+        np.testing.assert_array_equal(a.fitted_.assigned.seen, b.fitted_.assigned.seen)
 
 
 def test_saved_and_resumed_fits_are_the_same(tmp_path):

@@ -55,7 +55,7 @@ def falling(matrix: Any) -> Any:
         ("settings.null", False, "needs null=True"),
         ("settings.document_backoff", 1.0, "psi should have 4 rows"),
         ("vocabulary", np.array(["cell"], dtype=object), "that of Mention"),
-        ("best", lambda best: best + 3, "items from -1 to 2"),
+        ("assigned.best", lambda best: best + 3, "items from -1 to 2"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(tmp_path, path, value, said):

@@ -99,7 +99,7 @@ def test_a_hidden_cell_has_the_variance_that_the_others_leave():
     """Of two columns one is hidden: Z_2 | Z_1 is a regression, and Z_1 is known up to its own variance."""
     Sigma, B = np.array([[0.9, 0.5], [0.5, 0.7]]), np.array([[1.0, 0.4]])
     model = PLN(covariance=Sigma).fit(overdispersed(p=2)[0])
-    model.fitted_ = model.fitted_._replace(model=Learned(None, "variational", "given", B, Sigma, None, None, 1e-14))
+    model.fitted_ = model.fitted_._replace(model=Learned(None, "variational", "given", B, Sigma, None, None))
     found = model.predict(np.array([[4.0, np.nan]]))[0, 1]
     place = project(model.fitted_.model, Rows(np.array([[4.0, 0.0]]), np.array([[0.0, -1e4]]), np.ones((1, 1)), np.ones(1)), None)
     slope, rest = 0.5 / 0.9, 0.7 - 0.5**2 / 0.9
@@ -270,11 +270,11 @@ def test_bounds_are_below_the_evidence_with_missing_cells():
     Y = np.array([[2.0, np.nan, 5.0], [0.0, 3.0, np.nan]])
     Sigma, mu = np.array([[1.0, 0.8, 0.6], [0.8, 1.0, 0.5], [0.6, 0.5, 0.8]]), np.array([[0.5, 0.3, 1.2]])
     model = PLN().fit(overdispersed()[0])
-    model.fitted_ = model.fitted_._replace(model=Learned(None, "variational", "given", mu, Sigma, None, None, 1e-14))
+    model.fitted_ = model.fitted_._replace(model=Learned(None, "variational", "given", mu, Sigma, None, None))
     for i, seen in ((0, [0, 2]), (1, [0, 1])):
         part = PLN().fit(overdispersed(p=2)[0])
         part.fitted_ = part.fitted_._replace(
-            model=Learned(None, "variational", "given", mu[:, seen], Sigma[np.ix_(seen, seen)], None, None, 1e-14)
+            model=Learned(None, "variational", "given", mu[:, seen], Sigma[np.ix_(seen, seen)], None, None)
         )
         whole, less = model.evidence(Y[[i]], n_draws=20_000), part.evidence(Y[[i]][:, seen], n_draws=20_000)
         assert whole.value == pytest.approx(less.value, abs=5 * np.hypot(whole.stderr, less.stderr))
@@ -307,7 +307,7 @@ def numerical_sandwich(fitted, scales):
 
     def bounds(theta):
         B, T = model.B + theta[: d * p].reshape(d, p), np.exp(scales @ theta[d * p :])
-        new = model._replace(B=B, kind="given", tol=1e-15)
+        new = model._replace(B=B, kind="given")
         new = new._replace(C=T[:, None] * model.C) if model.Sigma is None else new._replace(Sigma=model.Sigma * np.outer(T, T))
         return project(new, rows, None, close=True).bound
 

@@ -15,9 +15,9 @@ import pytest
 from broken_files import campaign
 from tallies import read_counts
 from tallies.categories.fasta import read_fasta
-from tallies.counts.command import read_offsets
+from tallies.counts.door import read_offsets
 from tallies.data.corpus import Corpus
-from tallies.data.files import read_table
+from tallies.data.files import read_table, reading
 from tallies.data.ontology import Ontology
 from tallies.data.output import write_frame
 from tallies.errors import DataError, FileError
@@ -156,3 +156,10 @@ def test_labels_are_no_formulas_in_a_spreadsheet(tmp_path, name):
     write_frame(frame, tmp_path / name, escape=False)
     body = (tmp_path / name).read_bytes()
     assert b"'=1+1" not in (gzip.decompress(body) if name.endswith("gz") else body)
+
+
+def test_ctrl_c_in_a_reader_is_no_fault_of_the_file(tmp_path):
+    import duckdb
+
+    with pytest.raises(KeyboardInterrupt), reading(tmp_path / "t.csv", "a table"):
+        raise duckdb.InterruptException("Interrupted!")

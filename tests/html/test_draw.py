@@ -202,6 +202,7 @@ def test_reliability_and_surprise_are_those_of_a_page():
     (page, say), (chart, below) = judged.surprise(own, np.arange(200)), surprise(judged.log_p, own)
     assert say.startswith(f"{below:.1%} of the rows")
     assert below == np.mean(judged.log_p < np.quantile(own, 0.01))
+    assert judged.surprise(own - 99.0, np.arange(200))[1].startswith("No row is less probable")
     for mine, theirs, line in zip(chart["series"], page["series"], draw(page).lines[1:], strict=True):
         np.testing.assert_array_equal(mine["y"], theirs["y"])
         np.testing.assert_array_equal(line.get_ydata(), theirs["y"])

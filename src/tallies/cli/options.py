@@ -35,7 +35,6 @@ class Option(NamedTuple):
     metavar: str | None = None  # what stands for its value in --help
     least: int | None = None
     run: bool = False  # has its place in --help with those of the run; a switch among them has no --no
-    complete: Callable[[str], list[str]] | None = None  # for the shell
     models: tuple[str, ...] = ()  # that have it, where not all have
 
     @property
@@ -64,7 +63,8 @@ class Option(NamedTuple):
         words = get_args(kind) if get_origin(kind) is Literal else (None,)
         if kind not in plain and not all(isinstance(word, str) for word in words):
             kind, default = str, None if default is None else str(default)
-        more: dict[str, Any] = {"help": self.help + " Needed." * self.needed, "autocompletion": self.complete, "min": self.least}
+        more: dict[str, Any] = {"help": self.help + " Needed." * self.needed, "min": self.least}
+        more["autocompletion"] = _runs if self.flag == "RUN" else None  # for the shell
         if self.title.startswith("-"):
             names = [self.title, *(f"-{letter}" for letter in self.flags[1:])]
             names[0] += f"/--no-{self.flags[0]}" * (kind is bool and not self.run)
@@ -95,7 +95,7 @@ def _runs(incomplete: str) -> list[str]:
 
 
 PANEL = "The run"  # heading in --help of the options that belong to the run, not to the model
-RUN = Option("run", "Folder written by `tallies fit`.", ..., Path, "RUN", complete=_runs)
+RUN = Option("run", "Folder written by `tallies fit`.", ..., Path, "RUN")
 COMMON = (  # to all commands
     Option("threads", "Threads to use; default: all cores. Changes no result.", None, int, least=1, run=True),
     Option("as_json", "Print JSON for machines.", False, bool, "json", run=True),

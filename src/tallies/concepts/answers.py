@@ -36,6 +36,15 @@ BLOCK = 512  # sentences scored at a time by a thread
 LENT = 0.3
 
 
+class Assigned(NamedTuple):
+    """The best concept of each sentence of the fit, and whether these go round."""
+
+    best: Annotated[np.ndarray, Form("S", "i", -1, below="H")]  # int32  concept of each sentence
+    seen: Annotated[np.ndarray, Form("t", "i", 0)]  # uint64  fingerprints of the assignments of all sweeps
+    cycle: Annotated[int, Form(kind="i", low=0)]  # sweeps after which hard assignments came back; 0: they did not
+    moved: Annotated[np.ndarray, Form("moved", "i", 0, below="S")]  # sentences that go round in such a cycle
+
+
 class Fitted(NamedTuple):
     """All that a fit gives."""
 
@@ -47,11 +56,8 @@ class Fitted(NamedTuple):
     words: Lexicon | Words
     vocabulary: Annotated[np.ndarray, Form("V", "O")] | None  # multinomial
     context: Context | None  # mention
-    best: Annotated[np.ndarray, Form("S", "i", -1, below="H")]  # int32  concept of each sentence
     responsibilities: Annotated[sp.csr_array, Form("S H", "f", 0, 1)]  # eq. 1, of the kept concepts
-    seen: Annotated[np.ndarray, Form("t", "i", 0)]  # uint64  fingerprints of the assignments of all sweeps
-    cycle: Annotated[int, Form(kind="i", low=0)]  # sweeps after which hard assignments came back; 0: they did not
-    moved: Annotated[np.ndarray, Form("moved", "i", 0, below="S")]  # sentences that go round in such a cycle
+    assigned: Assigned
     labelled: bool
 
     def check(self) -> None:
@@ -259,7 +265,7 @@ def document_concepts(fitted: Fitted) -> Array:
 
 def assignments(fitted: Fitted) -> np.ndarray:
     """(S,) id of the best concept of each sentence of the fit; None: none of them."""
-    return np.append(fitted.concepts.ids, [None, None])[fitted.best]
+    return np.append(fitted.concepts.ids, [None, None])[fitted.assigned.best]
 
 
 def _fits(n: int, m: int, what: str, remedy: str) -> None:
@@ -320,7 +326,7 @@ def expected(fitted: Fitted, some: Any = slice(None)) -> Array:
 
 def written(fitted: Fitted) -> sp.csr_array:
     """(A, G) expected sentences of each author on each concept; those of several authors in equal parts."""
-    papers, A, S = fitted.papers, len(fitted.papers.authors), len(fitted.best)
+    papers, A, S = fitted.papers, len(fitted.papers.authors), len(fitted.assigned.best)
     D, rows = len(papers.documents), papers.rows
     who = sp.csr_array((np.ones(len(rows.row)), rows.row, rows.ptr), shape=(D, max(A, rows.row.max(initial=-1) + 1)))[:, :A]
     who.data /= np.repeat(np.diff(who.indptr), np.diff(who.indptr))

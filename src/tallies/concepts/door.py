@@ -17,7 +17,7 @@ from tallies.concepts.settings import Mention, Settings
 from tallies.concepts.word_counts import TABLE, Definitions
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
-from tallies.data.text import tokenize
+from tallies.data.text import names_file, tokenize
 from tallies.errors import DataError, DataWarning
 from tallies.forms import Form
 from tallies.maths import Array, ragged
@@ -27,7 +27,6 @@ from tallies.sources import cuts
 # sentences of a shard: one takes 0.2 ms with a large ontology, so these are many times the cost of scheduling, and few enough that
 # Ctrl-C, which is heard between shards, acts at once
 MIN_SENTENCES, MAX_SENTENCES = 256, 2048
-LONGEST = 1000  # letters of a path; sentences may be longer than the system can look for
 MAX_SHARDS = 128  # bounds the memory of tallies waiting to be added
 
 
@@ -159,15 +158,12 @@ def _small(what: str, table: str, cells: int) -> None:
 
 def read_corpus(corpus: Any) -> Any:
     """The sentences of a file, or of a folder of texts, by name; anything else as it is."""
-    named = isinstance(corpus, Path) or (isinstance(corpus, str) and len(corpus) < LONGEST and Path(corpus).exists())
-    return Corpus.read(corpus, sentences=True) if named else corpus
+    return Corpus.read(corpus, sentences=True) if names_file(corpus) else corpus
 
 
 def sentences_of(corpus: Any) -> tuple[list[str], np.ndarray, Any, list[list[str]]]:
     """Texts of the sentences, the document of each (rising), ids and authors of the documents."""
     corpus = read_corpus(corpus)
-    if isinstance(corpus, str):
-        raise DataError("expected a Corpus or a list of sentences, got one string, which names no file; put it into a list")
     if not isinstance(corpus, Corpus):
         texts = list(corpus)
         strange = [t for t in texts if not isinstance(t, str)]

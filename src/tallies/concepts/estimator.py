@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 import numpy as np
 
 from tallies.concepts import answers, context, mention, word_counts
-from tallies.concepts.answers import Fitted, Ranking
+from tallies.concepts.answers import Assigned, Fitted, Ranking
 from tallies.concepts.author_prior import Psi, Rows
 from tallies.concepts.context import Around, Context, Mentions, Said
 from tallies.concepts.door import Concepts, Data, Papers, prepare
@@ -78,8 +78,8 @@ class AuthorConcept(Estimator):
     }
     next_steps = ("model.annotate(sentences)", "model.explain(sentence, concept)", 'model.report("page.html", corpus)')
     records = (
-        *(Fitted, Settings, Mention, Multinomial, Concepts, Papers, Rows, Psi, Lexicon, Strings, Postings, Words, Context),
-        *(Params, Latents, Said, Learned, Definitions, Counts, Ended, Around, Mentions),
+        *(Fitted, Assigned, Settings, Mention, Multinomial, Concepts, Papers, Rows, Psi, Lexicon, Strings, Postings, Words),
+        *(Context, Params, Latents, Said, Learned, Definitions, Counts, Ended, Around, Mentions),
     )
 
     def fit(
@@ -131,11 +131,13 @@ class AuthorConcept(Estimator):
             words=words,
             vocabulary=data.vocabulary,
             context=context.learn(words, end.around) if isinstance(words, Lexicon) and end.around is not None else None,
-            best=end.best[:, 0].copy(),
             responsibilities=sparse(end.best, end.r, len(data.strength)),
-            seen=end.params.seen,
-            cycle=cycle,
-            moved=np.flatnonzero(end.moved) if cycle else np.empty(0, dtype=np.int64),
+            assigned=Assigned(
+                best=end.best[:, 0].copy(),
+                seen=end.params.seen,
+                cycle=cycle,
+                moved=np.flatnonzero(end.moved) if cycle else np.empty(0, dtype=np.int64),
+            ),
             labelled=data.labelled,
         )
 
@@ -228,18 +230,19 @@ class AuthorConcept(Estimator):
     document_concepts_ = part(answers.document_concepts)
     responsibilities_ = part("responsibilities", "(S, G) P(concept | sentence, authors) of those kept; the null is column G + 1.")
     assignments_ = part(answers.assignments)
-    cycle_ = part("cycle", "Sweeps after which hard assignments came back to where they were: the fit goes round; 0: it does not.")
-    cycling_ = part("moved", "Numbers of the sentences whose assignments go round in such a cycle.")
+    cycle_ = part("assigned.cycle", "Sweeps after which hard assignments came back to where they were, and go round; 0: never.")
+    cycling_ = part("assigned.moved", "Numbers of the sentences whose assignments go round in such a cycle.")
     concept_ids_ = part("concepts.ids", "(G,)")
     concept_names_ = part("concepts.names", "(G,)")
     concept_parents_ = part(answers.parents)
     authors_ = part("papers.authors", "(A,) names, sorted.")
     document_ids_ = part("papers.documents", "(D,)")
     sentence_documents_ = part("papers.sentence_document", "(S,) number of the document of each sentence of the fit.")
-    n_sentences_ = part(lambda fitted: len(fitted.best), "Sentences of the fit.")
+    n_sentences_ = part(lambda fitted: len(fitted.assigned.best), "Sentences of the fit.")
 
     def _facts(self) -> list[str]:
-        named = int(np.sum((self.fitted_.best >= 0) & (self.fitted_.best < len(self.concept_ids_))))
+        best = self.fitted_.assigned.best
+        named = int(np.sum((best >= 0) & (best < len(self.concept_ids_))))
         cycle = [f"{len(self.cycling_):,} sentences go round in a cycle of {self.cycle_} sweeps"] if self.cycle_ else []
         size = f"{self.n_sentences_:,} sentences, {len(self.document_ids_):,} documents, {len(self.authors_):,} authors"
         return [f"{size}, {len(self.concept_ids_):,} concepts", f"{named:,} sentences speak of a concept", *cycle]

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tallies.cli.options import Option
 from tallies.cli.tables import column, data, rows_of
-from tallies.counts.door import is_own
-from tallies.counts.tables import named_rows, read_counts
-from tallies.data.files import read_table, reading
-from tallies.errors import DataError, nearest
+from tallies.counts.door import everything, from_files, is_own
+from tallies.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,54 +29,28 @@ PREDICT = SCORE = (
 REPORT = (*SCORE, Option("group", "Column of the covariates that colours the map."))
 
 
-def read_covariates(path: str) -> pd.DataFrame:
-    """A table of covariates; a first column of distinct texts names the rows."""
-    return named_rows(read_table(path), keep=True)
-
-
-def read_offsets(value: str | None) -> Any:
-    """None, the name of a rule, or a table of logarithms."""
-    from tallies.counts.offsets import OFFSETS
-
-    if value is None or value in OFFSETS:
-        return value
-    if not Path(value).exists() and "." not in value:
-        raise DataError(f"--offsets must be a rule or a file, got {value!r}; {nearest(value, sorted(OFFSETS))}")
-    with reading(value, "a table of logarithms"):
-        table = read_counts(value)
-        text = table.select_dtypes(exclude=["number", "bool"]).columns.tolist()
-        if text:
-            raise DataError(f"expected a table of logarithms, but columns {text[:5]} hold texts; drop them")
-        return table
-
-
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a PLN to the tables that the options name: data, covariates, formula, offsets."""
     counts, table, offsets = _tables(options, options["data"])
     if table is not None:
-        return model.fit_formula(options.get("formula") or _everything(table), counts, table, offsets=offsets, **run)
+        return model.fit_formula(options.get("formula") or everything(table), counts, table, offsets=offsets, **run)
     if options.get("formula"):
         raise DataError("--formula needs --covariates, the table of its variables")
     return model.fit(counts, offsets=offsets, **run)
 
 
-def _everything(table: pd.DataFrame) -> str:
-    """A formula of all columns, leaving out one that only names the rows."""
-    names = [c for c in table.columns if list(table[c]) != list(table.index)]
-    return "~ 1 + " + " + ".join(f"`{c}`" for c in names)
-
-
 def _tables(options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
     """Counts, and the covariates and offsets of these samples."""
-    covariates = options.get("covariates")
-    counts = rows_of(read_counts(path), options)
+    beside = Path(options["covariates"]) if options.get("covariates") else None
+    counts, covariates, offsets, _ = from_files(path, beside, options.get("offsets"))
+    counts = rows_of(counts, options)
 
-    def beside(part: Any) -> Any:
+    def of_these(part: Any) -> Any:
         """Those of the same samples: by their names, else by their places."""
         named = options.get("rows") and hasattr(part, "index") and isinstance(part.index[0], str)
         return part[part.index.isin(counts.index)] if named else rows_of(part, options)
 
-    return counts, beside(read_covariates(covariates) if covariates else None), beside(read_offsets(options.get("offsets")))
+    return counts, of_these(covariates), of_these(offsets)
 
 
 def _asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:

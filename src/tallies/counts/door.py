@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -12,8 +13,10 @@ import pandas as pd
 
 from tallies.counts.alignment import as_design, as_offsets, columns_in_order, independent
 from tallies.counts.fitted import Design, Fitted, Formula
+from tallies.counts.offsets import OFFSETS
 from tallies.counts.records import Shard, log_factorial
-from tallies.counts.tables import HIDDEN, Counts
+from tallies.counts.tables import HIDDEN, Counts, named_rows, read_counts
+from tallies.data.files import read_table, reading
 from tallies.errors import DataError, nearest
 from tallies.estimator import Inputs
 from tallies.sources import Held
@@ -45,6 +48,59 @@ class Prepared(NamedTuple):
     W: np.ndarray | None  # with warm_start, [B', C] of the fit before: of a rank or for importance sampling   (p, d + q)
     w: np.ndarray | None  # and w of `full`                         (p,)
     samples: np.ndarray | None  # names of the rows                 (n,)
+
+
+# what may be a file
+
+
+def from_files(counts: Any, covariates: Any = None, offsets: Any = None, weights: Any = None) -> tuple[Any, Any, Any, Any]:
+    """Counts and what belongs to their rows, each of which may be a path; where the counts are one, names of columns of that file
+    may stand for covariates and weights. Anything else stays as it is."""
+    if isinstance(counts, str | Path):
+        path, counts = counts, read_counts(counts)
+        asked = [covariates] if isinstance(covariates, str) and covariates in counts else covariates
+        if isinstance(asked, list) and all(isinstance(name, str) for name in asked):
+            counts, covariates = _taken(counts, asked, path)
+        if isinstance(weights, str):
+            counts, weights = _taken(counts, weights, path)
+    covariates = read_covariates(covariates) if isinstance(covariates, str | Path) else covariates
+    return counts, covariates, read_offsets(offsets) if isinstance(offsets, str | Path) else offsets, weights
+
+
+def _taken(table: pd.DataFrame, names: Any, path: str | Path) -> tuple[pd.DataFrame, Any]:
+    """A table without some columns, and these."""
+    for name in [names] if isinstance(names, str) else names:
+        if name not in table:
+            raise DataError(f"{str(path)!r} has no column {name!r}; {nearest(name, map(str, table))}")
+    return table.drop(columns=names), table[names]
+
+
+def read_covariates(path: str | Path) -> pd.DataFrame:
+    """A table of covariates; a first column of distinct texts names the rows."""
+    return named_rows(read_table(path), keep=True)
+
+
+def read_offsets(value: str | Path) -> Any:
+    """The name of a rule, or a table of logarithms."""
+    if value in OFFSETS:
+        return value
+    if not Path(value).exists() and "." not in str(value):
+        raise DataError(f"offsets (--offsets) must be a rule or a file, got {value!r}; {nearest(str(value), sorted(OFFSETS))}")
+    with reading(value, "a table of logarithms"):
+        table = read_counts(value)
+        text = table.select_dtypes(exclude=["number", "bool"]).columns.tolist()
+        if text:
+            raise DataError(f"expected a table of logarithms, but columns {text[:5]} hold texts; drop them")
+        return table
+
+
+def everything(table: pd.DataFrame) -> str:
+    """A formula of all columns, leaving out one that only names the rows."""
+    names = [c for c in table.columns if list(table[c]) != list(table.index)]
+    return "~ 1 + " + " + ".join(f"`{c}`" for c in names)
+
+
+# the rows of a fit
 
 
 def check_labels(y: Any) -> None:
@@ -98,6 +154,9 @@ def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) 
         return Shard(Y=Y, O=O, X=X, v=v, even=even, start=b.start, rows=n, constant=constant, M=own)
 
     return [Held(shard(slice(i, min(i + size, n)))) for i in range(0, n, size)]
+
+
+# new rows
 
 
 def new_rows(fitted: Fitted, table: Counts, covariates: Any, offsets: Any) -> Rows:
@@ -194,10 +253,10 @@ def again(formula: Formula, data: Any) -> pd.DataFrame:
 def _frame(data: Any) -> pd.DataFrame:
     if isinstance(data, pd.DataFrame):
         return data
+    if isinstance(data, str | Path):
+        return read_covariates(data)
     if isinstance(data, dict):
         return pd.DataFrame(data)
-    import narwhals as nw
-
     return nw.from_native(data, eager_only=True).to_pandas()
 
 

@@ -29,7 +29,19 @@ from sklearn.utils.validation import validate_data
 from tallies.counts import answers, coefficients, fitted, plan
 from tallies.counts.alignment import as_design, as_offsets, in_order
 from tallies.counts.attributes import Attributes
-from tallies.counts.door import Prepared, Rows, check_labels, check_rows, cut, new_design, new_rows, read_formula, warm
+from tallies.counts.door import (
+    Prepared,
+    Rows,
+    check_labels,
+    check_rows,
+    cut,
+    everything,
+    from_files,
+    new_design,
+    new_rows,
+    read_formula,
+    warm,
+)
 from tallies.counts.evidence import Evidence
 from tallies.counts.importance import Importance
 from tallies.counts.tables import Counts, as_counts, plain, row_names
@@ -69,6 +81,9 @@ class Counted(Attributes):
         `covariates` (n, d) is the design as it is, None an intercept; `offsets` is None, "logsum", "tss", "css", "rle", "gmpr",
         "tmm", "wrench", or logarithms of the sampling effort, (n,) or (n, p). Data frames and series are matched by the names of
         their rows, offsets also by those of their columns.
+
+        Each may be a path, see `read_counts` and `read_table`: all columns of a file of covariates are used, with an intercept,
+        and words as categories. Names of columns of the file of counts may stand for covariates and weights.
         """
         return self._fit(self._prepare(counts, y, covariates, offsets, sample_weight), **run)
 
@@ -101,7 +116,9 @@ class Counted(Attributes):
     ) -> Prepared:
         settings = self._settings()
         check_labels(y)
-        counts = plain(counts)
+        counts, beside, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight)
+        if beside is not covariates:
+            covariates, read = read_formula(everything(beside), beside)
         table = as_counts(counts)
         n, p = table.Y.shape
         added = self.intercept and read is None
@@ -165,6 +182,7 @@ class Counted(Attributes):
         return table
 
     def _rows(self, counts: Any, covariates: Any, offsets: Any) -> Rows:
+        counts, covariates, offsets, _ = from_files(counts, covariates, offsets)
         return new_rows(self.fitted_, self._table(counts), covariates, offsets)
 
     def transform(self, counts: Any, *, covariates: Any = None, offsets: Any = None) -> np.ndarray:
@@ -187,6 +205,7 @@ class Counted(Attributes):
         samples, given their counts; where a count is NaN, given the others of its row, so this is also the conditional
         prediction of some species from the rest (`offsets` must then be given for all cells, as an array, if the fit used any).
         """
+        counts, covariates, offsets, _ = from_files(counts, covariates, offsets)
         if counts is not None:
             return self._expected(self._table(counts), covariates, offsets)
         if covariates is None and offsets is None:
@@ -210,6 +229,7 @@ class Counted(Attributes):
         >>> PLN().fit(Y).predict_conditional(Y[:3], given=[0]).shape
         (3, 1)
         """
+        counts, covariates, offsets, _ = from_files(counts, covariates, offsets)
         table, hidden = answers.hide(self.fitted_, self._table(counts), given)
         out = self._expected(table, covariates, offsets)[:, hidden]
         return pd.DataFrame(out, columns=self._columns()[hidden].tolist(), index=table.rows)
@@ -264,6 +284,7 @@ class Counted(Attributes):
         (3, 2)
         """
         at_least(1, n=n)
+        _, covariates, offsets, _ = from_files(None, covariates, offsets)
         X = None if covariates is None else new_design(self.fitted_.design, covariates, n)
         rng = np.random.default_rng(seed_of(random_state))
         return answers.draw(self.fitted_, n, X, offsets, row_names(covariates), rng)

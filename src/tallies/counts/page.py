@@ -12,6 +12,7 @@ import pandas as pd
 from tallies.counts import views as counts
 from tallies.counts.answers import correlation, flat_columns, rates, residuals
 from tallies.counts.coefficients import factor, separated, times
+from tallies.counts.door import from_files
 from tallies.html import charts
 from tallies.html.common import About, begin, finish, listing, plural, statisticians, told
 from tallies.html.page import Page, Section
@@ -38,6 +39,7 @@ def page(
     """The report of a PLN. Counts add scores and a comparison with what is expected of them; `colour`, a table with a row for each
     sample of the fit, colours the map; `ranks`, a table from `PLN.over_ranks`, compares fits; `truth`, of simulated data, has
     "coefficients" and "covariance"; `names` are those of the samples."""
+    counts_, covariates, offsets, _ = from_files(counts_, covariates, offsets)
     species = [str(c) for c in model._columns()]
     R, names = np.nan_to_num(np.asarray(model.correlation_)), model.fitted_.data.samples if names is None else names
     Y, rate, ours = expected_of(model, counts_, covariates, offsets)

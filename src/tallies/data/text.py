@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from os.path import exists
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -167,6 +168,21 @@ def stem(word: str) -> str:
     return root(word) if root else word
 
 
+def names_file(texts: Any) -> bool:
+    """Whether this is the path of texts; one string that names no file is refused.
+
+    >>> names_file(["a text"]), names_file("a text")
+    Traceback (most recent call last):
+    ...
+    tallies.errors.DataError: expected texts, got one string, which names no file: 'a text'; check the path, or put it into a list
+    """
+    if isinstance(texts, str) and not exists(texts):  # that of pathlib fails where the string is long
+        raise DataError(
+            f"expected texts, got one string, which names no file: {texts[:60]!r}; check the path, or put it into a list"
+        )
+    return isinstance(texts, str | Path)
+
+
 def read_documents(
     path: str | Path, text: str = "text", authors: str | None = "authors", id: str | None = "id"
 ) -> Iterator[Document]:
@@ -191,7 +207,7 @@ def read_documents(
         here = f"record {number + 1} of {str(path)!r}"
         if text not in record:
             known = nearest(text, sorted(map(str, record)))
-            raise DataError(f"{here} has no field {text!r}; name it with text= (--text): {known}")
+            raise DataError(f"{here} has no field {text!r}; name it with text= of Corpus.read (--text): {known}")
         who, name = (record.get(field) if field is not None else None for field in (authors, id))
         if isinstance(who, str):
             who = who.split(";")

@@ -133,7 +133,8 @@ class Judged:
         chart, below = surprise(self.log_p[complete], own)
         if below is None:
             return chart, ""
-        say = f"{below:.1%} of the rows are less probable than 99 in 100 rows that the model would make; 1% would be expected."
+        some = f"{below:.1%} of the rows are" if below else "No row is"
+        say = f"{some} less probable than 99 in 100 rows that the model would make; 1% would be expected."
         more = " The data have more strange rows than the model allows for: its shapes do not fit everywhere."
         return chart, say + more * (below > 0.05)
 

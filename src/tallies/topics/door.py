@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 
 from tallies.data.corpus import Corpus
 from tallies.data.table import check_names, column_names, of_dates, refuse_dates
+from tallies.data.text import names_file
 from tallies.errors import DataError, DataWarning
 from tallies.estimator import Inputs
 
@@ -22,7 +23,7 @@ SEED_COUNT = 10  # pseudo-count of a seed word that is given without one
 
 def read(X: Any) -> tuple[sp.csr_array, Inputs, str | None]:
     """The counts of a new fit, their columns, and the language of texts where it is known."""
-    X = Corpus.from_texts(X) if are_texts(X) else X
+    X = opened(X)
     counts, names = bag_of_words(X), names_of(X)
     if counts.shape[0] == 0:
         raise DataError("Found array with 0 sample(s): expected at least one document; pass counts (documents x words)")
@@ -38,16 +39,23 @@ def read(X: Any) -> tuple[sp.csr_array, Inputs, str | None]:
 
 def read_like(X: Any, inputs: Inputs, language: str | None) -> sp.csr_array:
     """The counts of new documents on the columns of a fit; of texts without the stop words of its language."""
-    if are_texts(X):
-        if inputs.names is None:
-            raise DataError(
-                "got texts, but the model was fitted on counts without the names of words; pass counts (documents x words)"
-            )
-        try:
-            X = Corpus.from_texts(X, stop_words=language)
-        except DataError:  # there may be no word that counts, which is no fault of a new text
-            X = Corpus.from_texts(X, vocabulary=inputs.names.tolist())
+    if inputs.names is None and (are_texts(X) or names_file(X)):
+        raise DataError("got texts, but the model was fitted on counts without the names of words; pass counts (documents x words)")
+    X = opened(X, language, inputs.names)
     return align(bag_of_words(X), names_of(X), inputs.names, inputs.n)
+
+
+def opened(X: Any, language: str | None = "auto", known: np.ndarray | None = None, sentences: bool = False) -> Any:
+    """Texts, or the file or folder of some, as a Corpus without the stop words of a language; anything else as it is."""
+    if not (are_texts(X) or names_file(X)):
+        return X
+    count: Any = Corpus.from_texts if are_texts(X) else Corpus.read
+    try:
+        return count(X, stop_words=language, sentences=sentences)
+    except DataError:  # there may be no word that counts, which is no fault of a new text
+        if known is None:
+            raise
+        return count(X, vocabulary=known.tolist(), sentences=sentences)
 
 
 def are_texts(X: Any) -> bool:

@@ -107,8 +107,8 @@ class LDA(Attributes):
     # fitting
 
     def fit(self, X: Any, y: Any = None, **run: Unpack[RunOptions]) -> Self:
-        """Fit to a Corpus, texts (a list of strings, counted by `Corpus.from_texts` with its defaults), a count matrix (documents x
-        words; sparse, array, data frame) or AnnData."""
+        """Fit to a Corpus, texts (a list of strings, or the path of a file or folder: counted with the defaults of
+        `Corpus.from_texts` and `Corpus.read`), a count matrix (documents x words; sparse, array, data frame) or AnnData."""
         return self._fit(self._prepare(X), **run)
 
     def partial_fit(self, X: Any, y: Any = None, **run: Unpack[RunOptions]) -> Self:
@@ -213,7 +213,8 @@ class LDA(Attributes):
     def transform(self, X: Any, *, method: Literal["cvb0", "gibbs"] = "cvb0", random_state: Any = 0) -> Array:
         """Topic probabilities (documents x topics) with the topics frozen; an empty document has those of the prior.
 
-        As everywhere, X may be texts: their words are matched to those of the fit, and unknown ones are left out with a warning.
+        As everywhere, X may be texts, or the path of some: their words are matched to those of the fit, and unknown ones are left
+        out with a warning.
 
         Several chains are averaged after their topics are matched to those of the first.
         """

@@ -15,7 +15,7 @@ from tallies.maths import Array
 from tallies.topics import answers
 from tallies.topics import views as topics
 from tallies.topics.answers import NAMING
-from tallies.topics.door import are_texts
+from tallies.topics.door import are_texts, opened
 from tallies.topics.scores import tokens_of
 from tallies.topics.views import Groups, Learned
 
@@ -35,6 +35,7 @@ def page(
 ) -> Page:
     """The report of an LDA. `X`, documents, adds scores and typical documents; `texts`, their texts; `names`, their names;
     `group`, a group, number or date for each, or "authors"."""
+    X = X if are_texts(X) else opened(X, model.language_, model.vocabulary_, sentences=True)
     t = _named(topics.learned(model))
     total = float(model.chains_[0].n_k.sum())
     counts = None if X is None else model._counts(X)
