@@ -205,7 +205,7 @@ def newton(K: Array, single: np.ndarray, g: Array, P: Array, weight: Array, ridg
         q = (v[:, None] * Kd if two else weight[:, None] * P * (Kd - (P * Kd).sum(axis=1, keepdims=True))) + ridge * d
         length = rz / max(_dot(q, Kd), 1e-300)
         x, Kx, r = x + length * d, Kx + length * Kd, r - length * q
-        if _dot(r, r) <= enough:
+        if _dot(r, r) <= enough or rz <= 0:  # or what is left is of no consequence to any row: K r = 0
             break
         z, Kz = solve(r)
         rz, before = _dot(r, Kz), rz
