@@ -8,6 +8,7 @@ import sys
 import types
 from functools import partial
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -158,8 +159,7 @@ def test_labels_are_no_formulas_in_a_spreadsheet(tmp_path, name):
     assert b"'=1+1" not in (gzip.decompress(body) if name.endswith("gz") else body)
 
 
-def test_ctrl_c_in_a_reader_is_no_fault_of_the_file(tmp_path):
-    import duckdb
-
+@pytest.mark.parametrize("error", [duckdb.InterruptException("Interrupted!"), RuntimeError("Query interrupted")])
+def test_ctrl_c_in_a_reader_is_no_fault_of_the_file(tmp_path, error):
     with pytest.raises(KeyboardInterrupt), reading(tmp_path / "t.csv", "a table"):
-        raise duckdb.InterruptException("Interrupted!")
+        raise error

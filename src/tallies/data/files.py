@@ -67,7 +67,7 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
             line = error.object[: error.start].count(b"\n") + 1
             raise DataError(f"expected UTF-8, but line {line} of {str(path)!r} is not; convert it, as with iconv") from error
         except Exception as error:
-            if type(error).__name__ == "InterruptException":  # what DuckDB makes of Ctrl-C
+            if type(error).__name__ == "InterruptException" or str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
                 raise KeyboardInterrupt from error
             told = " ".join(str(error).split("\nLINE ")[0].split())[:300] or type(error).__name__  # without the SQL of DuckDB
             more = "is it complete, and of the format its name says?"
