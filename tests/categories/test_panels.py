@@ -57,7 +57,9 @@ def test_panels_find_the_same_maximum_and_say_the_same(monkeypatch, settings, ri
     off = np.abs(model.log_conditional(X) - plain.log_conditional(X))
     assert off.mean() < 0.002 and off.max() < 0.05
     np.testing.assert_allclose(model.energy(X), plain.energy(X), atol=0.2)
-    assert model.top_couplings(5)[["a", "b"]].equals(plain.top_couplings(5)[["a", "b"]])
+    # pairs whose scores differ by less than that may change places
+    named = [(int(a[1:]), int(b[1:])) for a, b in model.top_couplings(5)[["a", "b"]].values]
+    np.testing.assert_allclose([plain.scores()[pair] for pair in named], plain.top_couplings(5)["score"], atol=0.02)
 
 
 def test_what_panels_say_is_what_their_weights_say(panels, monkeypatch):
