@@ -10,10 +10,10 @@ from tallies.backends import Threads, carry_out
 from tallies.categories import choose
 from tallies.categories.alike import sequence_weights
 from tallies.categories.answers import Scorer, energies
-from tallies.categories.model import Rows
+from tallies.categories.model import Conditional, Rows
 from tallies.categories.scores import coupling_scores, top_pairs
 from tallies.categories.screen import pair_scores
-from tallies.categories.terms import grow, terms_of
+from tallies.categories.terms import Layout, grow, terms_of
 from tallies.engine import Runner
 
 RNG = np.random.default_rng(0)
@@ -91,7 +91,7 @@ def test_a_higher_degree_needs_evidence_of_all_rows():
     paths = {1: choose.Path("lbfgs", {1.0: 0.6}), 2: choose.Path("lbfgs", {1.0: 0.59})}
 
     def best(unseen):
-        ground = choose.Ground(None, [], unseen)
+        ground = choose.Ground(Conditional(Layout.of((2, 2), (1,)), (2,)), [], unseen)
         found = choose.degree_path(lambda degrees: ground._replace(folds=max(degrees)), 2, None)
         try:
             next(found)
@@ -100,7 +100,7 @@ def test_a_higher_degree_needs_evidence_of_all_rows():
 
     original = choose.ridge_path
 
-    def told(ground, name, given):
+    def told(ground, *asked):
         return paths[ground.folds]
         yield
 

@@ -362,7 +362,7 @@ def test_criteria_are_on_the_usual_scale():
         (lambda Y, X, O: (Y, X[:, :0], O), "covariates have no columns"),
         (lambda Y, X, O: (Y, X, O - 1e4), "offsets are logarithms, from -300 to 300"),
         (lambda Y, X, O: (Y * 1e18, X, O), "at most 9.0072e\\+15"),
-        (lambda Y, X, O: (Y, X, "loudness"), "must be None, an array, or one of"),
+        (lambda Y, X, O: (Y, X, "loudness"), "must be a rule or a file"),
         (lambda Y, X, O: (np.vstack([Y[:-1], 0 * Y[:1]]), X, "logsum"), "have no counts"),
         (lambda Y, X, O: (Y[0], X, O), "table with rows and columns"),
         (lambda Y, X, O: (np.where(Y > 3, np.inf, Y), X, O), "infinity"),

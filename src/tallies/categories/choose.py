@@ -247,8 +247,8 @@ def _beside(losses: dict[float, float], centre: float, least: float) -> float | 
     near = tried[at - 1 : at + 2]
     x, y = np.log10(near) - np.log10(best), [losses[ridge] for ridge in near]
     bend, slope, _ = np.polyfit(x, y, 2)
-    vertex = float(np.clip(-slope / (2 * bend), x[0], x[2]))
-    return best * 10**vertex if slope * slope / (4 * bend) > least and x[2] - x[0] > 1.4 else None
+    vertex = round(2 * float(np.clip(-slope / (2 * bend), x[0], x[2]))) / 2  # folds tell no more than halves of decades apart
+    return best * 10**vertex if slope * slope / (4 * bend) > least and np.abs(x - vertex).min() > 0.1 else None
 
 
 def best_ridge(losses: dict[float, float]) -> float:

@@ -201,11 +201,14 @@ def newton(K: Array, single: np.ndarray, g: Array, P: Array, weight: Array, ridg
     x, Kx = np.zeros_like(r), np.zeros_like(r)
     d, Kd = solve(r)
     rz = _dot(r, Kd)
+    none = np.finfo(float).eps * len(K) * K.max() / ridge  # r'K r / ridge, a share of r'r: what is left moves no row, K r = 0
     for _ in range(INNER):
+        if rz <= none * _dot(r, r):
+            break
         q = (v[:, None] * Kd if two else weight[:, None] * P * (Kd - (P * Kd).sum(axis=1, keepdims=True))) + ridge * d
-        length = rz / max(_dot(q, Kd), 1e-300)
+        length = rz / _dot(q, Kd)
         x, Kx, r = x + length * d, Kx + length * Kd, r - length * q
-        if _dot(r, r) <= enough or rz <= 0:  # or what is left is of no consequence to any row: K r = 0
+        if _dot(r, r) <= enough:
             break
         z, Kz = solve(r)
         rz, before = _dot(r, Kz), rz

@@ -136,17 +136,13 @@ def contents(path: Path) -> Contents:
             raise DataError(
                 f"expected one table in the archive {str(path)!r}, but there are {tables or 'none'}; unpack the one you want"
             )
-        name, opened = tables[0].lower(), partial(_member, path, tables[0])
+        name, opened = tables[0].lower(), partial(zipfile.Path(path, tables[0]).open, "rb")
     else:
         packed = False
     with opened() as file:
         first = file.read(8)
     magic = next((kind for mark, kind in MAGIC.items() if first.startswith(mark)), None)
     return Contents(magic or kind_of(name), opened, packed, Path(name).suffix)
-
-
-def _member(path: Path, name: str) -> IO[bytes]:
-    return zipfile.ZipFile(path).open(name)
 
 
 FOUND_OUT = Told()

@@ -199,7 +199,7 @@ def read_documents(
         if not files:
             raise DataError(f"expected .txt files in the folder {str(path)!r}, but there are none")
         for file in files:
-            with reading(file, "text"), _open(file) as stream:
+            with reading(file, "text"), io.TextIOWrapper(open_bytes(file), "utf-8-sig", "replace", newline="") as stream:
                 whole = stream.read()
             yield Document(str(file.relative_to(path)), whole, ())
         return
@@ -247,12 +247,6 @@ def read_field(path: str | Path, name: str, option: str) -> list[Any]:
 
 def check_fields(path: str | Path, options: Mapping[str, Any]) -> None:
     """Refuse a name that was asked for and is in no record; the usual names, `authors` and `id`, may be absent."""
-    path = Path(path)
     for key in ("authors", "id"):
-        name = options.get(key)
-        if name is not None and name != key and path.is_file():
-            read_field(path, name, f"--{key}")
-
-
-def _open(path: Path) -> Any:
-    return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", errors="replace", newline="")
+        if options.get(key) not in (None, key) and Path(path).is_file():
+            read_field(path, options[key], f"--{key}")
