@@ -91,7 +91,7 @@ def test_a_higher_degree_needs_evidence_of_all_rows():
     paths = {1: choose.Path("lbfgs", {1.0: 0.6}), 2: choose.Path("lbfgs", {1.0: 0.59})}
 
     def best(unseen):
-        ground = choose.Ground(Conditional(Layout.of((2, 2), (1,)), (2,)), [], unseen)
+        ground = choose.Ground(Conditional(Layout.of((2, 2), (1,)), (2,), "diagonal"), [], unseen)
         found = choose.degree_path(lambda degrees: ground._replace(folds=max(degrees)), 2, None)
         try:
             next(found)
