@@ -238,7 +238,7 @@ CASES = [
     Case("fem", lambda: tallies.FEM(degree=2, ridge=1.0, tol=1e-12), states, proba, {"degree": 1, "solver": "lbfgs"}),
     Case(
         "fem by cross-validation",
-        lambda: tallies.FEM(degree="auto", max_degree=2),
+        lambda: tallies.FEM(degree="auto", max_degree=2, cv=5),
         states,
         proba,
         {"degree": 2, "ridge": 3.0},
@@ -247,7 +247,7 @@ CASES = [
     ),
     Case(
         "fem, screened",
-        lambda: tallies.FEM(degree=2, screen=5),
+        lambda: tallies.FEM(degree=2, screen=5, cv=5),
         states,
         proba,
         {"screen": 2},
