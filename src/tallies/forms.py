@@ -164,7 +164,8 @@ def undefined(value: Any, hint: Any = Any, where: str = "") -> Iterator[str]:
             yield from undefined(getattr(value, name), inner, f"{where}.{name}".lstrip("."))
     elif isinstance(value, list | tuple | dict):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from undefined(item, hint, f"{where}[{key!r}]")
+            if not isinstance(item, str):  # names of 50,000 columns would take longer than their fit
+                yield from undefined(item, hint, f"{where}[{key!r}]")
     else:
         items = value.data if sp.issparse(value) else value
         floating = isinstance(items, float) or getattr(getattr(items, "dtype", None), "kind", "") == "f"
