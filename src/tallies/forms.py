@@ -164,7 +164,7 @@ def undefined(value: Any, hint: Any = Any, where: str = "") -> Iterator[str]:
             yield from undefined(getattr(value, name), inner, f"{where}.{name}".lstrip("."))
     elif isinstance(value, list | tuple | dict):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            if not isinstance(item, str):  # names of 50,000 columns would take longer than their fit
+            if item is not None and not isinstance(item, str):  # those of 50,000 columns would take longer than their fit
                 yield from undefined(item, hint, f"{where}[{key!r}]")
     else:
         items = value.data if sp.issparse(value) else value
