@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import tomllib
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 import tallies
 from messy import write
+from tallies.bayes import command as bayes_command
 from tallies.cli.holdout import parts
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -127,6 +129,23 @@ def test_cross_validation(run):
     ):
         code, _, err = run("fit", "naive-bayes", "semicolons.csv", "-t", "Art", "-o", "X", *words.split())
         assert (code, message in err) == (2, True), err
+
+
+def test_ctrl_c_in_a_fold_leaves_the_model_and_no_score(run, monkeypatch):
+    """A fold that was cut short used to be scored like the others, and the next one to begin."""
+    fits, fit = [], bayes_command.fit
+
+    def pressed(model, options, **how):
+        fits.append(model)
+        if len(fits) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return fit(model, options, **how)
+
+    monkeypatch.setattr(bayes_command, "fit", pressed)
+    code, _, err = run("fit", "naive-bayes", "semicolons.csv", "-t", "Art", "-o", "RUN", "--cv", "3", "-q")
+    assert (code, len(fits)) == (130, 3)  # the model itself, and two folds
+    assert "how good it is on unseen rows was not found out" in err
+    assert json.loads(run("info", "RUN", "--json")[1])["held_out"] is None
 
 
 @pytest.mark.parametrize(

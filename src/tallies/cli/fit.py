@@ -125,9 +125,13 @@ def _carry_out(line: Line, out: Path, place: Path, model: Any, options: dict[str
     if ended == "interrupted":
         say(f"\nInterrupted. Wrote {out}, which can be used as it is. Go on with: tallies resume {out}")
         return Answer(result, summary, code=130)
-    with place_to_run(), read_as(options, options["data"]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they were said of the fit itself
-        judged = holdout.judge(model, options, family, partial(build, options["model"], options))
+    try:
+        with place_to_run(), read_as(options, options["data"]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they were said of the fit itself
+            judged = holdout.judge(model, options, family, partial(build, options["model"], options))
+    except KeyboardInterrupt:
+        say(f"\nStopped. Wrote {out}, which is fitted to its end; how good it is on unseen rows was not found out.")
+        return Answer(result, summary, code=130)
     if judged is not None:
         runs.write_judged(out, judged)
         result["held_out"], summary = judged, "\n\n".join(filter(None, [summary, "" if line.quiet else holdout.sentence(judged)]))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tallies.errors import DataError
+from tallies.phases import phase
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,8 +82,9 @@ def fit(model: Any, options: Mapping[str, Any], family: Any, **run: Any) -> None
 
 
 def judge(model: Any, options: Mapping[str, Any], family: Any, again: Callable[[], Any]) -> dict[str, Any] | None:
-    """Scores on rows held out; `again` makes the model unfitted, for the folds."""
+    """Scores on rows held out; `again` makes the model unfitted, for the folds. Ctrl-C in one of them raises KeyboardInterrupt."""
     from tallies.storage import plain
+    from tallies.watch import interruptible
 
     share, folds = options.get("holdout"), options.get("folds")
     if share is None and folds is None:
@@ -92,9 +94,13 @@ def judge(model: Any, options: Mapping[str, Any], family: Any, again: Callable[[
         scores, _ = family.score(model, {**options, "rows": split(1, True)}, path, seed)
         return plain({"how": f"on {share:.0%} of the rows, held out of the fit", "scores": scores})
     found = []
-    for k in range(folds):
-        fold = family.fit(again(), {**options, "rows": split(k, False)}, progress=False)
-        found.append(_flat(family.score(fold, {**options, "rows": split(k, True)}, path, seed)[0]))
+    with interruptible() as pressed:
+        for k in range(folds):
+            with phase(f"cross-validation, fold {k + 1} of {folds}"):
+                fold = family.fit(again(), {**options, "rows": split(k, False)}, progress=False, callback=lambda *_: pressed())
+                if pressed():  # a fold that is not fitted to its end says nothing of the model
+                    raise KeyboardInterrupt
+                found.append(_flat(family.score(fold, {**options, "rows": split(k, True)}, path, seed)[0]))
     means: dict[str, Any] = {key: _mean([one[key] for one in found]) for key in found[0]}
     return {"how": f"by {folds}-fold cross-validation; the model itself is fitted to all rows", "scores": means}
 
