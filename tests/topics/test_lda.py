@@ -169,10 +169,12 @@ def test_perplexity_agrees_with_other_programs():
 # reproducibility
 
 
-@pytest.mark.parametrize(("burn_in", "each"), [(200, 5), (40, 4), (10, 3)])
-def test_stages_of_the_growing_start_follow_the_burn_in(burn_in, each):
+@pytest.mark.parametrize(
+    ("burn_in", "documents", "each"), [(200, 64_000, 5), (40, 64_000, 4), (10, 64_000, 3), (200, 18_000, 4), (10, 18_000, 3)]
+)
+def test_stages_of_the_growing_start_follow_the_burn_in_and_the_corpus(burn_in, documents, each):
     model = Gibbs(n_topics=5, alpha=0.1, beta=0.01, burn_in=burn_in, thin=1, start="growing", plateau=False)
-    shares = [model._growth(t, 64_000)[0] for t in range(1, 5 * each + 2)]
+    shares = [model._growth(t, documents)[0] for t in range(1, 5 * each + 2)]
     np.testing.assert_array_equal(shares, np.append(np.repeat(0.5 ** np.arange(5, 0, -1), each), 1.0))
 
 

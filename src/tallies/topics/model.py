@@ -40,6 +40,7 @@ TINY, HUGE = 5e-324, float(np.finfo(float).max)  # the least positive number, an
 LEARN_FROM, LEARN_EVERY = 20, 10  # sweeps at which alpha and beta are estimated, until burn_in
 GROWTH = 5  # the growing start begins with 1/2**5 of the documents
 FEWEST = 64  # documents at its beginning; with fewer it begins later
+MANY = 32_768  # documents from which on it takes longer: larger parts settle in more sweeps
 WINDOW = 20  # sweeps, or a quarter of the chain if that is more, whose mean is compared with that of as many before: a plateau?
 
 
@@ -188,11 +189,11 @@ class Gibbs(engine.Model):
             raise FileError("the checkpoint is damaged: its counts are not those of its tokens; start a new fit")
 
     def _growth(self, t: int, n_documents: int) -> tuple[float, int]:
-        """Share of the documents that iteration t sweeps over, and how often: five iterations for each doubling, or as few as three
-        where they would be more than half of the burn-in."""
+        """Share of the documents that iteration t sweeps over, and how often: four iterations for each doubling, five for a large
+        corpus, or as few as three where they would be more than half of the burn-in."""
         most = GROWTH if self.start == "growing" else 0
         doublings = int(np.clip(np.log2(max(n_documents / FEWEST, 1.0)), 0, most))
-        each = int(np.clip(self.burn_in // max(2 * doublings, 1), 3, 5))
+        each = int(np.clip(self.burn_in // max(2 * doublings, 1), 3, 5 if n_documents >= MANY else 4))
         left = max(doublings - (t - 1) // each, 0)
         return 0.5**left, 2**left
 
