@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 
 BYTES = 64  # of a block: 16 numbers in single precision, 8 in double
 I64 = ir.IntType(64)
-# terms of exp, last odd term of log, ln 2 in two parts (k ln 2 is exact so); bits of the fraction, of 1.0, of the fraction of sqrt 2
+# terms of exp, last odd term of log, ln 2 in two parts, so that k ln 2 is exact; bits of the fraction, of 1.0, of the one of sqrt 2
 CONSTANTS = {
     "double": (12, 19, 0.6931471803691238, 1.9082149292705877e-10, 52, 0x3FF0000000000000, 0x0006A09E667F3BCD),
     "float": (7, 9, 0.693359375, -2.12194440e-4, 23, 0x3F800000, 0x003504F3),

@@ -66,7 +66,7 @@ def move(M, length, d, X, B, root, M_trial, R):
 
 @rowwise
 def slope(block, i, A, pull, X, shift, v, inverse, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, T, dots, XDy):
-    """A row of `slopes`; `dots`: s'y, s'g and y'D g of every slot, then y'D y of every two, each as many sums as a block has columns."""
+    """A row of `slopes`; `dots`: s'y, s'g and y'D g of every slot, then y'D y of every two, a sum per column of a block."""
     a, s2, b = A(i), S2(i) * S2(i), block.builder
     u = s2 / (1.0 + 0.5 * s2 * a)
     T.add(v * u)
