@@ -9,8 +9,6 @@ and output stays in registers. Products and sums may be contracted to one roundi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -216,10 +214,9 @@ class Block:
         bits = ir.IntType(self.width)
         return self.builder.icmp_unsigned("!=", self.builder.bitcast(flags, bits), bits(0))
 
-    @contextmanager
-    def where(self, is_so: Any) -> Iterator[None]:
-        with self.builder.if_then(is_so):
-            yield
+    def where(self, is_so: Any) -> Any:
+        """A branch of the compiled code."""
+        return self.builder.if_then(is_so)
 
 
 def _write(write: Any, context: Any, builder: Any, kinds: Any, values: Any, width: int, column: Any) -> None:
