@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
 from tallies.counts.kernels import plain as pln_plain
 from tallies.counts.kernels import sequential as pln_sequential
 from tallies.counts.kernels import steps as pln_steps
 from tallies.counts.kernels import trial as pln
+from tallies.kernels.blocks import rowwise
 
 
 @pytest.fixture
@@ -19,22 +21,32 @@ def cells():
     return M, O, Y, rng.uniform(0.5, 2, n), rng.uniform(0.05, 30, p)
 
 
-def test_exp_and_log_are_exact_to_rounding():
-    x = np.concatenate([np.linspace(-700, 60, 4001), [0.0, 1e-9, -1e-9]])
-    power, out = np.empty_like(x), np.empty_like(x)
-    pln.row_exp(x, power, power.view(np.int64), pln.DOUBLE, out)
-    np.testing.assert_allclose(out, np.exp(x), rtol=4e-16)
-    z = np.exp(np.linspace(-690, 60, 3001))
-    z = np.concatenate([z, np.array([1.0, np.sqrt(2), np.sqrt(0.5), 1 - 1e-12, 1 + 1e-12])])
-    power, out = np.empty_like(z), np.empty_like(z)
-    pln.row_log(z, power, power.view(np.int64), pln.DOUBLE, out)
-    np.testing.assert_allclose(out, np.log(z), rtol=4e-16, atol=1e-16)
+@rowwise
+def exp_and_log(block, i, x, z, out):
+    out.put(x(i).exp(), 0)
+    out.put(z(i).log(), 1)
+
+
+@njit
+def functions(x, z, out):
+    exp_and_log(0, x, z, out)
+
+
+@pytest.mark.parametrize(("kind", "least", "close"), [(np.float64, -700, 4e-16), (np.float32, -85, 2.5e-7)])
+def test_exp_and_log_are_exact_to_rounding(kind, least, close):
+    x = np.concatenate([np.linspace(least, 60, 4001), [0.0, 1e-9, -1e-9]]).astype(kind)
+    z = np.exp(np.linspace(least + 10, 60, 3999))
+    z = np.concatenate([z, np.array([1.0, np.sqrt(2), np.sqrt(0.5), 1 - 1e-12, 1 + 1e-12])]).astype(kind)
+    out = np.empty((2, len(x)), dtype=kind)
+    functions(x[None], z[None], out)
+    np.testing.assert_allclose(out[0], np.exp(x.astype(float)), rtol=close)
+    np.testing.assert_allclose(out[1], np.log(z.astype(float)), rtol=close, atol=close / 4)
 
 
 def test_trial_solves_its_equation_and_equals_numpy(cells):
     M, O, Y, v, w = cells
     ours, twin = [np.full_like(M, 0.1), np.empty_like(M)], [np.full_like(M, 0.1), np.empty_like(M)]
-    a = pln.trial(pln.DOUBLE, M, O, Y, v, w, *ours, 1e-6)
+    a = pln.trial(M, O, Y, v, w, *ours, 1e-6)
     b = pln_plain.trial(M, O, Y, v, w, *twin, 1e-6)
     S2, A = ours
     np.testing.assert_allclose(S2 * (w + A), 1.0, rtol=1e-12)
@@ -51,7 +63,7 @@ def test_trial_in_single_precision_is_near(cells):
     O = np.maximum(O, -200.0)
     single = [a.astype(np.float32) for a in (M, O, Y)]
     ours, twin = [np.full_like(single[0], 0.1), np.empty_like(single[0])], [np.full_like(M, 0.1), np.empty_like(M)]
-    a = pln.trial(pln.SINGLE, *single, v, w, *ours, 1e-4)
+    a = pln.trial(*single, v, w, *ours, 1e-4)
     b = pln_plain.trial(M, O, Y, v, w, *twin, 1e-6)
     np.testing.assert_allclose(ours[0], twin[0], rtol=2e-5)
     np.testing.assert_allclose(ours[1], twin[1], rtol=2e-5, atol=1e-30)
@@ -91,18 +103,20 @@ def test_aim_and_move_equal_numpy(cells, pairs, kind, close):
 
 
 @pytest.mark.parametrize(("kind", "close"), [(np.float64, 1e-11), (np.float32, 3e-4)])
-@pytest.mark.parametrize("slot", [2, -1])
-def test_slopes_equal_numpy(cells, pairs, slot, kind, close):
+@pytest.mark.parametrize(("slot", "used"), [(2, [0, 2, 3]), (-1, []), (-1, [0, 3])])
+def test_slopes_equal_numpy(cells, pairs, slot, used, kind, close):
     M, O, Y, v, w = cells
     S2, A = np.full_like(M, 0.1), np.empty_like(M)
     pln_plain.trial(M, O, Y, v, w, S2, A, 1e-6)
     rng = np.random.default_rng(1)
     pull, X, shift = rng.normal(size=M.shape), rng.normal(size=(len(M), 2)), rng.normal(size=(2, M.shape[1]))
-    slots = np.array([0, 2, 3]) if slot >= 0 else np.zeros(0, dtype=np.int64)
+    slots = np.array(used, dtype=np.int64)
     out = []
     for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
         pull_, A_, Y_, S2_, M_, g, D, pS, pY = (a.astype(dtype) for a in (pull, A, Y, S2, M, *pairs))
         sums = steps.slopes(pull_, X, shift, np.sqrt(v), A_, Y_, S2_, w, 1.3 * w, (1.5 * M_, M_), slot, slots, g, D, pS, pY)
+        if slot < 0:
+            sums[1][:] = 0.0  # s'y of no new pair: nobody asks
         out.append((*sums, A_, g, D, pS, pY))
     for x, y in zip(*out, strict=True):
         np.testing.assert_allclose(x, y, rtol=close, atol=close * max(1.0, np.abs(y).max()))
@@ -110,7 +124,6 @@ def test_slopes_equal_numpy(cells, pairs, slot, kind, close):
     np.testing.assert_allclose(share, 1.0 - 1.3 * w * v[:, None] * D, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(XDy[-1], (v[:, None] * X).T @ (D * g), rtol=1e-10, atol=1e-10)
     if slot >= 0:  # the twin itself against the definition
-        used = list(slots)
         np.testing.assert_allclose(pS[slot], 0.5 * M, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(sy[used], (pS[used] * pY[slot]).sum(axis=(1, 2)), rtol=1e-10)
         np.testing.assert_allclose(sg[used], (pS[used] * g).sum(axis=(1, 2)), rtol=1e-10)
@@ -151,3 +164,18 @@ def test_sequential_draws_equal_numpy():
     y, a = np.array([0.0, 3, 10, 1]), np.array([0.5, 3, 9, 1])
     arguments = y, np.array([0.4, 2.5, 9, 1.2]), a, y - a, L, rng.random((50, p))
     np.testing.assert_allclose(pln_sequential.draw(*arguments), draw_twin(*arguments), rtol=1e-8, atol=1e-8)
+
+
+def test_pairs_stay_in_single_precision_when_the_point_is_in_double(cells, pairs):
+    M, O, Y, v, w = cells
+    g, D, S, pY = pairs
+    S2, A = np.full_like(M, 0.1), np.empty_like(M)
+    pln.trial(M, O, Y, v, w, S2, A, 1e-6)
+    X, shift, slots, out = np.ones((len(M), 1)), np.zeros((1, M.shape[1])), np.array([0, 2, 3]), []
+    for kind in (np.float32, np.float64):
+        pull, A_, g_, D_, S_, Y_ = M.copy(), A.copy(), g.copy(), D.astype(kind), S.astype(kind), pY.astype(kind)
+        rest = A_, Y, S2, w, 1.3 * w, (1.5 * M, M), 2, slots, g_, D_, S_, Y_
+        sums = pln_steps.slopes(pull, X, shift, np.sqrt(v), *rest)
+        out.append((*sums, A_, g_, D_, S_, Y_))
+    for x, y in zip(*out, strict=True):
+        np.testing.assert_allclose(x, y, rtol=3e-6, atol=3e-6 * np.abs(y).max())

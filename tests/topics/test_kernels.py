@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -206,6 +207,8 @@ def check_counts(shard, counts, K):
     np.testing.assert_array_equal(sampler.document_counts(shard, counts).toarray(), n_dk)
     np.testing.assert_array_equal(counts.n_k, n_wk.sum(axis=0))
     H = sampler.histogram(shard, counts).toarray()
+    with mock.patch.object(sampler, "FEW", 0):  # compiled
+        np.testing.assert_array_equal(sampler.histogram(shard, counts).toarray(), H)
     np.testing.assert_array_equal(H[:, 1:], [[np.sum(n_dk[:, k] == n) for n in range(1, H.shape[1])] for k in range(K)])
 
 
@@ -259,12 +262,14 @@ def test_lists_and_counts_are_inverse():
     np.testing.assert_array_equal(sampler.word_counts(shard, counts).toarray(), n_wk.toarray())
 
 
-def test_word_term_equals_its_twin():
+@pytest.mark.parametrize("few", [0, 10**6])  # compiled, and in NumPy
+def test_word_term_equals_its_twin(monkeypatch, few):
+    monkeypatch.setattr(sampler, "FEW", few)
     rng, K, V = np.random.default_rng(2), 9, 6
-    n_wk = sp.csr_array(rng.integers(0, 50, size=(V, K)))
+    n_wk = sp.csr_array(rng.integers(0, 400, size=(V, K)))
     shard = lay_out(sp.csr_array(np.ones((4, V), dtype=int)), K, n_wk, rng, [slice(0, 4)])[0]
     counts = sampler.empty(shard, K, n_wk)
-    got = topics.word_term(shard.layout, counts, 0.3, np.empty(16))
+    got = sampler.word_term(shard, counts, 0.3)
     assert got == pytest.approx(np.sum(gammaln(n_wk.toarray() + 0.3) - gammaln(0.3)), rel=1e-12)
 
 

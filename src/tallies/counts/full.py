@@ -29,7 +29,6 @@ takes the gradient and adds up the dot products. A trial that does not lower F i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -355,8 +354,7 @@ def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarr
         return plain, plain.trial, shard.Y, shard.O
     from tallies.counts.kernels import steps, trial
 
-    c, data = (trial.DOUBLE, (shard.Y, shard.O)) if z.single is None else (trial.SINGLE, z.single)
-    return steps, partial(trial.trial, c), *data
+    return steps, trial.trial, *((shard.Y, shard.O) if z.single is None else z.single)
 
 
 def _slots(order: tuple[int, ...], new: int = -1) -> np.ndarray:

@@ -31,7 +31,6 @@ from tallies.engine import State
 from tallies.errors import FileError
 from tallies.forms import Form
 from tallies.topics import sampler
-from tallies.topics.kernels.lists import word_term
 from tallies.topics.sampler import Latents
 from tallies.topics.tokens import Tokens
 
@@ -133,7 +132,7 @@ class Gibbs(engine.Model):
         words, documents, H = None, np.nan, None
         if share >= 1.0:
             if shard.alone:
-                words = word_term(shard.layout, counts, params.beta, np.empty(1024))
+                words = sampler.word_term(shard, counts, params.beta)
             H = sampler.histogram(shard, counts)
             entry = H.tocoo()
             alpha = params.alpha[entry.row]

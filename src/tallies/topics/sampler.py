@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import digamma
+from scipy.special import digamma, gammaln
 
 from tallies.errors import FileError
 from tallies.forms import Form
@@ -17,7 +17,8 @@ from tallies.topics.kernels.sampling import Counts, Task
 from tallies.topics.tokens import Tokens
 
 Array = np.ndarray
-SMALL = 256  # topic counts of a document below this are counted in a dense table, the few larger ones are listed
+SMALL = 256  # topic counts below this are counted in a dense table, the few larger ones are listed
+FEW = 100_000  # tokens below which NumPy counts while a compiler would still begin
 
 
 class Latents(NamedTuple):
@@ -77,7 +78,23 @@ def scatter(shard: Tokens, counts: Counts, rng: np.random.Generator, share: floa
         if first < stop:
             part = counts.z[layout.cuts[0, first] : layout.cuts[-1, stop - 1]]
             part[:] = rng.integers(len(counts.n_k), size=len(part))
-    lists.add_tokens(layout, counts)
+    entered = counts.z >= 0
+    z, documents = counts.z[entered], np.repeat(np.arange(len(shard.rows)), shard.lengths)
+    counts.n_k[:] += np.bincount(z, minlength=len(counts.n_k))
+    _enter(counts.topics, layout.topics_at[:-1], counts.n_topics, documents[entered], z, layout.shift)
+    _enter(counts.lists, layout.at, counts.size, layout.words[entered], z, layout.shift)
+
+
+def _enter(packed: Array, at: Array, size: Array, owners: Array, z: Array, shift: Any) -> None:
+    """Add a token of topic z to the list of each owner; new topics come last, in the order of the tokens."""
+    before = packed[_places(at, size)]
+    owners = np.concatenate([np.repeat(np.arange(len(size)), size), owners])
+    topics = np.concatenate([before & ((1 << int(shift)) - 1), z]).astype(np.int64)
+    n = np.concatenate([before >> shift, np.ones(len(z), dtype=before.dtype)])
+    _, first, which = np.unique(owners << int(shift) | topics, return_index=True, return_inverse=True)
+    order = np.lexsort((first, owners[first]))
+    size[:] = np.bincount(owners[first], minlength=len(size))
+    packed[_places(at, size)] = (np.bincount(which, weights=n).astype(np.int64) << int(shift) | topics[first])[order]
 
 
 def sweeps(
@@ -156,16 +173,28 @@ def same(a: sp.csr_array, b: sp.csr_array) -> bool:
 
 def histogram(shard: Tokens, counts: Counts) -> sp.csr_array:
     """H[k, n]: in how many documents topic k has n > 0 tokens."""
-    shift, K = shard.layout.shift, len(counts.n_k)
-    small = np.zeros((K, min(SMALL, shard.longest + 1)), dtype=np.int64)
-    large = np.empty(len(counts.z) // SMALL + 1, dtype=counts.topics.dtype)
-    n_large = lists.document_histogram(shard.layout, counts, small, large)
-    k, n = np.nonzero(small)
-    entries = large[:n_large]
-    rows = np.concatenate([k, entries & ((1 << int(shift)) - 1)])
-    columns = np.concatenate([n, entries >> shift])
-    values = np.concatenate([small[k, n], np.ones(n_large, dtype=np.int64)])
-    return sp.csr_array((values, (rows, columns)), shape=(K, shard.longest + 1))
+    k, n, times = _histogram(counts.topics, shard.layout.topics_at[:-1], counts.n_topics, shard.layout.shift, counts)
+    return sp.csr_array((times, (k, n)), shape=(len(counts.n_k), shard.longest + 1))
+
+
+def word_term(shard: Tokens, counts: Counts, beta: float) -> float:
+    """sum over words and topics of log Gamma(n + beta) - log Gamma(beta)."""
+    _, n, times = _histogram(counts.lists, shard.layout.at, counts.size, shard.layout.shift, counts)
+    return float(np.sum(times * (gammaln(n + beta) - gammaln(beta))))
+
+
+def _histogram(packed: Array, at: Array, size: Array, shift: Any, counts: Counts) -> tuple[Array, Array, Array]:
+    """Topics k, numbers n > 0 of tokens, and how many lists have so many of the topic."""
+    if len(counts.z) < FEW:
+        entries, times = np.unique(packed[_places(at, size)], return_counts=True)
+    else:
+        small = np.zeros((len(counts.n_k), SMALL), dtype=np.int64)
+        large = np.empty(int(counts.n_k.sum()) // SMALL + 1, dtype=packed.dtype)
+        n_large = lists.list_histogram(packed, at, size, shift, small, large)
+        k, n = np.nonzero(small)
+        entries = np.concatenate([n.astype(np.int64) << int(shift) | k, large[:n_large]])
+        times = np.concatenate([small[k, n], np.ones(n_large, dtype=np.int64)])
+    return entries & ((1 << int(shift)) - 1), entries >> int(shift), times
 
 
 def dirichlet_fixed_point(alpha: Array, H: sp.coo_array, lengths: Array, counts: Array, n_steps: int = 100) -> Array:

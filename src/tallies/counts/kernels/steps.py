@@ -1,8 +1,5 @@
-"""The loops of a step of the PLN fits that need no exp or log, compiled; for both precisions. Symbols as in `full`.
-
-A loop that stores to several arrays is not turned into vector code, since the compiler would have to prove too many pairs of arrays
-apart. So every loop here stores to one, on a row at a time. The NumPy twins are in `plain`.
-"""
+# mypy: disable-error-code="no-untyped-def"
+"""The loops of a step of the PLN fits that need no exp or log, compiled. Symbols as in `full`; the NumPy twins are in `plain`."""
 
 from __future__ import annotations
 
@@ -11,77 +8,110 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-_options: Any = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": {"contract"}}
+from tallies.kernels.blocks import BYTES, Variable, rowwise
+
+_options: Any = {"nogil": True, "cache": True, "error_model": "numpy"}
+FLUSH = 8  # rows whose dot products are added in the precision of the rows
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
-def dot(x, y):
-    """Sum of products of two rows, in any order: of all loops here only this one may change it."""
-    total = x.dtype.type(0.0)
-    for j in range(len(x)):
-        total += x[j] * y[j]
-    return total
+@rowwise
+def direct(block, i, d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, v, slope):
+    """A row of `aim`."""
+    to = Variable(block, scale * g(i))
+    with block.each(slots.size(0)) as a:
+        k = slots.one(a.index)
+        to.set(to() + of_y.one(k) * Y(k, i))
+    to.set(to() * D(i))
+    with block.each(slots.size(0)) as a:
+        k = slots.one(a.index)
+        to.set(to() + of_s.one(k) * S(k, i))
+    end = Variable(block, (0.0 - to()).least(reach).most(0.0 - reach))
+    with block.each(shift.size(0)) as c:
+        end.set(end() - v * X.one(i, c.index) * D(i) * shift(c.index))
+    d.put(end(), i)
+    slope.add(end() * g(i))
 
 
 @njit(**_options)
+def direct_rows(d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, root, slope):
+    """`direct` for every row."""
+    for i in range(len(d)):
+        direct(i, d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, root[i] * root[i], slope)
+
+
 def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, root, d):
     """Write d = -(D (scale g + sum of_y Y) + sum of_s S), clipped entry by entry to `reach`, - v D X shift; return g'd."""
-    n, p = d.shape
-    kind = d.dtype.type
-    row, near, far, slope = np.empty(p, d.dtype), kind(-reach), kind(reach), 0.0
-    for i in range(n):
-        c = kind(-scale)
-        for j in range(p):
-            row[j] = c * g[i, j]
-        for k in slots:
-            c = kind(-of_y[k])
-            for j in range(p):
-                row[j] += c * Y[k, i, j]
-        for j in range(p):
-            row[j] *= D[i, j]
-        for k in slots:
-            c = kind(-of_s[k])
-            for j in range(p):
-                row[j] += c * S[k, i, j]
-        for j in range(p):
-            d[i, j] = max(min(row[j], far), near)
-        if len(shift):
-            for j in range(p):
-                row[j] = kind(0.0)
-            for k in range(len(shift)):
-                c = kind(-X[i, k] * root[i] * root[i])
-                for j in range(p):
-                    row[j] += c * shift[k, j]
-            for j in range(p):
-                d[i, j] += row[j] * D[i, j]
-        for j in range(p):
-            row[j] = g[i, j]
-        slope += dot(row, d[i])
-    return slope
+    slope = np.zeros(d.shape[1])
+    direct_rows(d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, root, slope)
+    return float(slope.sum())
+
+
+@rowwise
+def follow(block, i, M, length, d, X, B, root, M_trial, R):
+    """A row of `move`."""
+    new = M(i) + length * d(i)
+    rest = Variable(block, new)
+    with block.each(B.size(0)) as c:
+        rest.set(rest() - X.one(i, c.index) * B(c.index))
+    M_trial.put(new, i)
+    R.put(root * rest(), i)
 
 
 @njit(**_options)
 def move(M, length, d, X, B, root, M_trial, R):
     """Write M_trial = M + length d and its residuals R = root (M_trial - X B), root the square roots of the row weights."""
-    n, p = M.shape
-    kind = M.dtype.type
-    step = kind(length)
-    for i in range(n):
-        for j in range(p):
-            M_trial[i, j] = M[i, j] + step * d[i, j]
-        for j in range(p):
-            R[i, j] = M_trial[i, j]
-        for k in range(len(B)):
-            x = kind(X[i, k])
-            for j in range(p):
-                R[i, j] -= x * B[k, j]
-        if root[i] != 1.0:
-            r = kind(root[i])
-            for j in range(p):
-                R[i, j] *= r
+    for i in range(len(M)):
+        follow(i, M, length, d, X, B, root[i], M_trial, R)
+
+
+@rowwise
+def slope(block, i, A, pull, X, shift, v, inverse, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, T, dots, XDy):
+    """A row of `slopes`; `dots`: s'y, s'g and y'D g of every slot, then y'D y of every two, a sum per column of a block."""
+    a, s2, b = A(i), S2(i) * S2(i), block.builder
+    u = s2 / (1.0 + 0.5 * s2 * a)
+    T.add(v * u)
+    h = 0.5 * u * a
+    pulled = Variable(block, inverse * pull(i))
+    with block.each(shift.size(0)) as c:
+        pulled.set(pulled() - X.one(i, c.index) * shift(c.index))
+    new = v * (pulled() + a - counts(i) + gap() * h)
+    curve = a * (1.0 - h)
+    scale = 1.0 / (v * (curve + omega()))
+    is_new = b.icmp_signed(">=", slot, slot.type(0))
+    latest = b.select(is_new, slot, slot.type(0))
+    with block.where(is_new):
+        S.put(M_trial(i) - M(i), slot, i)
+        Y.put(new - g(i), slot, i)
+    A.put(curve * v * scale, i)
+    D.put(scale, i)
+    g.put(new, i)
+    with block.each(slots.size(0)) as first:
+        k = slots.one(first.index)
+        s, y = S(k, i), scale * Y(k, i)
+        dots.add(s * Y(latest, i), 0, k, column=0)
+        dots.add(s * new, 1, k, column=0)
+        dots.add(y * new, 2, k, column=0)
+        with block.each(slots.size(0), first.index) as second:
+            l = slots.one(second.index)
+            dots.add(y * Y(l, i), b.add(k, k.type(3)), l, column=0)
+        with block.each(X.size(1)) as c:
+            XDy.add(v * X.one(i, c.index) * y, k, c.index)
+    with block.each(X.size(1)) as c:
+        XDy.add(v * X.one(i, c.index) * (scale * new), S.size(0), c.index)
 
 
 @njit(**_options)
+def slope_rows(pull, X, shift, root, A, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, T, dots, XDy, part, whole):
+    """`slope` for every row; `part` is `dots` seen as one axis, emptied into `whole` from time to time."""
+    for i in range(len(A)):
+        v, inverse = root[i] * root[i], 1.0 / root[i]
+        slope(i, A, pull, X, shift, v, inverse, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, T, dots, XDy)
+        if i % FLUSH == FLUSH - 1 or i == len(A) - 1:
+            for k in range(len(part)):
+                whole[k] += part[k]
+                part[k] = 0
+
+
 def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y):
     """Gradient g and preconditioner D of the free energy at (M, log w), where (pull - root X shift) / root = R Omega.
 
@@ -89,67 +119,12 @@ def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g,
     eq. 5, the share of the counts in the curvature. Returns
     sum_i v_i u_ij and, of the pairs in `slots`, s_k'y_slot, s_k'g, y_k'D y_l, y_k'D g and X'v D y_k, the last one X'v D g.
     """
-    n, p = A.shape
-    m, d, kind = len(S), X.shape[1], A.dtype.type
-    half, one = kind(0.5), kind(1.0)
-    T, sy, sg, yDy, yDg = np.zeros(p), np.zeros(m), np.zeros(m), np.zeros((m, m)), np.zeros(m)
-    XDy = np.zeros((m + 1, d, p))
-    u, h, new = np.empty(p, A.dtype), np.empty(p, A.dtype), np.empty(p, A.dtype)
-    om, gap = omega.astype(A.dtype), (w - omega).astype(A.dtype)
-    near, scaled = np.empty(p, D.dtype), np.empty(p, D.dtype)
-    shift = shift.astype(A.dtype)
-    M_trial, M = moved
-    for i in range(n):
-        v, r = kind(root[i] * root[i]), kind(1.0 / root[i])
-        for j in range(p):
-            u[j] = S2[i, j] * S2[i, j] / (one + half * S2[i, j] * S2[i, j] * A[i, j])
-        for j in range(p):
-            T[j] += v * u[j]
-        for j in range(p):
-            h[j] = half * u[j] * A[i, j]
-        for j in range(p):
-            new[j] = r * pull[i, j]
-        for k in range(len(shift)):
-            x = kind(X[i, k])
-            for j in range(p):
-                new[j] -= x * shift[k, j]
-        for j in range(p):
-            new[j] = v * (new[j] + A[i, j] - counts[i, j] + gap[j] * h[j])
-        for j in range(p):
-            D[i, j] = one / (v * (A[i, j] * (one - h[j]) + om[j]))
-        for j in range(p):
-            A[i, j] *= (one - h[j]) * v * D[i, j]
-        if slot >= 0:
-            for j in range(p):
-                S[slot, i, j] = M_trial[i, j] - M[i, j]
-            for j in range(p):
-                Y[slot, i, j] = new[j] - g[i, j]
-        for j in range(p):
-            g[i, j] = new[j]
-        for j in range(p):
-            near[j] = new[j]
-        for a in range(len(slots)):
-            k = slots[a]
-            for j in range(p):
-                scaled[j] = D[i, j] * Y[k, i, j]
-            sy[k] += dot(S[k, i], Y[slot, i])
-            sg[k] += dot(S[k, i], near)
-            yDg[k] += dot(scaled, near)
-            for b in range(a, len(slots)):
-                yDy[k, slots[b]] += dot(scaled, Y[slots[b], i])
-            for c in range(d):
-                x = X[i, c] * v
-                for j in range(p):
-                    XDy[k, c, j] += x * scaled[j]
-        for j in range(p):
-            scaled[j] = D[i, j] * near[j]
-        for c in range(d):
-            x = X[i, c] * v
-            for j in range(p):
-                XDy[m, c, j] += x * scaled[j]
-    for k in range(m):
-        for l in range(k):
-            total = yDy[k, l] + yDy[l, k]  # each pair of slots was added at one of the two places
-            yDy[k, l] = total
-            yDy[l, k] = total
-    return T, sy, sg, yDy, yDg, XDy
+    m, p, kind = len(S), A.shape[1], A.dtype
+    T, XDy = np.zeros(p), np.zeros((m + 1, X.shape[1], p))
+    dots = np.zeros((m + 3, m, BYTES // kind.itemsize), dtype=kind)
+    whole = np.zeros(dots.size)
+    vectors = shift.astype(kind), root, A, counts, S2, (w - omega).astype(kind), omega.astype(kind)
+    slope_rows(pull, X, *vectors, *moved, slot, slots, g, D, S, Y, T, dots, XDy, dots.ravel(), whole)
+    sums = whole.reshape(dots.shape).sum(axis=2)
+    yDy = sums[3:]
+    return T, sums[0], sums[1], yDy + np.triu(yDy, 1).T, sums[2], XDy

@@ -1,8 +1,6 @@
-"""Around the Gibbs sweep of LDA: tokens into packed lists (those of `sampling`), what is read off the lists, and new documents."""
+"""Around the Gibbs sweep of LDA: what is read off the packed lists (those of `sampling`), and new documents."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numba import njit
@@ -11,59 +9,17 @@ from tallies.topics.kernels.sampling import GOLDEN, JIT, mix
 
 
 @njit(**JIT)
-def add_tokens(layout, counts):
-    """Enter the tokens that have a topic into document lists, word lists and totals that hold none of them yet."""
-    words, cuts, _, at, topics_at, shift = layout
-    z, topics, n_topics, lists, size, n_k = counts
-    step, mask = 1 << shift, (1 << shift) - 1
-    for d in range(len(n_topics)):
-        for i in range(cuts[0, d], cuts[-1, d]):
-            k = np.int64(z[i])
-            if k < 0:
-                continue
-            n_k[k] += 1
-            for side in range(2):
-                box, first, n = (lists, at[words[i]], size[words[i]]) if side else (topics, topics_at[d], n_topics[d])
-                place = 0
-                while place < n and box[first + place] & mask != k:
-                    place += 1
-                if place == n:
-                    box[first + n] = k  # and no token of it yet
-                    if side:
-                        size[words[i]] += 1
-                    else:
-                        n_topics[d] += 1
-                box[first + place] += step
-
-
-@njit(**JIT)
-def word_term(layout, counts, beta, table):
-    """sum over words and topics of log Gamma(n + beta) - log Gamma(beta); the table serves the frequent small n."""
-    lists, at, size, shift = counts.lists, layout.at, counts.size, layout.shift
-    none = math.lgamma(beta)
-    for n in range(len(table)):
-        table[n] = math.lgamma(n + beta) - none
-    total = 0.0
-    for w in range(len(size)):
-        for j in range(at[w], at[w] + size[w]):
-            n = lists[j] >> shift
-            total += table[n] if n < len(table) else math.lgamma(n + beta) - none
-    return total
-
-
-@njit(**JIT)
-def document_histogram(layout, counts, small, large):
-    """small[k, n]: in how many documents topic k has n tokens; larger n go to `large` as n << shift | k. Returns their number."""
-    topics, topics_at, n_topics, shift = counts.topics, layout.topics_at, counts.n_topics, layout.shift
+def list_histogram(packed, at, size, shift, small, large):
+    """small[k, n]: how many lists have n tokens of topic k; larger n go to `large` as n << shift | k. Returns their number."""
     mask = (1 << shift) - 1
     n_large = 0
-    for d in range(len(n_topics)):
-        for j in range(topics_at[d], topics_at[d] + n_topics[d]):
-            n = topics[j] >> shift
+    for d in range(len(size)):
+        for j in range(at[d], at[d] + size[d]):
+            n = packed[j] >> shift
             if n < small.shape[1]:
-                small[topics[j] & mask, n] += 1
+                small[packed[j] & mask, n] += 1
             else:
-                large[n_large] = topics[j]
+                large[n_large] = packed[j]
                 n_large += 1
     return n_large
 
