@@ -175,7 +175,7 @@ def read_table(
     encoding: str | None = None,
     header: bool | None = None,
 ) -> pd.DataFrame:
-    """Read a table as a pandas data frame: text in any dialect (.csv, .tsv, .tab, .txt, .data, .dat), .xlsx (the first sheet),
+    """Read a table as a pandas data frame: text in any dialect (.csv, .tsv, .tab, .txt, .data, .dat), .xlsx (the first table),
     .parquet, .feather or json lines; plain, .gz or .zip.
 
     Separator, decimal mark, encoding and header are found out unless they are told. Words for gaps ("NA", "n/a", "k.A.", "-", "?")
