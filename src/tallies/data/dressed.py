@@ -38,44 +38,48 @@ def undress(
     """
     top = base.execute(f"SELECT * FROM {table} LIMIT 40").fetchall()
     mostly = [i for i in columns if _mostly_numbers([row[i] for row in top if row[i] is not None])]
-    bare = {i: _bare(i) for i in mostly}
-    dressed = f"(SELECT * REPLACE ({', '.join(bare.values())}) FROM {table})"
+    if not mostly:
+        return table, [], []
+    parted = ", ".join(f"{_without_gaps(i)} AS k{i}, {_extracted(i)} AS p{i}" for i in mostly)  # once: patterns are slow
+    base.execute(f"CREATE TEMP TABLE parts AS SELECT *, {parted} FROM {table}")
+    table, bare = "parts", {i: _bare(i) for i in mostly}
     fit = [i for i in mostly if _one_dress(base, table, i)]
-    found = are_numbers(dressed, fit) if fit else []
+    if fit:
+        base.execute(f"CREATE TEMP TABLE tried AS SELECT * REPLACE ({', '.join(bare[i] for i in fit)}) FROM {table}")
+    found = are_numbers("tried", fit) if fit else []
     notes = [_told(base, table, i, names[i]) for i in mostly if i not in found]
     if found:
         units = [(names[i], _unit(base, table, i)) for i in found]
         told = ", ".join(f"{name} ({unit})" for name, unit in units if unit)
-        words = [names[i] for i in found if _count(base, table, f"{_known(i)} IS NULL AND c{i} IS NOT NULL")]
+        words = [names[i] for i in found if _count(base, table, f"k{i} IS NULL AND c{i} IS NOT NULL")]
         notes += (
             ["marks for thousands"]
-            if any(_count(base, table, f"regexp_matches({_parts(i)}.number, {quoted(APART)})") for i in found)
+            if any(_count(base, table, f"regexp_matches(p{i}.number, {quoted(APART)})") for i in found)
             else []
         )
-        notes += (
-            ["numbers in parentheses are negative"] if any(_count(base, table, f"{_parts(i)}.open = '('") for i in found) else []
-        )
+        notes += ["numbers in parentheses are negative"] if any(_count(base, table, f"p{i}.open = '('") for i in found) else []
         notes += [f"units left out: {told}"] if told else []
         notes += [f"words for gaps among the numbers of {', '.join(map(repr, words))}"] if words else []
         base.execute(f"CREATE TEMP TABLE bare AS SELECT * REPLACE ({', '.join(bare[i] for i in found)}) FROM {table}")
     return ("bare" if found else table), found, [note for note in notes if note]
 
 
-def _known(i: int) -> str:
-    """A cell, NULL where it holds a word for a gap."""
+def _without_gaps(i: int) -> str:
+    """A cell, NULL where it holds a word for a gap; the column k of the table `parts`."""
     return f"CASE WHEN lower(c{i}) IN ({', '.join(map(quoted, sorted(UNKNOWN)))}) THEN NULL ELSE c{i} END"
 
 
-def _parts(i: int) -> str:
-    return f"regexp_extract({_known(i)}, {quoted('^' + DRESSED + '$')}, [{', '.join(map(quoted, PARTS))}])"
+def _extracted(i: int) -> str:
+    """The parts of a cell; the column p of the table `parts`."""
+    return f"regexp_extract({_without_gaps(i)}, {quoted('^' + DRESSED + '$')}, [{', '.join(map(quoted, PARTS))}])"
 
 
 def _bare(i: int) -> str:
     """SQL of a column without its dress."""
-    part = _parts(i)
+    part = f"p{i}"
     negative = f"{part}.open = '(' OR {part}.sign IN ('-', '−') OR {part}.minus IN ('-', '−')"
     number = f"regexp_replace({part}.number, {quoted(APART)}, '', 'g')"
-    return f"CASE WHEN {_known(i)} IS NULL THEN NULL WHEN {negative} THEN '-' || {number} ELSE {number} END AS c{i}"
+    return f"CASE WHEN k{i} IS NULL THEN NULL WHEN {negative} THEN '-' || {number} ELSE {number} END AS c{i}"
 
 
 def _mostly_numbers(top: Sequence[str]) -> bool:
@@ -85,18 +89,18 @@ def _mostly_numbers(top: Sequence[str]) -> bool:
 
 def _one_dress(base: Any, table: str, i: int) -> bool:
     """Whether all cells are numbers with the same dress, not all of them in parentheses."""
-    part = _parts(i)
+    part = f"p{i}"
     dresses, numbers, opened, known = base.execute(
         f"SELECT count(DISTINCT {part}.before || '|' || trim({part}.after, {quoted(SPACE)})), "
         f"count(*) FILTER ({part}.number <> ''), count(*) FILTER ({part}.open = '('), count(*) "
-        f"FROM {table} WHERE {_known(i)} IS NOT NULL"
+        f"FROM {table} WHERE k{i} IS NOT NULL"
     ).fetchone()
     return bool(dresses == 1 and numbers == known > opened)
 
 
 def _unit(base: Any, table: str, i: int) -> str:
-    part = _parts(i)
-    row = base.execute(f"SELECT {part}.before, {part}.after FROM {table} WHERE {_known(i)} IS NOT NULL LIMIT 1").fetchone()
+    part = f"p{i}"
+    row = base.execute(f"SELECT {part}.before, {part}.after FROM {table} WHERE k{i} IS NOT NULL LIMIT 1").fetchone()
     return "".join(row).strip(SPACE)
 
 
