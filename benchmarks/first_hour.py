@@ -1,6 +1,6 @@
-"""Thirty messy files to thirty pages, as someone new would: read, fit, report. `python benchmarks/first_hour.py`.
+"""Forty-two messy files to as many pages, as someone new would: read, fit, report. `python benchmarks/first_hour.py`.
 
-The files are those of tests/messy.py, written before the reader. A line a file: whether names, rows, gaps and kinds are right, how
+The files are thirty of tests/messy.py, written before the reader, and twelve of tests/messier.py, written before it knew them. A line a file: whether names, rows, gaps and kinds are right, how
 it was read, how good the fit is on rows held out, and how long all of it took. Exit code 1 if anything is wrong.
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import tallies
+from messier import messier_files
 from messy import Messy, messy_files
 from tallies.data.kinds import describe
 
@@ -51,11 +52,11 @@ def first_hour(path: Path, messy: Messy) -> tuple[list[str], str, float | None]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--files", type=int, default=30)
+    parser.add_argument("--files", type=int, default=42)
     bad = 0
     print(f"{'file':18} {'right':6} {'held out':>8} {'seconds':>8}  read with")
     with tempfile.TemporaryDirectory() as folder:
-        for messy in messy_files()[: parser.parse_args().files]:
+        for messy in [*messy_files(), *messier_files()][: parser.parse_args().files]:
             path = Path(folder) / messy.name
             path.write_bytes(messy.body)
             begin = time.perf_counter()

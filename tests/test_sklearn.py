@@ -82,7 +82,7 @@ def test_counts_in_pipelines():
     assert make_pipeline(PLN(rank=2), GDA()).fit(Y, labels).score(Y, labels) > 0.7
     np.testing.assert_allclose(found.std(axis=0), 1.0, rtol=1e-5)
     assert cross_val_score(PLN(rank=1), Y, labels, cv=3).shape == (3,)
-    frame = PLN(rank=2).set_output(transform="pandas").fit(Y).transform(Y)
+    frame = PLN(rank=2).set_output("pandas").fit(Y).transform(Y)
     assert frame.columns.tolist() == ["pln0", "pln1"]
     assert PLN().fit(Y).get_feature_names_out().tolist() == ["x0", "x1", "x2"]
 

@@ -133,6 +133,10 @@ def test_tic_tac_toe_leads_with_its_eight_lines():
     assert {label.removeprefix("x wins ← ") for label in first["labels"][:8]} == lines
     assert page.lead.startswith("Of 84 combinations of three variables 8 stand out: ")
     assert page.face["labels"] == first["labels"]
+    named = page.lead.removeprefix("Of 84 combinations of three variables 8 stand out: ").split(" and 5 others")[0].split(", ")
+    assert named == [
+        label.removeprefix("x wins ← ").replace("=x", "") for label in first["labels"][:3]
+    ]  # in the order of the chart
 
 
 def test_criteria_are_for_statisticians(fitted):
@@ -225,7 +229,7 @@ def test_noise_is_no_finding():
         y = rng.choice(["yes", "no"], 500)
         lead = build(FEM(degree=2, ridge=0.1).fit(X, y)).lead
         wrong += "none stands out from the noise of 500 rows." not in lead
-        wrong += "No variable stands out by itself." not in lead
+        wrong += "No single variable stands out from the others." not in lead
         wrong += "No coupling stands out from the noise of 500 rows." not in build(FEMNetwork(ridge=0.1).fit(X)).lead
         y = np.where((X["a"] == X["b"]) & (rng.random(500) < 0.7), "yes", y)
         assert " stand" in build(FEM(degree=2, ridge=0.1).fit(X, y)).lead.split("a & b")[0]

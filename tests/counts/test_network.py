@@ -13,7 +13,10 @@ import pytest
 from tallies import PLN, PLNNetwork
 from tallies.counts import network_views as views
 from tallies.counts.answers import correlation
+from tallies.counts.network_answers import how
 from tallies.errors import DataError
+from tallies.html import build
+from tallies.html.common import listing
 
 
 def chain(n: int, p: int, seed: int = 0, mean: float = 1.5) -> np.ndarray:
@@ -285,6 +288,17 @@ def test_the_page_has_the_network(found: PLNNetwork, tmp_path: Any, monkeypatch:
     assert of == "part"
     assert sorted(name for part in members for name in part) == sorted({*found.edges_["a"], *found.edges_["b"]})
     assert found.report(tmp_path / "plain.html").is_file()
+
+
+def test_a_page_says_things_once_and_bars_fill_their_chart(found: PLNNetwork) -> None:
+    html = build(found).html()
+    assert html.count(how(found.fitted_)[1:]) == 1  # as the caption of the path
+    chart = views.joined(found, [str(name) for name in found._columns()], listed=True)
+    reach = found.edges_["partial_correlation"].abs().max()
+    assert (
+        chart is not None and chart["wide"] and chart["none"]["x"]["domain"] == chart["views"][0]["x"]["domain"] == [-reach, reach]
+    )
+    assert listing(["a", "b", "c", "d"], 2) + "." == "a, b and 2 others."
 
 
 def test_a_page_without_edges_says_so(counts: np.ndarray, tmp_path: Any) -> None:

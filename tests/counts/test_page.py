@@ -102,6 +102,33 @@ def test_residuals_are_normal_where_the_model_is_true_and_not_elsewhere():
     assert chart["rows"][0][:2] == ["a", "s0"]
 
 
+def test_no_count_surprises_by_the_draw_of_its_residual():
+    """A count of 0 where next to none is expected may draw any residual below its own, and is no surprise."""
+    rng = np.random.default_rng(3)
+    Y = rng.poisson(np.exp(np.column_stack([rng.normal(-2.5, 0.5, (400, 3)), rng.normal(2, 0.5, 400)])))
+    Y[0, 3] = 400
+    model = PLN(covariance="diagonal").fit(pd.DataFrame(Y, columns=list("abcd")))
+    found = residuals(model.fitted_)
+    assert found.value[found.observed == 0].min() < -2.5 < -0.5 < found.least[(found.observed == 0) & (found.column < 3)].min()
+    assert (np.abs(found.least) <= np.abs(found.value) + 1e-9).all() and (found.least * found.value >= 0).all()
+    listed = build(model).html().split("The counts that surprise most")[1].split("</table>")[0]
+    assert re.search(r"<td[^>]*>400</td>", listed)
+    assert not [row for row in re.findall(r"<tr>(.*?)</tr>", listed, re.S) if re.search(r">[abc]</td>.*>0</td>", row, re.S)]
+
+
+def test_effects_of_a_formula_are_told_in_words_in_the_order_of_what_is_shown():
+    rng = np.random.default_rng(5)
+    trees = pd.DataFrame({"tree": rng.choice(["ash", "beech", "oak"], 120)})
+    effect = np.where(trees["tree"] == "oak", 1.0, 0.0)[:, None] * np.array([0.5, 2.0, 1.0])
+    counts_ = pd.DataFrame(rng.poisson(np.exp(np.array([4, 0, 3]) + effect)), columns=["many", "few", "some"])
+    page = build(PLN.from_formula("~ 1 + tree", counts_, trees), counts_, trees)
+    oak = next(text for text in page.findings if text.startswith("Effect of tree: oak rather than ash: "))
+    shown = [abs(np.log(float(found))) for found in re.findall(r" x([\d.]+) ", oak)]
+    assert len(shown) == 3 and shown == sorted(shown, reverse=True)
+    assert "Effect of tree: oak rather than ash" in titles(page) or "tree: oak rather than ash" in page.html()
+    assert "[T." not in page.html().split('id="data"')[0].split("What was fitted on what")[0]
+
+
 def test_names_are_not_capitalised_and_what_is_asked_for_is_coloured(fitted):
     model, Y, X, *_ = fitted
     page = build(model, colour={"wetness": np.arange(80.0)})

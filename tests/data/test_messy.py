@@ -1,4 +1,4 @@
-"""Thirty files as they come: all are read, with the right names, rows, gaps and types, and what was forgiven is told."""
+"""Thirty files as they come, and twelve more: they are read with the right names, rows, gaps, kinds; what was forgiven is told."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import tallies
+from messier import messier_files
 from messy import messy_files, random_dialect
 from tallies.data.files import read_table, told
+from tallies.data.kinds import describe
 from tallies.errors import DataError
 
-FILES = {messy.name: messy for messy in messy_files()}
+FILES = {messy.name: messy for messy in [*messy_files(), *messier_files()]}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -22,6 +24,8 @@ def test_a_messy_file_is_read(tmp_path, name):
     assert len(frame) == messy.rows
     assert frame.isna().sum().sum() == messy.gaps
     assert [c for c, kind in messy.kinds.items() if kind == "number" and frame[c].dtype.kind not in "fi"] == []
+    columns = describe(frame)
+    assert dict(zip(columns.names, columns.kinds, strict=True)) == messy.kinds
     assert [words for words in messy.told if words not in frame.attrs["read"]] == []
 
 
@@ -68,6 +72,49 @@ def test_what_comes_out(tmp_path, body, found):
     assert list(frame.columns) == list(found)
     for column, values in found.items():
         np.testing.assert_array_equal(frame[column].to_numpy(), np.array(values, dtype=frame[column].dtype))
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds", "told"),
+    [
+        (
+            "chr,n\n" + "".join(f"{c},{n}.5\n" for n, c in enumerate([*range(1, 23), "X", "Y"])),
+            ["id", "number"],
+            "'X' is no number",
+        ),
+        ("lead,n\n" + "".join(f"{'<0.05' if i % 5 else i},{i}.5\n" for i in range(12)), ["category", "number"], ""),
+        ("lead,n\n" + "".join(f"{i % 4 or '<0.05'},{i}.5\n" for i in range(12)), ["category", "number"], "'<0.05' is no number"),
+        ("code,n\n" + "".join(f"{i}A,{i}.5\n" for i in range(12)), ["id", "number"], ""),  # a letter makes a code
+        ("code,n\n" + "".join(f"OTU {i},{i}.5\n" for i in range(12)), ["id", "number"], ""),
+        ("part,n\n" + "".join(f"({i % 3}),{i}.5\n" for i in range(12)), ["category", "number"], ""),
+        ("age,n\n" + "".join(f"{i % 4}-{i % 4 + 9},{i}.5\n" for i in range(12)), ["category", "number"], ""),
+        ("size,n\n" + "".join(f"{i} {'mg' if i % 2 else 'g'},{i}.5\n" for i in range(12)), ["id", "number"], ""),  # two units
+        ("plot,n\n" + "".join(f"5 Main 20{i:02},{i}.5\n" for i in range(10, 22)), ["date", "number"], ""),
+        ("place,n\n" + "".join(f"{i} {chr(97 + i) * 4} 2020,{i}.5\n" for i in range(13)), ["id", "number"], ""),  # thirteen months
+        (
+            "site,a,b\n" + "".join(f"s{i},{int(i == 3)},{int(i == 5)}\n" for i in range(10)) + "s10,1,1\n",
+            ["id", "number", "number"],
+            "",
+        ),
+    ],
+)
+def test_what_only_looks_like_dress(tmp_path, body, kinds, told):
+    """Codes, ranges, two units and rare species stay what they are, and numbers below detection are told."""
+    (tmp_path / "t.csv").write_text(body)
+    frame = tallies.read_table(tmp_path / "t.csv")
+    assert describe(frame).kinds == kinds and len(frame) == body.count("\n") - 1
+    assert told in frame.attrs["read"] and bool(told) == bool(frame.attrs["read"])
+
+
+def test_dressed_numbers_keep_their_values(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a;b;c;d\n(1,5);R$ 1.234,50;1 234,5 m;−3\n2,5;R$ 0,50;7 m;unknown\n", encoding="utf-8")
+    assert tallies.read_table(path).fillna(-99).to_dict("list") == {
+        "a": [-1.5, 2.5],
+        "b": [1234.5, 0.5],
+        "c": [1234.5, 7],
+        "d": [-3, -99],
+    }
 
 
 def test_what_is_told_wins(tmp_path):

@@ -104,6 +104,20 @@ def test_texts_of_topics_may_be_a_file_or_a_folder(tmp_path):
         LDA().fit(tmp_path / "t.csv")
 
 
+def test_counts_of_words_may_be_a_file(tmp_path):
+    """One column a word; a column that names the documents is none of them, and one of other words is refused."""
+    counts = pd.DataFrame(np.random.default_rng(0).poisson([[5, 4, 0, 0], [0, 0, 5, 4]] * 12), columns=["oak", "elm", "bus", "car"])
+    counts.assign(document=[f"d{i}" for i in range(24)]).to_csv(tmp_path / "counts.csv", index=False, sep=";")
+    theirs, ours = (LDA(n_topics=2, max_iter=20, burn_in=10).fit(data) for data in (counts, tmp_path / "counts.csv"))
+    assert ours.vocabulary_.tolist() == ["oak", "elm", "bus", "car"]
+    np.testing.assert_array_equal(ours.topics_, theirs.topics_)
+    np.testing.assert_array_equal(ours.transform(str(tmp_path / "counts.csv")), theirs.transform(counts))
+    assert ours.score(tmp_path / "counts.csv") == theirs.score(counts)
+    counts.assign(season=["dry", "wet"] * 12).to_csv(tmp_path / "other.csv")
+    with pytest.raises(tallies.errors.DataError, match=r"text= of Corpus\.read"):
+        LDA().fit(tmp_path / "other.csv")
+
+
 @pytest.fixture
 def sites(tmp_path):
     rng, names = np.random.default_rng(0), [f"s{i}" for i in range(40)]

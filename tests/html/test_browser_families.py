@@ -62,6 +62,19 @@ def test_topic_pages_open_clean(browser, topics, name, width, dark):
     opens_clean(browser, topics[name], width, dark)
 
 
+def test_a_legend_of_a_heat_map_is_read_on_a_phone(browser, topics):
+    """Its numbers do not run into each other, and all colours of topics have their names."""
+    browser.open(topics["4"], 390)
+    apart = (
+        "[...document.querySelectorAll('figure svg[role=img] g.legend')].map(g => [...g.querySelectorAll('text.tick')]"
+        ".map(t => t.getBoundingClientRect()).sort((a, b) => a.left - b.left))"
+        ".map(all => Math.min(...all.slice(1).map((b, i) => Math.abs(b.top - all[i].top) > 4 ? 99 : b.left - all[i].right)))"
+    )
+    assert min(browser.run(apart)) >= 2
+    hidden = "[...document.querySelectorAll('.chips')].map(c => c.scrollHeight - c.clientHeight)"
+    assert max(browser.run(hidden)) <= 0
+
+
 def test_a_topic_is_chosen_on_the_map(browser, topics):
     browser.open(topics["4"])
     figure = browser.figure("Map of the topics")

@@ -2,10 +2,12 @@
 
 import re
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import tallies
 from tallies.html import charts
 from tallies.html.draw import COLOURS
 from tallies.html.page import Page
@@ -160,3 +162,10 @@ def test_on_a_phone_the_column_that_matters_comes_first(browser, page):
     assert words["x"] + words["width"] <= 390
     assert words["y"] < topic["y"] == share["y"]
     assert browser.run("document.documentElement.scrollWidth") <= 390
+
+
+def test_captions_hold_in_both_themes():
+    """On paper the strong cells are dark, on a dark ground bright: no caption says which."""
+    for name in ("bayes", "topics", "counts", "categories", "concepts", "html"):
+        for file in Path(tallies.__file__).parent.joinpath(name).glob("*.py"):
+            assert not re.search(r"(?i)\b(dark|bright|light|pal)er\b", file.read_text(encoding="utf-8")), file

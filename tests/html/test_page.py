@@ -105,6 +105,15 @@ def test_first_sentence_is_made_from_the_fit():
     assert page.warnings == []
 
 
+def test_no_class_is_hard_to_tell_where_all_rows_are_right():
+    X = np.array([[0.0], [1.0], [9.0], [10.0]] * 10)
+    y = np.array(["low", "low", "high", "high"] * 10)
+    page = build(GDA().fit(X, y), X, y)
+    assert page.numbers[-1] == ("Hardest to tell", "none", "right for all rows of 2 classes")
+    y[0] = "high"
+    assert build(GDA().fit(X, y), X, y).numbers[-1][:2] == ("Hardest to tell", "high")
+
+
 def test_rates_of_fitted_rows_are_called_so():
     X, y = two_classes()
     assert any("fitted to" in text for text in build(GDA().fit(X, y), X, y, held_out=False).warnings)

@@ -489,6 +489,7 @@ def test_frames_come_out_with_the_names_of_the_topics():
     assert model.similar(texts[:2], n=3)[0].shape == (2, 3)
     assert "Typical documents" in build(model, texts).html()
     assert isinstance(model.set_output(transform="polars").transform(texts), pl.DataFrame)
+    assert model.set_output("pandas").transform(texts).columns.tolist() == model.topic_names_
 
 
 def test_texts_go_through_cross_validation_and_pipelines():

@@ -115,6 +115,8 @@ def _hardest(known: Judged) -> tuple[str, str, str]:
     """The class that is most often called another."""
     n, right = (np.bincount(codes, minlength=len(known.classes)) for codes in (known.true, known.true[known.right]))
     k = int(np.where(n > 0, right / np.maximum(n, 1), 2.0).argmin())
+    if known.right.all():
+        return "Hardest to tell", "none", f"right for all rows of {plural(int((n > 0).sum()), 'class', 'classes')}"
     return "Hardest to tell", known.classes[k], f"right for {right[k]:,} of {n[k]:,} rows"
 
 
@@ -141,7 +143,9 @@ def _most_telling(columns: list[Column], share: np.ndarray, listed: np.ndarray) 
     if share[best] < 1e-6:
         return "No column by itself tells anything about the class."
     if columns[best].family == "multinomial":
-        return f"Of all words, {columns[best].name} tells most; one word more tells {share.sum():.0%} of {NEEDED}."
+        return (
+            f"Of all words, {columns[best].name} tells most. Together, the next word of a text tells {share.sum():.0%} of {NEEDED}."
+        )
     nothing = int(np.sum(share < 0.01))
     text = f"By itself, {columns[best].name} tells most: {share[best]:.0%} of {NEEDED}."
     return text + (f" {plural(nothing, 'column tells', 'columns tell')} next to nothing alone." if nothing else "")

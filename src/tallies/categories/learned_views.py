@@ -59,7 +59,9 @@ class Learned:
         text, highest = "", self.degrees[0]
         if highest > 1:
             order = self.strongest(highest)
-            n, names = standing_out(self.size[order], self.sure[order]), [self.called(t) for t in order[:3]]
+            n = standing_out(self.size[order], self.sure[order])
+            order = sorted(order[:n], key=lambda t: -abs(self.V[loudest(self.V, self.terms, t)])) + order[n:]  # as they are drawn
+            names = [self.called(t) for t in order[:3]]
             of = f"Of {plural(len(order), 'combination')} of {NUMBERS.get(highest, highest)} variables{self.kept}"
             more = f" and {plural(n - 3, 'other')}" if n > 3 else ""
             if len(order) == 1:
@@ -77,7 +79,7 @@ class Learned:
             others = [self.called(t) for t in singles[1 : min(n, 3)]]
             then = f", then {listing(others, 2)}" if highest == 1 and others else ""
             return f"{text}By itself {self.called(singles[0])} says most ({self._says(singles[0])}){then}. "
-        return f"{text}No variable stands out by itself. "
+        return f"{text}No single variable stands out from the others. "
 
     def _says(self, t: int) -> str:
         f, k = loudest(self.V, self.terms, t)

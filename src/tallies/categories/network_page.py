@@ -120,7 +120,7 @@ def _matrix(S: Array, names: list[str], directed: bool) -> charts.Chart | None:
     values = np.round(np.maximum(T[np.ix_(order, order)], 0), 4)
     called = [names[some[i]] for i in order]
     x = "acts on" if directed else "variable"
-    caption = "Darker is stronger; variables that are coupled are neighbours."
+    caption = "Variables that are coupled are neighbours."
     caption += f" The {MATRIX} most coupled of {len(S):,}." if len(S) > MATRIX else ""
     look = {"flip": True, "empty": True, "unit": "score", "caption": caption}
     return charts.heat("All couplings", x, "variable", called, called, values, **look)

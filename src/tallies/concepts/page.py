@@ -211,7 +211,7 @@ def _sentences(out: Page, model: Any, corpus: Any, texts: list[str], listed: Any
         document = str(corpus.documents[corpus.sentence_document[s]])
         items.append((keys, ", ".join(filter(None, [document, *who[s]])), tags, runs))
     section.text(
-        "Marked words speak for the first concept of the sentence, stronger ones with a darker ground; "
+        "Marked words speak for the first concept of the sentence, the more the stronger their ground; "
         "hold the pointer over one for its log odds."
     )
     section.passages(items, "concept", "Search in sentences", most=10)

@@ -133,6 +133,7 @@ class Residuals(NamedTuple):
     observed: np.ndarray
     expected: np.ndarray  # from covariates and offsets alone
     value: np.ndarray
+    least: np.ndarray  # the value nearest to 0 that a draw could have given: no count surprises by chance of the draw
     cells: int  # of the table, of which these are some
 
 
@@ -149,8 +150,9 @@ def residuals(fitted: Fitted, most: int = 5000) -> Residuals:
     rate = np.exp(np.clip(mean[:, None] + np.sqrt(variance[j])[:, None] * nodes, -700.0, 60.0))
     low, high = ((special.gammaincc(y[:, None] + 1, rate) @ weight) / weight.sum() for y in (np.maximum(Y - 1, 0), Y))
     low = np.where(Y == 0, 0.0, low)
-    u = np.clip(low + rng.random(len(Y)) * (high - low), 1e-12, 1 - 1e-12)
-    return Residuals(i, j, Y, np.exp(np.minimum(mean + 0.5 * variance[j], 60.0)), special.ndtri(u), len(known))
+    u = low + rng.random(len(Y)) * (high - low)
+    value, *ends = (special.ndtri(np.clip(share, 1e-12, 1 - 1e-12)) for share in (u, low, high))
+    return Residuals(i, j, Y, np.exp(np.minimum(mean + 0.5 * variance[j], 60.0)), value, np.clip(0.0, *ends), len(known))
 
 
 # predictions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,10 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         **dict.fromkeys(("omega_", "Omega_"), "precision_"),
         "loglike_": "loglik_",
     }
+
+    def set_output(self, transform: str | None = None) -> Self:
+        """What `transform` gives: "pandas" and "polars" are data frames, "default" is an array."""
+        return super().set_output(transform=transform)
 
     # what was learned
 

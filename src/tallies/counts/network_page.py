@@ -9,7 +9,7 @@ import numpy as np
 from tallies.counts import network_views as views
 from tallies.counts.coefficients import separated
 from tallies.counts.network_answers import SURE, how
-from tallies.counts.page import LISTED, THIN, effect_table, expected_of, forest, quality
+from tallies.counts.page import LISTED, THIN, effect_table, expected_of, forest, named, quality
 from tallies.html.common import About, begin, finish, listing, plural, statisticians, told
 from tallies.html.page import Page
 
@@ -51,10 +51,13 @@ def page(model: Any, about: About, counts: Any = None, covariates: Any = None, o
     effects = [d for d, column in enumerate(model.design_.T) if np.ptp(column) > 0]
     if effects:
         apart = separated(model.fitted_)
-        out.pick("covariate", "Effect of", [str(model.covariate_names_[d]) for d in effects], "the first")
+        out.pick("covariate", "Effect of", [named(model, d) for d in effects], "the first")
         shown = forest(model, effects, effect_table(model), apart, species)
         out.section("effects", "What the covariates do").charts(shown)
-    out.section("choice", "How the penalty was chosen").charts(views.path(model)).text(how(model.fitted_) + ".", soft=True)
+    choice, path = out.section("choice", "How the penalty was chosen"), views.path(model)
+    choice.charts(path)
+    if path is None:
+        choice.text(how(model.fitted_) + ".", soft=True)
     quality(out, model, Y, rate, ours, species, model.fitted_.data.samples)
     criteria: list[tuple[str, Any, str]] = [
         ("Model", model.algorithm_, f"{int(model.n_parameters_):,} parameters"),

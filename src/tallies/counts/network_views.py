@@ -109,7 +109,8 @@ def joined(model: Any, species: Sequence[str], listed: bool) -> charts.Chart | N
     table, P = model.edges_, model.partial_correlation_
     if not len(table):
         return None
-    unit, look = "partial correlation", dict[str, Any]({"domain": [-1, 1]})
+    reach = float(table["partial_correlation"].abs().max())  # one for all species, so that their bars compare
+    unit, look = "partial correlation", dict[str, Any]({"domain": [-reach, reach], "wide": True})
     top = table.iloc[np.argsort(-table["partial_correlation"].abs().to_numpy(), kind="stable")[:BARS]]
     labels = [f"{a} – {b}" for a, b in zip(top["a"], top["b"], strict=True)]
     first = charts.bar("Strongest edges", unit, labels, top["partial_correlation"].to_numpy(), **look)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -54,7 +55,7 @@ def page(
     shades = _shades(model, effects, colour)
     out.pick("species", "Species", species if whole else [])  # charts name species by their place in the model
     out.pick("colour", "Colour by", list(shades), "nothing" if colour is None else "the first")
-    out.pick("covariate", "Effect of", [str(model.covariate_names_[d]) for d in effects], "the first")
+    out.pick("covariate", "Effect of", [named(model, d) for d in effects], "the first")
     view = counts.latent_map(model, species, shades, names)
     if len(shades) == 1:  # no choice: coloured at once
         view = view["views"][0]
@@ -137,11 +138,19 @@ def _together(R: Array, species: list[str], found: list[counts.Group]) -> list[s
     return [*out, f"{species[a]} and {species[b]} replace each other most (correlation {R[a, b]:.2f})."] if R[a, b] < -0.3 else out
 
 
+def named(model: Any, d: int) -> str:
+    """A covariate in words: what a formula calls tree[T.oak] is "tree: oak rather than beech"."""
+    name, formula = str(model.covariate_names_[d]), model.fitted_.design.formula
+    match = re.fullmatch(r"(.+)\[T\.(.+)\]", name)
+    first = formula.levels.get(match[1], []) if match and formula else []
+    return f"{match[1]}: {match[2]}" + (f" rather than {first[0]}" if first else "") if match else name
+
+
 def _matters(model: Any, effects: list[int], table: pd.DataFrame | None, apart: Array, species: list[str]) -> list[str]:
     """What the covariates do, in factors: one sentence each. Of amounts the factor is that of a standard deviation."""
     out = []
     for d in effects[:FOUND]:
-        x, name = model.design_[:, d], str(model.covariate_names_[d])
+        x, name = model.design_[:, d], named(model, d)
         step = 1.0 if set(np.unique(x).tolist()) == {0.0, 1.0} else float(x.std())
         of = f"Effect of {name}" + f", a standard deviation ({step:.3g}) more" * (step != 1.0)
         B = step * np.where(apart[d], 0.0, model.coefficients_[d])
@@ -152,6 +161,7 @@ def _matters(model: Any, effects: list[int], table: pd.DataFrame | None, apart: 
         rows = table.loc[[model.covariate_names_[d]]]
         z, ends = np.nan_to_num(np.abs(rows["z"].to_numpy())), np.exp(step * rows[["lower", "upper"]].to_numpy())
         best, clear = np.argsort(-z, kind="stable")[:3], int((z > 1.96).sum())
+        best = best[np.argsort(-np.abs(B[best]), kind="stable")]  # the surest, in the order of what is shown
         told = [f"{species[j]} {times(B[j])} ({factor(ends[j, 0])} to {factor(ends[j, 1])})" for j in best if z[j] > 1.96]
         count = f"{clear:,} of {len(species):,} species respond clearly"
         out.append(f"{of}: {', '.join(told)}; {count}." if told else f"{of}: no species responds clearly.")
@@ -178,6 +188,8 @@ def _warn(out: Page, model: Any, Y: Array | None, species: list[str], apart: Arr
     learned, k, n = model.fitted_.model, int(model.n_parameters_), len(model.design_) * len(species)
     if model.fitted_.likelihood.fell:  # more sweeps would not help, and what would is said
         out.warnings = [text for text in out.warnings if "raise max_iter" not in text]
+    if not model.fitted_.likelihood.bound:
+        out.warnings = [text.replace("raise max_iter", "raise max_epochs or max_iter") for text in out.warnings]
     flat = [species[j] for j in flat_columns(learned) if learned.rank is not None]
     thin = [] if Y is None else [species[j] for j in np.flatnonzero(np.nansum(Y, axis=0) < THIN)]
     never = [species[j] for j in np.flatnonzero(apart.any(axis=0))]
@@ -197,9 +209,9 @@ def quality(out: Page, model: Any, Y: Array, rate: Array, ours: bool, species: l
     found = residuals(model.fitted_)
     section = out.section("quality", "Can the model be believed?")
     section.charts(counts.residuals(found, species, called), counts.expected(Y, rate, species))
-    worst = np.argsort(-np.abs(found.value), kind="stable")[:10]
+    worst = np.argsort(-np.abs(found.least), kind="stable")[:10]
     rows = [
-        [species[found.column[k]], called[found.row[k]], int(found.observed[k]), found.expected[k], found.value[k]] for k in worst
+        [species[found.column[k]], called[found.row[k]], int(found.observed[k]), found.expected[k], found.least[k]] for k in worst
     ]
     looked = "" if len(found.value) == found.cells else f", of {len(found.value):,} cells drawn at random"
     section.table(["species", "sample", "observed", "expected", "residual"], rows, f"The counts that surprise most{looked}")
@@ -236,7 +248,7 @@ def forest(model: Any, effects: list[int], table: pd.DataFrame | None, apart: Ar
     estimate, ends = model.coefficients_, None
     if table is not None:
         ends = np.stack([table[c].to_numpy().reshape(estimate.shape)[effects] for c in ("lower", "upper")])
-    return counts.forest(estimate[effects], ends, apart[effects], [str(model.covariate_names_[d]) for d in effects], species)
+    return counts.forest(estimate[effects], ends, apart[effects], [named(model, d) for d in effects], species)
 
 
 def _truth(out: Page, model: Any, truth: Mapping[str, Any], species: list[str]) -> None:

@@ -160,7 +160,13 @@ def clusters(R: Array, species: Sequence[str], found: Sequence[Group]) -> charts
     caption = "Mean correlations of their species, on the diagonal within a group. Blue: one is common where the other is rare."
     look = {"scale": "sign", "domain": [-1, 1], "unit": "mean latent correlation", "wide": True, "caption": caption}
     return charts.heat(
-        "How the groups go with each other", "group", "goes with", named, named, np.round(between(R, shown), 3), **look
+        "How the groups go with each other",
+        "group",
+        "goes with",
+        [str(g + 1) for g in range(len(shown))],
+        named,
+        np.round(between(R, shown), 3),
+        **look,
     )
 
 
@@ -169,7 +175,7 @@ def partners(R: Array, species: Sequence[str], listed: np.ndarray) -> charts.Cha
     p = len(R)
     if p < 3:
         return None
-    chart, views = partial(charts.bar, unit="latent correlation", domain=[-1, 1]), []
+    chart, views = partial(charts.bar, unit="latent correlation", domain=[-1, 1], wide=True), []
     for j in listed:
         others = np.argsort(-np.abs(np.where(np.arange(p) == j, 0, R[j])), kind="stable")[: min(PARTNERS, p - 1)]
         views.append(chart(f"What goes with {species[j]}", labels=[species[i] for i in others], values=R[j, others]))

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 ENGLISH = r"[+-]?((\d{1,3}(,\d{3})+|\d+)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
 SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
+# encodings that tables are written in; among all that there are, a degree sign may be a Welsh letter
+USUAL = "utf_16_le utf_16_be cp1252 cp1250 cp1251 cp1253 cp1254 cp1255 cp1256 cp1257 iso8859_2 iso8859_5 iso8859_7 koi8_r"
+USUAL += " mac_roman cp850 cp866 shift_jis euc_jp gb18030 big5 euc_kr"
 TOP = 100  # rows among which the header is looked for
 
 
@@ -104,7 +107,7 @@ def guess_encoding(body: bytes) -> str:
     strange = b"\n".join([line for line in body.split(b"\n") if not line.isascii() or b"\0" in line][:2000])
     if sum(byte > 127 for byte in strange) < 20 and b"\0" not in strange:  # too few to tell languages apart: as browsers do
         return "cp1252" if _can(strange, "cp1252") else "latin-1"
-    found = from_bytes(strange).best()
+    found = from_bytes(strange, cp_isolation=USUAL.split()).best() or from_bytes(strange).best()
     if found is None:
         raise DataError("its encoding cannot be guessed; say it with encoding= (--encoding)")
     return "cp1252" if "cp1252" in found.could_be_from_charset else found.encoding  # of those that give the same text
@@ -154,6 +157,9 @@ def find_dialect(base: Any, file: Path, told: Told, spaces: bool) -> Dialect:
     """Separator, quotes, and lines above the table; `spaces`: they may part the cells."""
     sep = None if told.sep is None else SEPARATORS.get(told.sep, told.sep)
     found = _sniff(base, file, sep, loose=False)
+    if found is not None and sep is None and found.skip > _lines(file) // 2:  # it took the last lines for the table: a footnote
+        others = [other for other in (_sniff(base, file, mark, loose=True) for mark in ",;\t|") if other is not None]
+        found = min([*others, found], key=lambda one: (one.width == 1, len(_line(file, one)) != one.width, one.skip, -one.width))
     if found is None or found.width == 1 or not _only_titles(file, found):
         loose = _sniff(base, file, sep, loose=True)
         if found is None or found.width > 1 or (loose is not None and len(_line(file, loose)) == loose.width):
@@ -191,9 +197,26 @@ def _sniff(base: Any, file: Path, sep: str | None, loose: bool) -> Dialect | Non
     return Dialect(delim, quote, escape, skip=row[3], width=row[4], loose=loose)
 
 
+def _drop_comments(file: Path) -> int:
+    """Take the lines that begin with # out of a file, and say how many; but not the last of those at the top where it parts into as
+    many cells as the line below it: it is the header, as biologists write it."""
+    whole = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    first = next((i for i, line in enumerate(whole) if not line.startswith("#")), 0)
+    header = first and any(whole[first - 1].count(sep) == whole[first].count(sep) > 0 for sep in "\t,;|")
+    kept = [line for i, line in enumerate(whole) if not line.startswith("#") or (header and i == first - 1)]
+    if 0 < len(kept) < len(whole):
+        file.write_text("".join(kept), encoding="utf-8")
+    return len(whole) - len(kept) if kept else 0
+
+
 def _has_quotes(file: Path) -> bool:
     with file.open("rb") as source:
         return any(b'"' in block or b"'" in block for block in iter(partial(source.read, 1 << 20), b""))
+
+
+def _lines(file: Path) -> int:
+    with file.open("rb") as source:
+        return sum(block.count(b"\n") for block in iter(partial(source.read, 1 << 20), b""))
 
 
 def _longest(file: Path) -> int:
@@ -236,7 +259,9 @@ def _are_titles(filled: Sequence[int], width: int) -> bool:
 
 def load(base: Any, file: Path, told: Told, spaces: bool = False) -> Raw:
     """Put the rows below the header into the table `raw`: all cells are texts, and empty ones NULL."""
-    dialect = find_dialect(base, file, told, spaces)
+    dialect, comments = find_dialect(base, file, told, spaces), 0
+    if dialect.width == 1 and (comments := _drop_comments(file)):
+        dialect = find_dialect(base, file, told, spaces)
     cells = [f"c{i}" for i in range(dialect.width)]
     marks = "".join(f"{name}={quoted(getattr(dialect, name))}, " for name in ("delim", "quote", "escape"))
     marks += "strict_mode=false, null_padding=true, " if dialect.loose else ""
@@ -254,9 +279,13 @@ def load(base: Any, file: Path, told: Told, spaces: bool = False) -> Raw:
     blank = [f"coalesce(trim({cell}), '') = ''" for cell in cells]
     comment = ["starts_with(c0, '#')", *blank[1:]]
     base.execute(f"DELETE FROM raw WHERE ({' AND '.join(blank)}) OR ({len(cells) > 1} AND {' AND '.join(comment)})")
+    if not first or not first[0].startswith("#"):
+        comments += base.execute(f"DELETE FROM raw WHERE {len(cells) > 1} AND starts_with(c0, '# ')").fetchone()[0]
     _refuse_open_quotes(base, cells if not dialect.quote and _has_quotes(file) else (), dialect.skip + above)
     lines = above + dialect.skip - bool(short)
     notes = [f"{lines} line{'s' * (lines != 1)} above the table left out"] if lines else []
+    if comments:
+        notes.append(f"{comments} line{'s' * (comments != 1)} of comments left out")
     if dialect.loose:
         notes.append("short lines filled up with gaps")
     if short:

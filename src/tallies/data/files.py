@@ -175,7 +175,7 @@ def read_table(
     encoding: str | None = None,
     header: bool | None = None,
 ) -> pd.DataFrame:
-    """Read a table as a pandas data frame: text in any dialect (.csv, .tsv, .tab, .txt, .data, .dat), .xlsx (the first sheet),
+    """Read a table as a pandas data frame: text in any dialect (.csv, .tsv, .tab, .txt, .data, .dat), .xlsx (the first table),
     .parquet, .feather or json lines; plain, .gz or .zip.
 
     Separator, decimal mark, encoding and header are found out unless they are told. Words for gaps ("NA", "n/a", "k.A.", "-", "?")
@@ -225,20 +225,33 @@ def _read_text(path: Path, found: Contents, about: Told) -> tuple[pd.DataFrame, 
 
 
 def _read_sheet(path: Path, found: Contents, about: Told) -> tuple[pd.DataFrame, list[str]]:
-    """The first sheet of a workbook that holds anything, by way of text: its cells may be of any type, above each other."""
+    """The first sheet of a workbook that holds a table, by way of text: its cells may be of any type, above each other."""
     from python_calamine import load_workbook
 
     book = load_workbook(io.BytesIO(found.opened().read()))
-    sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
+    sheets = {name: _sheet_rows(book.get_sheet_by_name(name)) for name in book.sheet_names}
     filled = {name: rows for name, rows in sheets.items() if rows}
     if not filled:
         raise DataError(f"{str(path)!r} is empty; expected a sheet with a header row and data")
+    first = next(
+        (name for name, rows in filled.items() if sum(len([c for c in row if c != ""]) > 1 for row in rows) > 1), next(iter(filled))
+    )
     text = io.StringIO()
-    csv.writer(text).writerows([[_cell(value) for value in row] for row in next(iter(filled.values()))])
+    csv.writer(text).writerows([[_cell(value) for value in row] for row in filled[first]])
     body = text.getvalue().encode()
     as_text = found._replace(kind="text", opened=lambda: io.BytesIO(body), suffix=".csv")
     frame, notes = _read_text(path, as_text, about._replace(sep=",", decimal=".", encoding="utf-8"))
-    return frame, [*([f"the first of the sheets {', '.join(map(repr, filled))}"] if len(filled) > 1 else []), *notes]
+    which = "the first" if first == next(iter(filled)) else repr(first)
+    return frame, [*([f"{which} of the sheets {', '.join(map(repr, filled))}"] if len(filled) > 1 else []), *notes]
+
+
+def _sheet_rows(sheet: Any) -> list[list[Any]]:
+    """The cells of a sheet; one that was merged over several rows stands in each of them."""
+    rows, (top, left) = sheet.to_python(), sheet.start or (0, 0)
+    for (begin, column), (end, _) in sheet.merged_cell_ranges or ():
+        for row in range(begin + 1, end + 1):
+            rows[row - top][column - left] = rows[begin - top][column - left]
+    return rows
 
 
 def _cell(value: Any) -> str:

@@ -35,6 +35,10 @@ DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?"
     r"(Z|[+-]\d{2}:?\d{2})?)?"
 )
+TIME = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?")
+MONTH = re.compile(  # 3 May 2021, 03-Mai-21, May 3, 2021: the word is a month, of which there are twelve
+    r"\d{1,2}(?:st|nd|rd|th|\.)?[ /-]?([^\W\d_]{3,10})\.?[ /-](?:\d{4}|\d{2})|([^\W\d_]{3,10})\.? \d{1,2}(?:st|nd|rd|th)?, \d{4}"
+)
 NAMES_OF_IDS = re.compile(r"(?i)(.*[ _.-])?(id|ids|uuid|guid|nr|no|num|number|index|row|key|code|unnamed.*)|.*[a-z]I[Dd]")
 MANY = 100_000  # rows of a data frame from which on the distinct values of measured numbers are not counted, but told as 0
 FEW = 8  # rows, of which all may differ by chance
@@ -96,11 +100,19 @@ def kind_of_column(name: Any, column: pd.Series) -> tuple[Kind, int, int]:
         counted = whole and known.max() - known.min() == levels - 1 and known.is_monotonic_increasing and known.min() in (0, 1)
         return ("id" if whole and (counted or NAMES_OF_IDS.fullmatch(str(name))) else "number"), gaps, levels
     words = known.astype(str)
-    if all(DATE.fullmatch(word) for word in words.unique()):
+    if _dates(words.unique()):
         return "date", gaps, levels
     if levels > max(FEW, len(known) / 2) and words.map(lambda word: len(word.split())).mean() >= 4:
         return "text", gaps, levels
     return ("id" if own else "category"), gaps, levels
+
+
+def _dates(words: Collection[str]) -> bool:
+    """Whether all words are days or times, written in one of the usual ways."""
+    if all(DATE.fullmatch(word) for word in words) or all(TIME.fullmatch(word) for word in words):
+        return True
+    found = [MONTH.fullmatch(word) for word in words]
+    return all(found) and len({match[1] or match[2] for match in found if match}) <= 12
 
 
 def describe(

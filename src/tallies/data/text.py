@@ -168,6 +168,10 @@ def stem(word: str) -> str:
     return root(word) if root else word
 
 
+class NoTexts(DataError):
+    """A table of documents has no column of texts."""
+
+
 def names_file(texts: Any) -> bool:
     """Whether this is the path of texts; one string that names no file is refused.
 
@@ -207,7 +211,7 @@ def read_documents(
         here = f"record {number + 1} of {str(path)!r}"
         if text not in record:
             known = nearest(text, sorted(map(str, record)))
-            raise DataError(f"{here} has no field {text!r}; name it with text= of Corpus.read (--text): {known}")
+            raise NoTexts(f"{here} has no field {text!r}; name it with text= of Corpus.read (--text): {known}")
         who, name = (record.get(field) if field is not None else None for field in (authors, id))
         if isinstance(who, str):
             who = who.split(";")

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallies.data.dialect import ENGLISH, Told, as_frame, connect, load, quoted
+from tallies.data.dressed import DRESSED, undress
+from tallies.data.edges import trim, without_totals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,25 +134,64 @@ def read_text(file: Path, told: Told, spaces: bool = False) -> tuple[pd.DataFram
     """A table of text with its types, its separator, and what was forgiven."""
     with closing(connect()) as base:
         raw = load(base, file, told, spaces)
-        columns, notes = range(len(raw.names)), list(raw.notes)
+        columns, given = range(len(raw.names)), list(raw.names)
+        notes = raw.notes + trim(base, [f"c{i}" for i in columns])
         table, plain = _clean(base, columns)
         ways = ways_of(base, table, columns, told.decimal is not None, plain)
         if raw.header and _has_units(base, table, ways):
+            given, note = _named_below(given, base.execute(f"SELECT * FROM {table} LIMIT 1").fetchone())
             base.execute(f"DELETE FROM {table} WHERE rowid = (SELECT min(rowid) FROM {table})")
-            notes.append("a row of units left out")
+            notes.append(note)
             ways = ways_of(base, table, columns, told.decimal is not None)
+        table, ways, dressed = _undressed(base, table, given, ways, told.decimal is not None)
+        notes += dressed
         decimal = told.decimal or decimal_of(ways, raw.dialect.delim)
         order = ["comma", "plain", "english"] if decimal == "," else ["plain", "english", "comma"]
         order = [way for way in order if told.decimal is None or (way == "comma") == (decimal == ",")]
-        used = [i for i in columns if raw.names[i] or ways[i].filled]  # separators at the ends of lines make columns of nothing
+        used = [i for i in columns if given[i] or ways[i].filled]  # separators at the ends of lines make columns of nothing
         chosen = [typed(i, ways[i], order) for i in used]
         frame = as_frame(base, f"SELECT {', '.join(sql for sql, _ in chosen) or 'NULL'} FROM {table}")
-    names = [raw.names[i] or ("row" if i == 0 else f"column{i + 1}") for i in used]
+    names = [given[i] or ("row" if i == 0 else f"column{i + 1}") for i in used]
     frame.columns = [name[1:] if re.match(ESCAPED, name) else name for name in names]
+    frame, totals = without_totals(frame)
+    notes += totals
     numbers = [(way, ways[i]) for i, (_, way) in zip(used, chosen, strict=True)]
     seen = any(way == "comma" and column.with_comma for way, column in numbers)
-    thousands = any(way == "english" or (way == "comma" and column.with_point) for way, column in numbers)
-    return frame, raw.dialect.delim, [mark for mark, met in zip(MARKS, (seen, thousands), strict=True) if met] + notes
+    thousands = MARKS[1] in notes or any(way == "english" or (way == "comma" and column.with_point) for way, column in numbers)
+    return (
+        frame,
+        raw.dialect.delim,
+        [mark for mark, met in zip(MARKS, (seen, thousands), strict=True) if met] + [note for note in notes if note not in MARKS],
+    )
+
+
+def _numbers(ways: Written) -> bool:
+    return 0 < ways.filled == max(ways.plain, ways.english, ways.comma)
+
+
+def _undressed(
+    base: Any, table: str, names: Sequence[str], ways: Sequence[Written], thorough: bool
+) -> tuple[str, list[Written], list[str]]:
+    """The table, and how it is written, with columns of dressed numbers as bare ones; and what is told of them."""
+
+    def are_numbers(other: str, some: Sequence[int]) -> list[int]:
+        return [i for i, way in zip(some, ways_of(base, other, some, thorough=True), strict=True) if _numbers(way)]
+
+    words = [i for i, way in enumerate(ways) if way.filled and not _numbers(way) and way.truths < way.filled]
+    table, found, notes = undress(base, table, words, names, are_numbers)
+    return table, (ways_of(base, table, range(len(ways)), thorough) if found else list(ways)), notes
+
+
+def _named_below(names: Sequence[str], below: Sequence[str | None]) -> tuple[list[str], str]:
+    """The names of columns below whose header is a row of words, and what that was: units, unless a column without a name has a
+    word there, which is then its name, in a header of two lines whose upper names hold for the columns right of them, too."""
+    if not any(word and not name for name, word in zip(names, below, strict=True)):
+        return list(names), "a row of units left out"
+    new, upper = [], ""
+    for name, word in zip(names, below, strict=True):
+        upper = name or upper
+        new.append(f"{upper} {word}".strip() if word else name)
+    return new, "a header of two lines"
 
 
 def _clean(base: Any, columns: Sequence[int]) -> tuple[str, list[int]]:
@@ -181,14 +222,14 @@ def _has_units(base: Any, table: str, ways: Sequence[Written]) -> bool:
     """Whether the first row alone, of "cm" and "kg", keeps columns from being numbers, and has none itself."""
     first, *rest = base.execute(f"SELECT * FROM {table} LIMIT 21").fetchall() or [[None] * len(ways)]
 
-    def numbers(column: Written) -> bool:
-        return 0 < column.filled == max(column.plain, column.english, column.comma)
-
     def may_turn(i: int) -> bool:
         below = [row[i] for row in rest if row[i] is not None]
         return bool(below) and all(re.fullmatch(f"{ENGLISH}|{COMMA}", cell) for cell in below)
 
-    texts = [i for i, column in enumerate(ways) if not numbers(column) and first[i] is not None and may_turn(i)]
-    if not texts or any(first[i] is not None for i, column in enumerate(ways) if numbers(column)):
+    def is_unit(cell: str | None) -> bool:
+        return cell is not None and not re.fullmatch(DRESSED, cell)
+
+    texts = [i for i, column in enumerate(ways) if not _numbers(column) and is_unit(first[i]) and may_turn(i)]
+    if not texts or any(first[i] is not None for i, column in enumerate(ways) if _numbers(column)):
         return False
-    return any(map(numbers, ways_of(base, f"(SELECT * FROM {table} OFFSET 1)", texts)))
+    return any(map(_numbers, ways_of(base, f"(SELECT * FROM {table} OFFSET 1)", texts)))

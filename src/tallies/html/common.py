@@ -164,9 +164,9 @@ def told(*sentences: tuple[Any, str]) -> list[str]:
 def listing(names: Sequence[str], most: int) -> str:
     """
     >>> listing(["a", "b"], 2), listing(["a", "b", "c"], 2)
-    ('a, b', 'a, b ...')
+    ('a, b', 'a, b and 1 other')
     """
-    return ", ".join(names[:most]) + " ..." * (len(names) > most)
+    return ", ".join(names[:most]) + (f" and {plural(len(names) - most, 'other')}" if len(names) > most else "")
 
 
 def sampled(places: np.ndarray, most: int) -> np.ndarray:

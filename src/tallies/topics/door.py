@@ -11,8 +11,10 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from tallies.data.corpus import Corpus
+from tallies.data.files import read_table
+from tallies.data.kinds import describe
 from tallies.data.table import check_names, column_names, of_dates, refuse_dates
-from tallies.data.text import names_file
+from tallies.data.text import NoTexts, names_file
 from tallies.errors import DataError, DataWarning
 from tallies.estimator import Inputs
 
@@ -46,16 +48,31 @@ def read_like(X: Any, inputs: Inputs, language: str | None) -> sp.csr_array:
 
 
 def opened(X: Any, language: str | None = "auto", known: np.ndarray | None = None, sentences: bool = False) -> Any:
-    """Texts, or the file or folder of some, as a Corpus without the stop words of a language; anything else as it is."""
+    """Texts, or the file or folder of some, as a Corpus without the stop words of a language; a file of counts as a table; anything
+    else as it is."""
     if not (are_texts(X) or names_file(X)):
         return X
     count: Any = Corpus.from_texts if are_texts(X) else Corpus.read
     try:
         return count(X, stop_words=language, sentences=sentences)
+    except NoTexts:
+        table = _counts_in(X)
+        if table is None:
+            raise
+        return table
     except DataError:  # there may be no word that counts, which is no fault of a new text
         if known is None:
             raise
         return count(X, vocabulary=known.tolist(), sentences=sentences)
+
+
+def _counts_in(path: Any) -> Any:
+    """The table of a file whose columns are numbers, one a word, without those that name documents; None where it has others."""
+    frame = read_table(path)
+    kinds = describe(frame).kinds
+    words = [kind in ("number", "constant") and frame.iloc[:, i].dtype.kind in "iuf" for i, kind in enumerate(kinds)]
+    only = all(word or kind == "id" for word, kind in zip(words, kinds, strict=True))
+    return frame.loc[:, words] if only and any(words) else None
 
 
 def are_texts(X: Any) -> bool:

@@ -45,6 +45,10 @@ class Data(NamedTuple):
 class Attributes(TransformerMixin, Estimator):
     """What can be read of an LDA once it is fitted."""
 
+    def set_output(self, transform: str | None = None) -> Self:
+        """What `transform` gives: "pandas" and "polars" are data frames, "default" is an array."""
+        return super().set_output(transform=transform)
+
     chains_: tuple[Params, ...] = part("chains", "What each chain ended with: counts of its last sweep, sums of the kept, priors.")
     histories_: tuple[Array, ...] = part("histories", "log p(w, z) of each chain by sweep, once all documents have entered.")
     topics_: Array = part(answers.word_probabilities)

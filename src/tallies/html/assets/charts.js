@@ -235,7 +235,8 @@ const Charts = (() => {
     const R = spec.down.length, C = spec.across.length;
     const side = (labels) => Math.max(...labels.map(long), 7) + 10;
     const least = (n) => (n <= READABLE || zoomed ? 13 : 2); // pixels of a cell: with a name, or without
-    const left = least(R) > 2 ? Math.min(side(spec.down), width * 0.3, 180) + 18 : 24;
+    const spare = width - 22 - 130 * C; // what the widest cells leave is for names
+    const left = least(R) > 2 ? Math.min(side(spec.down), Math.max(Math.min(width * 0.3, 180), spare)) + 18 : 24;
     const cell = Math.max(Math.min((width - left - 4) / C, 130), least(C)), tall = Math.max(Math.min(cell, R < 6 ? 64 : 46, Math.max(620 / R, 13)), least(R));
     width = Math.max(width, left + C * cell + 4); // wider than the page: the figure scrolls
     const turn = Math.max(...spec.across.map(long)) > cell - 4;
@@ -288,8 +289,9 @@ const Charts = (() => {
     const g = svg("g", { class: "legend" });
     for (let i = 0; i < n; i++) g.append(svg("rect", { x: x + (i * wide) / n, y, width: wide / n + 0.5, height: 9, fill: `rgb(${shade(i / (n - 1))})` }));
     g.append(svg("rect", { x, y, width: wide, height: 9, class: "frame" }));
-    const at = [[0, low, "start"], ...(signed ? [[0.5, 0, "middle"]] : []), [1, high, "end"]];
-    for (const [t, v, anchor] of at) g.append(svg("text", { x: x + t * wide, y: y + 22, "text-anchor": anchor, class: "tick" }, number(v, 3)));
+    const room0 = wide / 2 > Math.max(...[low, high].map((v) => long(number(v, 3)))) + 18; // for the zero between them
+    const at = [[0, low, "start"], ...(signed && room0 ? [[0.5, 0, "middle"]] : []), [1, high, "end"]];
+    for (const [t, v, anchor] of at) g.append(svg("text", { x: x + t * wide, y: y + 22, "text-anchor": anchor, class: "tick" }, number(v, signed && !room0 ? 2 : 3)));
     if (unit) g.append(svg("text", { x: x + wide + 10, y: y + 9, class: "tick" }, clip(unit, Math.max(room - wide - 20, 20))));
     root.append(g);
   }
