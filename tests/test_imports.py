@@ -71,7 +71,7 @@ FLOOR = {
     },
     "demo": {"html", "registry", "phases"},
     "__init__": {"_version", "registry"},
-    "__main__": {"cli"},
+    "__main__": {"cli", "phases"},
 }
 # what a room may import of the floor: any file of it, but for these
 SURFACE = {"page": {"html"}, "plots": {"html"}, "views": {"html"}, "command": {"cli"}, "demo": {"datasets", "demo"}}

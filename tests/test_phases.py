@@ -62,6 +62,20 @@ def slow(seconds: float) -> int:
     return int(200_000 * seconds / (time.monotonic() - begun))
 
 
+def test_the_command_says_that_it_starts_before_it_loads_anything():
+    code = """
+import sys
+from tallies import __main__, phases
+begin = phases.DISPLAY.begin
+phases.DISPLAY.begin = lambda what: print(what, "typer" in sys.modules, flush=True) or begin(what)
+sys.argv = ["tallies", "info", "no such run"]
+__main__.main()
+"""
+    terminal = Terminal(code)
+    terminal.until("starting False")
+    assert terminal.end() == 2
+
+
 def test_a_phase_is_told_within_half_a_second_and_gone_afterwards():
     code = f"""
 from tallies.phases import phase

@@ -35,7 +35,7 @@ class Display:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.running: list[Phase] = []  # the innermost last
-        self.silent_since = 0.0
+        self.silent_since = self.silent_for = 0.0  # when it was silent from, and how long before the first phase it already was
         self.visible = self.hushed = False
         self.teller: threading.Thread | None = None
         self.bar: Callable[[str], None] | None = None  # of a fit, which has the line while it is drawn
@@ -44,7 +44,7 @@ class Display:
     def begin(self, what: str) -> Phase:
         with self.lock:
             if not self.running and not self.visible:
-                self.silent_since = time.monotonic()
+                self.silent_since, self.silent_for = time.monotonic() - self.silent_for, 0.0
             phase = Phase(what)
             self.running.append(phase)
             if self.teller is None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import tallies
@@ -198,3 +201,28 @@ def test_numbers_below_a_screen_of_gaps_or_words(tmp_path):
     assert frame["c"].tolist()[0] is True
     assert frame["c"].isna().sum() == 50
     assert frame["d"].tolist() == ["+"] * 50 + ["-"] * 50
+
+
+def test_a_wide_table_is_read_as_its_columns_are_alone_and_in_time_that_grows_with_them(tmp_path):
+    rng = np.random.default_rng(0)
+    kinds = [
+        lambda: f"{rng.normal():.3f}",
+        lambda: str(rng.integers(100)),
+        lambda: rng.choice(["true", "false"]),
+        lambda: rng.choice(["a", "b"]),
+    ]
+
+    def seconds(n, name):
+        rows = [[f"v{j}" for j in range(n)], *([kinds[j % 4]() for j in range(n)] for _ in range(12))]
+        text = "\n".join(";".join(row) for row in rows)
+        (tmp_path / name).write_text(text)
+        begun = time.process_time()
+        found.append(read_table(tmp_path / name))
+        (tmp_path / "some.csv").write_text("\n".join(";".join(row[:24]) for row in rows))
+        pd.testing.assert_frame_equal(found[-1].iloc[:, :24], read_table(tmp_path / "some.csv"))
+        return time.process_time() - begun
+
+    found = []
+    few = seconds(320, "few.csv")
+    assert seconds(1280, "many.csv") < 9 * few  # 4 where it grows with the columns, 16 with their square
+    assert found[1].shape == (12, 1280)

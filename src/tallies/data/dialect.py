@@ -11,7 +11,7 @@ import csv
 import io
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice, pairwise
@@ -276,9 +276,9 @@ def load(base: Any, file: Path, told: Told, spaces: bool = False) -> Raw:
     above = above if _are_titles(filled[:above], dialect.width) else 0
     short, first = _short_header(file, dialect), [cell or "" for cell in (top[above] if top else ())]
     _run(base, f"CREATE TEMP TABLE raw AS SELECT * FROM {source}" + (f" OFFSET {above}" if above else ""))  # OFFSET is slow
-    blank = [f"coalesce(trim({cell}), '') = ''" for cell in cells]
-    comment = ["starts_with(c0, '#')", *blank[1:]]
-    base.execute(f"DELETE FROM raw WHERE ({' AND '.join(blank)}) OR ({len(cells) > 1} AND {' AND '.join(comment)})")
+    blank = [f"trim(concat({', '.join(some)})) = ''" for some in (cells, cells[1:]) if some]  # one call: a condition for
+    comment = "".join(f" OR (starts_with(c0, '#') AND {rest})" for rest in blank[1:])  # every cell takes the square of their number
+    base.execute(f"DELETE FROM raw WHERE {blank[0]}{comment}")
     if not first or not first[0].startswith("#"):
         comments += base.execute(f"DELETE FROM raw WHERE {len(cells) > 1} AND starts_with(c0, '# ')").fetchone()[0]
     _refuse_open_quotes(base, cells if not dialect.quote and _has_quotes(file) else (), dialect.skip + above)
@@ -293,8 +293,10 @@ def load(base: Any, file: Path, told: Told, spaces: bool = False) -> Raw:
     if not (_is_header(base, first) if told.header is None else told.header):
         names = [f"column{i + 1}" for i in range(dialect.width)]
         return Raw(names, dialect, False, [*notes, "no header found: columns are named column1, column2, ..."])
-    same = " AND ".join(f"coalesce({cell}, '') = {quoted(name)}" for cell, name in zip(cells, first, strict=False))
-    again = base.execute(f"DELETE FROM raw WHERE {same or 'false'}").fetchone()[0] - 1
+    same = (
+        _equal([f"coalesce({cell}, '')" for cell, _ in zip(cells, first, strict=False)], map(quoted, first)) if first else "false"
+    )
+    again = base.execute(f"DELETE FROM raw WHERE {same}").fetchone()[0] - 1
     if again > 0:
         notes.append("the header, which came once more, left out" if again == 1 else f"the header, {again} times more, left out")
     names = [name.strip() for name in first]
@@ -329,10 +331,21 @@ def _is_header(base: Any, first: Sequence[str]) -> bool:
     if numbers and not (numbers[0] >= 0 and all(a < b for a, b in pairwise(numbers))):
         return False
     names = [(f"c{i}", quoted(cell)) for i, cell in enumerate(first) if cell and not re.fullmatch(ENGLISH, cell)]
-    equal = [f"{column} = {cell}" for column, cell in names]
-    asked = ", ".join(f"bool_or({test})" for test in equal)
-    again = base.execute(f"SELECT {asked} FROM raw WHERE NOT ({' AND '.join(equal)})").fetchone() if equal else ()
-    return 2 * sum(map(bool, again)) <= len(again)
+    if not names:
+        return True
+    whole = _equal([f"coalesce({column}, {cell})" for column, cell in names], [cell for _, cell in names])
+    base.execute(f"CREATE TEMP TABLE others AS SELECT rowid AS row FROM raw WHERE NOT ({whole})")
+    again = 0
+    for start in range(0, len(names), 100):  # DuckDB takes the square of their number to plan them
+        asked = ", ".join(f"bool_or({column} = {cell})" for column, cell in names[start : start + 100])
+        found = base.execute(f"SELECT {asked} FROM raw WHERE rowid IN (SELECT row FROM others)").fetchone()
+        again += sum(map(bool, found))
+    return 2 * again <= len(names)
+
+
+def _equal(cells: Iterable[str], others: Iterable[str]) -> str:
+    """A condition: all cells equal the others. As lists, since that of every cell takes the square of their number to plan."""
+    return f"[{', '.join(cells)}] = [{', '.join(others)}]"
 
 
 def _refuse_open_quotes(base: Any, cells: Sequence[str], above: int) -> None:

@@ -33,6 +33,7 @@ UNDO = {  # SQL that makes a number of a cell written in that way
 POINT, NUMBER = "contains(CELL, '.')", "try_cast(CELL AS DOUBLE) IS NOT NULL AND NOT contains(CELL, '_')"
 DIGITS = r"(?i)\d|inf|nan"  # one of these is in whatever is a number
 APOSTROPHE, ESCAPED = "'", r"^'+[=+\-@\t\r]"  # how a text begins that was escaped for spreadsheets, see `output`
+WIDE, AT_ONCE = 300, 1_000  # columns from which they are counted under each other, and so many at once: Ctrl-C is heard between
 MARKS = ("decimal comma", "marks for thousands")
 
 
@@ -63,29 +64,40 @@ def ways_of(base: Any, table: str, columns: Sequence[int], thorough: bool = Fals
 
     top, filled = _top(base, table), _counts(base, table, columns)
     found = {i: Written(n, plain=n if i in plain else 0) for i, (n,) in filled.items()}
-    numbers = [i for i in columns if i in plain or _may_be_numbers(top, i)]
+    numbers = {i for i in columns if i in plain or _may_be_numbers(top, i)}
     look([i for i in columns if i not in numbers], truths="lower(CELL) IN ('true', 'false')")
-    look([i for i in numbers if i not in plain], plain=NUMBER, with_point=POINT, with_comma="contains(CELL, ',')")
-    pointed = [i for i in plain if any("." in (row[i] or "") for row in top)]
+    look([i for i in columns if i in numbers and i not in plain], plain=NUMBER, with_point=POINT, with_comma="contains(CELL, ',')")
+    pointed = {i for i in plain if any("." in (row[i] or "") for row in top)}
     found |= {i: found[i]._replace(with_point=True) for i in pointed}
-    look([i for i in plain if i not in pointed], with_point=POINT)
-    marked = [i for i, ways in found.items() if ways.with_point or ways.with_comma]
+    look([i for i in columns if i in plain and i not in pointed], with_point=POINT)
+    marked = {i: None for i, ways in found.items() if ways.with_point or ways.with_comma}
     bare = [i for i, ways in found.items() if ways.plain == ways.filled > 0 and i not in marked]
     look(bare, whole="regexp_full_match(CELL, ' *[+-]?\\d{1,18} *')", codes="regexp_full_match(CELL, ' *0\\d+ *')")
     if not thorough and all(found[i].plain == found[i].filled for i in marked):  # the usual case; what follows is slow
         return [ways._replace(english=ways.plain) for ways in found.values()]
-    look(marked, english=like(ENGLISH, "english"), comma=like(COMMA, "comma"))
+    look(list(marked), english=like(ENGLISH, "english"), comma=like(COMMA, "comma"))
     return list(found.values())
 
 
 def _counts(base: Any, table: str, columns: Sequence[int], *tests: str) -> dict[int, tuple[int, ...]]:
     """How many cells of each column pass each test; without one, how many are filled."""
-    asked = [f"count(*) FILTER ({test.replace('CELL', f'c{i}')})" for i in columns for test in tests]
-    found = (
-        base.execute(f"SELECT {', '.join(asked or [f'count(c{i})' for i in columns])} FROM {table}").fetchone() if columns else ()
-    )
-    width = max(len(tests), 1)
+    counts, width = [f"count(*) FILTER ({test})" for test in tests] or ["count(CELL)"], max(len(tests), 1)
+    if len(columns) > WIDE:
+        return _long_counts(base, table, columns, counts)
+    asked = ", ".join(count.replace("CELL", f"c{i}") for i in columns for count in counts)
+    found = base.execute(f"SELECT {asked} FROM {table}").fetchone() if columns else ()
     return {i: found[at : at + width] for i, at in zip(columns, range(0, len(found), width), strict=True)}
+
+
+def _long_counts(base: Any, table: str, columns: Sequence[int], counts: Sequence[str]) -> dict[int, tuple[int, ...]]:
+    """`_counts` of many columns, their cells under each other: to plan them, DuckDB takes the square of the number of sums."""
+    found = dict.fromkeys(columns, (0,) * len(counts))
+    for start in range(0, len(columns), AT_ONCE):
+        some = columns[start : start + AT_ONCE]
+        cells = f"SELECT unnest([{', '.join(f'c{i}' for i in some)}]) AS CELL, unnest({list(some)}) AS i FROM {table}"
+        rows = base.execute(f"SELECT i, {', '.join(counts)} FROM ({cells}) GROUP BY i").fetchall()
+        found |= {i: tuple(row) for i, *row in rows}
+    return found
 
 
 def _top(base: Any, table: str) -> list[tuple[str | None, ...]]:
@@ -194,13 +206,12 @@ def _named_below(names: Sequence[str], below: Sequence[str | None]) -> tuple[lis
     return new, "a header of two lines"
 
 
-def _clean(base: Any, columns: Sequence[int]) -> tuple[str, list[int]]:
+def _clean(base: Any, columns: Sequence[int]) -> tuple[str, set[int]]:
     """A table with NULL for words for gaps, and no spaces around texts: `raw`, or where it has such cells, `clean`; and the columns
     that hold nothing but plain numbers, which stay as they are."""
     top, filled = _top(base, "raw"), _counts(base, "raw", columns)
-    plain = [
-        i for i, (n,) in _counts(base, "raw", [i for i in columns if _may_be_numbers(top, i)], NUMBER).items() if n == filled[i][0]
-    ]
+    may_be = [i for i in columns if _may_be_numbers(top, i)]
+    plain = {i for i, (n,) in _counts(base, "raw", may_be, NUMBER).items() if n == filled[i][0]}
     texts = [i for i in columns if i not in plain]
     cells = []
     for i, (signs, odd) in _counts(
