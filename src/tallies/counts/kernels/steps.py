@@ -24,40 +24,61 @@ def dot(x, y):
 
 
 @njit(**_options)
-def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, root, d):
-    """Write d = -(D (scale g + sum of_y Y) + sum of_s S), clipped entry by entry to `reach`, - v D X shift; return g'd."""
+def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, X, c, shift, root, d):
+    """Write d = -(D (scale g + sum of_y Y) + sum of_s S), clipped entry by entry to `reach`, - v D [X c] shift; return g'd."""
     n, p = d.shape
     kind = d.dtype.type
     row, near, far, slope = np.empty(p, d.dtype), kind(-reach), kind(reach), 0.0
     for i in range(n):
-        c = kind(-scale)
+        x = kind(-scale)
         for j in range(p):
-            row[j] = c * g[i, j]
+            row[j] = x * g[i, j]
         for k in slots:
-            c = kind(-of_y[k])
+            x = kind(-of_y[k])
             for j in range(p):
-                row[j] += c * Y[k, i, j]
+                row[j] += x * Y[k, i, j]
         for j in range(p):
             row[j] *= D[i, j]
         for k in slots:
-            c = kind(-of_s[k])
+            x = kind(-of_s[k])
             for j in range(p):
-                row[j] += c * S[k, i, j]
+                row[j] += x * S[k, i, j]
         for j in range(p):
             d[i, j] = max(min(row[j], far), near)
         if len(shift):
+            v, last = kind(-root[i] * root[i]), len(shift) - 1
             for j in range(p):
-                row[j] = kind(0.0)
-            for k in range(len(shift)):
-                c = kind(-X[i, k] * root[i] * root[i])
+                row[j] = v * c[i, j] * shift[last, j]
+            for k in range(last):
+                x = kind(X[i, k]) * v
                 for j in range(p):
-                    row[j] += c * shift[k, j]
+                    row[j] += x * shift[k, j]
             for j in range(p):
                 d[i, j] += row[j] * D[i, j]
         for j in range(p):
             row[j] = g[i, j]
         slope += dot(row, d[i])
     return slope
+
+
+@njit(**_options)
+def bend(M, S2, w, X, B, c):
+    """Write the c of `guess`, 2 (M - X B) - u A, with the A of S2 (w + A) = 1."""
+    n, p = M.shape
+    kind = M.dtype.type
+    zero, half, one, two, wide = kind(0.0), kind(0.5), kind(1.0), kind(2.0), w.astype(M.dtype)
+    row = np.empty(p, M.dtype)
+    for i in range(n):
+        for j in range(p):
+            row[j] = S2[i, j] * max(one - S2[i, j] * wide[j], zero)  # S2^2 A
+        for j in range(p):
+            row[j] /= one + half * row[j]
+        for j in range(p):
+            c[i, j] = two * M[i, j] - row[j]
+        for k in range(len(B)):
+            x = two * kind(X[i, k])
+            for j in range(p):
+                c[i, j] -= x * B[k, j]
 
 
 @njit(**_options)
@@ -82,18 +103,32 @@ def move(M, length, d, X, B, root, M_trial, R):
 
 
 @njit(**_options)
-def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y):
+def project(y, X, c, v, D, scaled, out):
+    """Add X'v D y and, last, c'v D y of a row to `out`."""
+    for j in range(len(y)):
+        scaled[j] = D[j] * y[j] * v
+    for k in range(len(X)):
+        x = X[k]
+        for j in range(len(y)):
+            out[k, j] += x * scaled[j]
+    for j in range(len(y)):
+        out[len(X), j] += c[j] * scaled[j]
+
+
+@njit(**_options)
+def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y, c, keep):
     """Gradient g and preconditioner D of the free energy at (M, log w), where (pull - root X shift) / root = R Omega.
 
     With slot >= 0, S[slot] becomes the difference of `moved`, (M_trial, M), and Y[slot] that of the gradients. A becomes the t of
-    eq. 5, the share of the counts in the curvature. Returns
-    sum_i v_i u_ij and, of the pairs in `slots`, s_k'y_slot, s_k'g, y_k'D y_l, y_k'D g and X'v D y_k, the last one X'v D g.
+    `guess`, the share of the counts in the curvature; c is that of `bend`. Returns
+    sum_i v_i u_ij and, of the pairs in `slots`, s_k'y_slot, s_k'g, y_k'D y_l, y_k'D g and [X c]'v D y_k, the last two those of g
+    and v c.
     """
     n, p = A.shape
     m, d, kind = len(S), X.shape[1], A.dtype.type
     half, one = kind(0.5), kind(1.0)
     T, sy, sg, yDy, yDg = np.zeros(p), np.zeros(m), np.zeros(m), np.zeros((m, m)), np.zeros(m)
-    XDy = np.zeros((m + 1, d, p))
+    XDy = np.zeros((m + 2, d + 1, p))
     u, h, new = np.empty(p, A.dtype), np.empty(p, A.dtype), np.empty(p, A.dtype)
     om, gap = omega.astype(A.dtype), (w - omega).astype(A.dtype)
     near, scaled = np.empty(p, D.dtype), np.empty(p, D.dtype)
@@ -121,9 +156,9 @@ def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g,
             A[i, j] *= (one - h[j]) * v * D[i, j]
         if slot >= 0:
             for j in range(p):
-                S[slot, i, j] = M_trial[i, j] - M[i, j]
+                S[slot, i, j] = (M_trial[i, j] - M[i, j]) * keep[j]
             for j in range(p):
-                Y[slot, i, j] = new[j] - g[i, j]
+                Y[slot, i, j] = (new[j] - g[i, j]) * keep[j]
         for j in range(p):
             g[i, j] = new[j]
         for j in range(p):
@@ -137,16 +172,11 @@ def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g,
             yDg[k] += dot(scaled, near)
             for b in range(a, len(slots)):
                 yDy[k, slots[b]] += dot(scaled, Y[slots[b], i])
-            for c in range(d):
-                x = X[i, c] * v
-                for j in range(p):
-                    XDy[k, c, j] += x * scaled[j]
+            project(Y[k, i], X[i], c[i], v, D[i], scaled, XDy[k])
+        project(near, X[i], c[i], v, D[i], scaled, XDy[m])
         for j in range(p):
-            scaled[j] = D[i, j] * near[j]
-        for c in range(d):
-            x = X[i, c] * v
-            for j in range(p):
-                XDy[m, c, j] += x * scaled[j]
+            near[j] = v * c[i, j]
+        project(near, X[i], c[i], v, D[i], scaled, XDy[m + 1])
     for k in range(m):
         for l in range(k):
             total = yDy[k, l] + yDy[l, k]  # each pair of slots was added at one of the two places
