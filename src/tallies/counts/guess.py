@@ -23,6 +23,7 @@ import numpy as np
 
 LEAST = 1e-6  # counts' worth of information below which an effect is not followed any faster: there is no more to gain from it
 FLAT = 1e-3  # the same for a variance, in nats
+RARE = 0.9  # tau from which M follows the variance of a column: with more counts than that they hold M, and eq. 2 is too rough
 REACH_W = 1.0  # longest step of one log w
 
 
@@ -61,7 +62,9 @@ def guess(ZDy: np.ndarray, y_w: np.ndarray, XtX: np.ndarray, XvX: np.ndarray, T:
     KX, KXc = KX[:-1], KX[-1]
     eta = ZDy[:-1, -1] + np.einsum("dj,kdj->kj", ZDy[-1, :-1], KX)
     k, tau = w * w / (2 * N), w * w * T / N
-    b = 0.5 * w * tau
+    rare = tau > RARE
+    b = 0.5 * w * tau * rare
+    k = k * rare
     zeta = y_w - b * eta
     s = np.maximum(np.maximum(0.5 * w * w * T * (1 - tau), np.abs(zeta[-1]) / REACH_W), FLAT)
     table = np.tensordot(ZDy[:-1, :-1], KX, axes=((1, 2), (1, 2))) + (eta * k) @ eta.T + (zeta / s) @ zeta.T
