@@ -28,10 +28,10 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import linalg
 
 from tallies import lbfgs
 from tallies.counts.guess import REACH_W, guess
+from tallies.counts.inverses import invert, invert_wide
 from tallies.counts.kernels import plain
 from tallies.counts.records import Coefficients, PerColumn, Place, Shard, Sums, log_factorial
 from tallies.counts.rows import crude, squares, symmetric
@@ -296,7 +296,7 @@ class Covariance(Model):
         move, misfit, pull = self._regress(params, tally), 0.0, None
         inverse: Any
         if tally.R is not None:
-            inverse = _invert_wide(tally.R - (params.sums.rootX @ move).astype(tally.R.dtype), tally.s2, N)
+            inverse = invert_wide(tally.R - (params.sums.rootX @ move).astype(tally.R.dtype), tally.s2, N)
         elif self.kind in ("diagonal", "spherical"):
             spread = (G - np.einsum("dj,dj->j", tally.P, move) + tally.s2) / N
             if self.kind == "spherical":
@@ -309,7 +309,7 @@ class Covariance(Model):
             Sigma = G - tally.P.T @ move
             Sigma[np.diag_indices(p)] += tally.s2
             Sigma /= N
-            inverse = _invert(Sigma)
+            inverse = invert(Sigma)
         if inverse is None:
             return None, np.inf
         Omega, logdet, omega = inverse
@@ -359,7 +359,7 @@ def begin(
 ) -> FullParams:
     """Params to begin with: Sigma where it is given, w of a former fit where there was one."""
     p = B.shape[1]
-    Omega, logdet, omega = (np.zeros(0), 0.0, np.ones(p)) if Sigma is None else _invert(Sigma)
+    Omega, logdet, omega = (np.zeros(0), 0.0, np.ones(p)) if Sigma is None else invert(Sigma)
     nothing, ones = np.zeros((0, p)), np.ones(p)
     point, w_trial = Point(B, Omega, omega, float(logdet), nothing, ones, ones), np.array(omega) if w is None else w
     search, pairs, sy = lbfgs.begin(MEMORY), lbfgs.no_pairs(np.zeros(p), np.zeros(p), MEMORY), np.zeros((MEMORY, MEMORY))
@@ -385,30 +385,3 @@ def _double(z: FullLatents) -> FullLatents:
     """The same point in double precision."""
     point = {k: getattr(z, k).astype(np.float64) for k in ("M", "S2", "M_trial", "S2_trial", "A", "g", "R")}
     return z._replace(**point, single=None)
-
-
-def _invert(Sigma: np.ndarray) -> Any:
-    """Inverse, log determinant and diagonal of the inverse; None where Sigma is not positive definite."""
-    factor, bad = linalg.lapack.dpotrf(Sigma.T, lower=0, clean=1)  # transposed: as LAPACK stores it, without a copy
-    if bad or not np.isfinite(factor[0, 0]):
-        return None
-    logdet = 2 * np.log(factor.diagonal()).sum()
-    half, bad = linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
-    omega = half.diagonal().copy()
-    Omega = half + half.T
-    Omega[np.diag_indices(len(omega))] = omega
-    return Omega, logdet, omega
-
-
-def _invert_wide(R: np.ndarray, E: np.ndarray, N: float) -> Any:
-    """R Omega, log|Sigma| and the diagonal of Omega for Sigma = (R'R + diag E)/N, through an n by n matrix."""
-    Z = R / np.sqrt(E).astype(R.dtype)
-    K = (Z @ Z.T).astype(np.float64)
-    K[np.diag_indices(len(K))] += 1.0
-    inverse = _invert(K)
-    if inverse is None:
-        return None
-    KZ = inverse[0].astype(Z.dtype) @ Z
-    omega = N / E * np.maximum(1.0 - np.einsum("ij,ij->j", Z, KZ), 1e-12)
-    KZ *= (N / np.sqrt(E)).astype(Z.dtype)
-    return KZ, inverse[1] + np.log(E).sum() - len(E) * np.log(N), omega
