@@ -80,54 +80,77 @@ def pairs(cells):
 
 
 @pytest.mark.parametrize(("kind", "close"), [(np.float64, 1e-12), (np.float32, 3e-5)])
-def test_aim_and_move_equal_numpy(cells, pairs, kind, close):
+@pytest.mark.parametrize("follows", [True, False])
+def test_aim_and_move_equal_numpy(cells, pairs, follows, kind, close):
     M, v = cells[0], cells[3]
     g, D, S, Y = pairs
     rng = np.random.default_rng(3)
     toward, slots = (0.7, rng.normal(size=4), rng.normal(size=4)), np.array([0, 2, 3])
     X, B = rng.normal(size=(len(M), 2)), rng.normal(size=(2, M.shape[1]))
+    c, along = rng.normal(size=M.shape)[: len(M) if follows else 0], rng.normal(size=(3, M.shape[1]))
     out = []
     for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
-        M_, B_, g_, D_, S_, Y_ = (a.astype(dtype) for a in (M, B, g, D, S, Y))
+        M_, B_, g_, D_, S_, Y_, c_, along_ = (a.astype(dtype) for a in (M, B, g, D, S, Y, c, along))
         d, M_trial, R = (np.empty_like(M_) for _ in range(3))
-        slope = steps.aim(*toward, slots, g_, D_, S_, Y_, 3.0, X, B_, np.sqrt(v), d)
+        slope = steps.aim(*toward, slots, g_, D_, S_, Y_, 3.0, X, c_, along_, np.sqrt(v), d)
         steps.move(M_, 0.3, d, X, B_, np.sqrt(v), M_trial, R)
         out.append((slope, d, M_trial, R))
     for x, y in zip(*out, strict=True):
         np.testing.assert_allclose(x, y, rtol=close, atol=100 * close)
     used = list(slots)
     direct = -(D * (toward[0] * g + np.tensordot(toward[1][used], Y[used], 1)) + np.tensordot(toward[2][used], S[used], 1))
-    direct = np.clip(direct, -3, 3) - v[:, None] * D * (X @ B)
+    direct = np.clip(direct, -3, 3) - v[:, None] * D * (X @ along[:2] + (c * along[2] if follows else 0.0))
     np.testing.assert_allclose(out[1][1], direct, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(out[1][3], np.sqrt(v)[:, None] * (M + 0.3 * out[1][1] - X @ B), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(("kind", "close"), [(np.float64, 1e-12), (np.float32, 1e-5)])
+def test_bend_equals_numpy_and_its_definition(cells, kind, close):
+    M, O, Y, v, w = cells
+    S2, A = np.full_like(M, 0.1), np.empty_like(M)
+    pln_plain.trial(M, O, Y, v, w, S2, A, 1e-9)
+    rng = np.random.default_rng(4)
+    X, B = rng.normal(size=(len(M), 2)), rng.normal(size=(2, M.shape[1]))
+    direct = 2 * (M - X @ B) - A * S2**2 / (1 + A * S2**2 / 2)
+    for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
+        c = np.empty(M.shape, dtype)
+        steps.bend(M.astype(dtype), S2.astype(dtype), w, X, B.astype(dtype), c)
+        np.testing.assert_allclose(c, direct, rtol=close, atol=10 * close)
+
+
 @pytest.mark.parametrize(("kind", "close"), [(np.float64, 1e-11), (np.float32, 3e-4)])
-@pytest.mark.parametrize(("slot", "used"), [(2, [0, 2, 3]), (-1, []), (-1, [0, 3])])
-def test_slopes_equal_numpy(cells, pairs, slot, used, kind, close):
+@pytest.mark.parametrize(
+    ("slot", "used", "follows"), [(2, [0, 2, 3], True), (-1, [], True), (-1, [0, 3], False), (2, [0, 2, 3], False)]
+)
+def test_slopes_equal_numpy(cells, pairs, slot, used, follows, kind, close):
     M, O, Y, v, w = cells
     S2, A = np.full_like(M, 0.1), np.empty_like(M)
     pln_plain.trial(M, O, Y, v, w, S2, A, 1e-6)
     rng = np.random.default_rng(1)
     pull, X, shift = rng.normal(size=M.shape), rng.normal(size=(len(M), 2)), rng.normal(size=(2, M.shape[1]))
-    slots = np.array(used, dtype=np.int64)
+    slots, keep = np.array(used, dtype=np.int64), (rng.uniform(size=M.shape[1]) < 0.7).astype(float)
+    c = rng.normal(size=M.shape)[: len(M) if follows else 0]
     out = []
     for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
-        pull_, A_, Y_, S2_, M_, g, D, pS, pY = (a.astype(dtype) for a in (pull, A, Y, S2, M, *pairs))
-        sums = steps.slopes(pull_, X, shift, np.sqrt(v), A_, Y_, S2_, w, 1.3 * w, (1.5 * M_, M_), slot, slots, g, D, pS, pY)
+        pull_, A_, Y_, S2_, M_, c_, keep_, g, D, pS, pY = (a.astype(dtype) for a in (pull, A, Y, S2, M, c, keep, *pairs))
+        rest = (1.5 * M_, M_), slot, slots, g, D, pS, pY, c_, keep_
+        sums = steps.slopes(pull_, X, shift, np.sqrt(v), A_, Y_, S2_, w, 1.3 * w, *rest)
         if slot < 0:
             sums[1][:] = 0.0  # s'y of no new pair: nobody asks
         out.append((*sums, A_, g, D, pS, pY))
     for x, y in zip(*out, strict=True):
         np.testing.assert_allclose(x, y, rtol=close, atol=close * max(1.0, np.abs(y).max()))
-    _, sy, sg, yDy, yDg, XDy, share, g, D, pS, pY = out[1]
+    _, sy, sg, yDy, yDg, ZDy, share, g, D, pS, pY = out[1]
     np.testing.assert_allclose(share, 1.0 - 1.3 * w * v[:, None] * D, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(XDy[-1], (v[:, None] * X).T @ (D * g), rtol=1e-10, atol=1e-10)
+    c = c if follows else np.zeros(M.shape)
+    wide = np.concatenate([np.broadcast_to(X.T[:, :, None], (2, *M.shape)), c[None]])  # [X c] of every cell
+    for found, y in ((ZDy[-2], g), (ZDy[-1], v[:, None] * c)):
+        np.testing.assert_allclose(found, np.einsum("i,dij,ij->dj", v, wide, D * y), rtol=1e-10, atol=1e-10)
     if slot >= 0:  # the twin itself against the definition
-        np.testing.assert_allclose(pS[slot], 0.5 * M, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(pS[slot], 0.5 * M * keep, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(sy[used], (pS[used] * pY[slot]).sum(axis=(1, 2)), rtol=1e-10)
         np.testing.assert_allclose(sg[used], (pS[used] * g).sum(axis=(1, 2)), rtol=1e-10)
-        np.testing.assert_allclose(XDy[used], np.einsum("i,id,ij,kij->kdj", v, X, D, pY[used]), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(ZDy[used], np.einsum("i,dij,ij,kij->kdj", v, wide, D, pY[used]), rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(yDg[used], (pY[used] * D * g).sum(axis=(1, 2)), rtol=1e-10)
         np.testing.assert_allclose(yDy[np.ix_(used, used)], np.einsum("aij,ij,bij->ab", pY[used], D, pY[used]), rtol=1e-10)
 
@@ -174,7 +197,7 @@ def test_pairs_stay_in_single_precision_when_the_point_is_in_double(cells, pairs
     X, shift, slots, out = np.ones((len(M), 1)), np.zeros((1, M.shape[1])), np.array([0, 2, 3]), []
     for kind in (np.float32, np.float64):
         pull, A_, g_, D_, S_, Y_ = M.copy(), A.copy(), g.copy(), D.astype(kind), S.astype(kind), pY.astype(kind)
-        rest = A_, Y, S2, w, 1.3 * w, (1.5 * M, M), 2, slots, g_, D_, S_, Y_
+        rest = A_, Y, S2, w, 1.3 * w, (1.5 * M, M), 2, slots, g_, D_, S_, Y_, M, np.ones(M.shape[1])
         sums = pln_steps.slopes(pull, X, shift, np.sqrt(v), *rest)
         out.append((*sums, A_, g_, D_, S_, Y_))
     for x, y in zip(*out, strict=True):

@@ -482,3 +482,18 @@ def test_a_step_that_leaves_the_range_of_floats():
     for rate in (1e300, 0.0, np.nan):
         with pytest.raises(ValueError, match="learning_rate"):
             PLN(method=Importance(learning_rate=rate)).fit([[1, 2], [3, 4], [5, 1]])
+
+
+def test_rare_species_do_not_hold_up_the_others():
+    # species of a few counts: their variance goes to 0 and their effects to infinity, which made the steps of all others short
+    rng = np.random.default_rng(1)
+    n, p = 300, 80
+    group = rng.choice(5, n, p=[0.4, 0.3, 0.15, 0.1, 0.05])
+    X = np.hstack([np.ones((n, 1)), rng.normal(size=(n, 3)), (group[:, None] == np.arange(1, 5)).astype(float)])
+    B = np.vstack([rng.normal(-4, 2, (1, p)), rng.normal(0, 0.5, (3, p)), rng.normal(0, 1, (4, p))])
+    Z = X @ B + rng.normal(size=(n, 8)) @ rng.normal(0, 0.4, (8, p)) + 0.7 * rng.normal(size=(n, p))
+    Y = rng.poisson(np.exp(Z))
+    model = PLN().fit(Y[:, Y.sum(axis=0) > 0], covariates=X)
+    assert model.converged_
+    late = np.flatnonzero(model.history_ < model.history_[-1] - 0.05)[-1]
+    assert late < 90, late

@@ -13,14 +13,9 @@ eliminated through p scalars w_j, of which S2_ij is the root of
 
     dF/dM = v (R Omega + A - Y + (w - Omega_jj) u A / 2),       dF/dlog w = w (w - Omega_jj) sum_i v u / 2            (eq. 3)
 
-F is minimised by preconditioned L-BFGS. With w = Omega_jj and Omega's diagonal alone, the Hessian of a column of M is
-
-    v (Omega_jj + h) - Omega_jj v X (X'vX)^-1 X'v,       h = A (1 - u A / 2)                                          (eq. 4)
-
-for B follows M: along the covariates only the counts resist, which are few for a rare species, and none where its effect is
-separated. The first guess of its inverse is that of eq. 4, a diagonal and d more directions, with t = h / (Omega_jj + h):
-
-    D + v D X K X'v D,      D = 1 / (v (Omega_jj + h)),      K = Omega_jj (X'v t X)^-1                                (eq. 5)
+F is minimised by L-BFGS, whose first guess of the inverse Hessian is that of `guess`. A rare species may have no end: its variance
+goes to 0, or its effects to infinity, and there a step ends where the curvature is another. Then the pair that the step makes
+forgets that column (`calm`), which goes on by the guess alone: one such column would make the steps of all others short.
 
 M and the pairs stay with their shard (`tallies.lbfgs`), so an iteration takes two sweeps: one tries a step and adds up R'vR, one
 takes the gradient and adds up the dot products. A trial that does not lower F is tried again, shorter.
@@ -32,9 +27,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import linalg
 
 from tallies import lbfgs
+from tallies.counts.guess import REACH_W, guess, may_be_rare
+from tallies.counts.inverses import invert, invert_wide
 from tallies.counts.kernels import plain
 from tallies.counts.records import Coefficients, PerColumn, Place, Shard, Sums, log_factorial
 from tallies.counts.rows import crude, squares, symmetric
@@ -43,9 +39,8 @@ from tallies.forms import Form
 
 MEMORY = 5  # pairs kept by L-BFGS
 START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
-REACH_M, REACH_W = 3.0, 1.0  # longest step of one mean and of one log w: beyond e^3 the exponential is not a parabola
-REACH_B = 1.0  # longest step of a column along the covariates, in root mean square over the rows
-LEAST = 1e-3  # counts' worth of information below which an effect is not followed any faster: there is no more to gain from it
+REACH_M = 3.0  # longest step of one mean: beyond e^3 the exponential is not a parabola
+CALM = 0.3  # move of a column beyond which a pair forgets it
 PATIENCE = 2  # shorter steps tried before the pairs are forgotten: where they mislead, a step without them gains more
 SMALL = 10_000  # counts below which NumPy ends before a compiler would have begun
 
@@ -65,6 +60,9 @@ class Point(NamedTuple):
     omega: PerColumn  # diagonal of the precision
     logdet: float  # log|Sigma|
     shift: Coefficients | Annotated[np.ndarray, Form("0 p")]  # (move of B) Omega: the rows kept R about the B before
+    calm: PerColumn  # 1, or 0 where the step went so far that the pair it makes says nothing of the column
+    reach: PerColumn  # longest step of a column along the covariates, in root mean square over the rows
+    rare: bool  # whether M follows the variance of some columns, see `guess`
     pull: Rows | None = None  # R Omega, where p > n: there is no Omega then
 
 
@@ -79,7 +77,8 @@ class FullParams(NamedTuple):
     search: lbfgs.Search
     pairs: lbfgs.Pairs  # those of log w
     sy: Annotated[np.ndarray, Form("m m")]  # s_k'y_l over all, where y_l is not older than s_k
-    along: Annotated[np.ndarray, Form("... p")]  # of the direction, along the covariates (d, p); (0, p): nothing
+    along: Annotated[np.ndarray, Form("... p")]  # of the direction: what `guess` adds to D (d + 2, p); (0, p): nothing
+    alone: Annotated[np.ndarray, Form("... p")]  # the same of the gradient without the pairs
     single: bool  # the rows are in single precision
     rough: bool  # steps still gain so much that S2 need not be exact
 
@@ -95,7 +94,7 @@ class FullLatents(NamedTuple):
     g: Rows  # gradient at the current point
     D: Positive  # preconditioner at the current point
     d: Rows  # direction
-    R: Rows  # sqrt(v) (M - X B) at the trial point
+    R: Rows  # sqrt(v) (M - X B) at the trial point, or the c of `guess`
     S: Pairs  # moves of M
     Y: Pairs  # moves of the gradient
     single: tuple[Positive, Rows] | None  # counts and offsets, as long as the fit is in single precision
@@ -120,7 +119,7 @@ class Slopes(NamedTuple):
     sg: np.ndarray  # s_k'g                                         (m,)
     yDy: np.ndarray  # y_k'D y_l                                    (m, m)
     yDg: np.ndarray  # y_k'D g                                      (m,)
-    XDy: np.ndarray  # X'v D y_k, the last one X'v D g              (m + 1, d, p)
+    ZDy: np.ndarray  # [X c]'v D y_k, the last two of g and v c     (m + 2, d + 1, p)
     XtX: np.ndarray  # X'v t X of every column, t of eq. 5             (p, d, d)
 
 
@@ -165,18 +164,18 @@ class Covariance(Model):
     ) -> tuple[Trial | Slopes, FullLatents]:
         d = shard.X.shape[1]
         other = latents.S.shape != (len(params.sy), *shard.Y.shape) or params.point.B.shape != (d, shard.Y.shape[1])
-        if other or len(params.along) not in (0, d):
+        if other or len(params.along) not in (0, d + 2):
             raise ValueError("a checkpoint of other rows: compiled loops would run beyond them")
         if params.phase == GRADIENT:
             return self._gradient(shard, latents, params)
         search = params.search
         z = latents if params.single or latents.single is None else _double(latents)
         steps, trial, Y, O = _loops(shard, z)
-        slope = 0.0
+        slope, B, root = 0.0, params.point.B.astype(z.M.dtype), np.sqrt(shard.v)
         if params.phase == TRIAL and search.fresh:
-            rest = shard.X, params.along.astype(z.g.dtype), np.sqrt(shard.v), z.d
-            slope = steps.aim(*search.toward, _slots(search.order), z.g, z.D, z.S, z.Y, REACH_M, *rest)
-        steps.move(z.M, search.step, z.d, shard.X, params.point.B.astype(z.M.dtype), np.sqrt(shard.v), z.M_trial, z.R)
+            c, along = _bent(steps, shard, z.M, z.S2, params, z.R), params.along[:-1].astype(z.g.dtype)
+            slope = steps.aim(*search.toward, _slots(search.order), z.g, z.D, z.S, z.Y, REACH_M, shard.X, c, along, root, z.d)
+        steps.move(z.M, search.step, z.d, shard.X, B, root, z.M_trial, z.R)
         np.copyto(z.S2_trial, z.S2)
         fit, s2 = trial(z.M_trial, O, Y, shard.v, params.w_trial, z.S2_trial, z.A, 1e-2 if params.rough else 1e-4)
         P = (shard.rooted(shard.X).T.astype(z.R.dtype) @ z.R).astype(np.float64)
@@ -200,7 +199,8 @@ class Covariance(Model):
         if pull.shape != z.A.shape:
             raise ValueError("a checkpoint whose gradients belong to other rows")
         pull, slots = pull.astype(z.A.dtype, copy=False), _slots(params.search.order, slot)
-        rest = z.S2_trial, params.w, params.point.omega, (z.M_trial, z.M), slot, slots, z.g, z.D, z.S, z.Y
+        c, keep = _bent(steps, shard, z.M_trial, z.S2_trial, params, z.R), params.point.calm.astype(z.A.dtype)
+        rest = z.S2_trial, params.w, params.point.omega, (z.M_trial, z.M), slot, slots, z.g, z.D, z.S, z.Y, c, keep
         found = steps.slopes(pull, shard.X, params.point.shift, np.sqrt(shard.v), z.A, Y, *rest)
         XtX = symmetric(z.A.T @ squares(shard.rooted(shard.X)).astype(z.A.dtype), shard.X.shape[1])
         return Slopes._make((*found, XtX)), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
@@ -239,43 +239,38 @@ class Covariance(Model):
         if params.single and (slope >= 0 or search.tries >= 2):
             search = search._replace(F=np.inf, path=(), step=0.0)
             return params._replace(single=False, w_trial=params.w, search=search)
-        return self._try(params, lbfgs.retreat(search, F, PATIENCE))
+        point = params.point._replace(reach=np.ones_like(params.w))
+        return self._try(params._replace(point=point), lbfgs.retreat(search, F, PATIENCE))
 
     def _turn(self, params: FullParams, tally: Slopes) -> FullParams:
         """The gradient of log w, its pair, and the next direction."""
         w, T, search, pairs = params.w, tally.T, params.search, params.pairs
         assert w is not None  # known since the start
         g = np.zeros_like(w) if self.kind == "given" else 0.5 * w * (w - params.point.omega) * T  # eq. 3
-        D = 2.0 / (w * w * T * np.maximum(1 - w * w * T / params.sums.weight, 0.05))
         sy = params.sy.copy()
         if search.slot >= 0:
-            pairs = pairs.remember(search.slot, search.step * pairs.d, g - pairs.g)
+            calm = params.point.calm
+            pairs = pairs.remember(search.slot, calm * search.step * pairs.d, calm * (g - pairs.g))
             sy[:, search.slot] = tally.sy + pairs.S @ pairs.Y[search.slot]
-        pairs = pairs._replace(g=g, D=D, DY=D * pairs.Y)
-        own, KXDy = lbfgs.dots(pairs.S, pairs.Y, pairs.DY, g), self._coarse(params, tally)
-        yDy = np.tensordot(tally.XDy, KXDy, axes=((1, 2), (1, 2)))
-        table = lbfgs.Dots(sy, tally.sg + own.sg, tally.yDy + own.yDy + yDy[:-1, :-1], tally.yDg + own.yDg + yDy[:-1, -1])
+        pairs, point, N, XvX = pairs._replace(g=g), params.point, params.sums.weight, params.sums.XvX
+        table = lbfgs.Dots(sy, tally.sg + pairs.S @ g, tally.yDy, tally.yDg)
+        if self.placing:  # nothing follows the rows
+            return self._try(params._replace(pairs=pairs, sy=sy), lbfgs.aim(lbfgs.admit(search, table), table))
+        share = {"spherical": N * len(w), "given": np.inf}.get(self.kind, N)  # of how many rows Omega_jj is made
+        found = guess(tally.ZDy, np.vstack([pairs.Y, g]), tally.XtX, XvX, T, w, share)
+        table = table._replace(yDy=table.yDy + found.table[:-1, :-1], yDg=table.yDg + found.table[:-1, -1])
         search = lbfgs.aim(lbfgs.admit(search, table), table)
-        along = np.tensordot(np.append(search.toward.of_y, search.toward.scale_g), KXDy, axes=1)
-        far = np.sqrt(np.einsum("dj,dj->j", along, params.sums.XvX @ along) / params.sums.weight) / params.point.omega
-        along *= np.minimum(1.0, REACH_B / np.maximum(far, 1e-300))
-        return self._try(params._replace(pairs=pairs, sy=sy), search, along)
-
-    def _coarse(self, params: FullParams, tally: Slopes) -> np.ndarray:
-        """K X'v D y of eq. 5 (m + 1, d, p)."""
-        if self.placing:
-            return np.zeros_like(tally.XDy)
-        omega = params.point.omega[:, None, None]
-        floor = LEAST / (omega * params.sums.weight) + 1e-9
-        return np.einsum("jde,kej->kdj", omega * np.linalg.inv(tally.XtX + floor * params.sums.XvX), tally.XDy)
+        mixes = np.append(search.toward.of_y, search.toward.scale_g), np.eye(len(sy) + 1)[-1]  # the direction, the gradient alone
+        along, alone = (found.along(mix, point.reach, point.omega, XvX / N) for mix in mixes)
+        return self._try(params._replace(pairs=pairs, sy=sy, alone=alone), search, along)
 
     def _try(self, params: FullParams, search: lbfgs.Search, along: np.ndarray | None = None) -> FullParams:
         """Let the next sweep try the step of the search; of a new direction the part of log w is found first."""
         pairs = params.pairs
         if search.fresh:
-            params = params._replace(along=np.zeros((0, len(pairs.g))) if along is None else along)
+            params = params._replace(along=params.alone if along is None else along)
         if search.fresh and self.kind != "given":
-            d = lbfgs.along(search.toward, pairs.D * pairs.g, pairs.S, pairs.DY)
+            d = -(params.along[-1] + search.toward.of_s @ pairs.S)
             pairs = pairs._replace(d=np.clip(d, -REACH_W, REACH_W))
         return params._replace(phase=TRIAL, search=search, pairs=pairs, w_trial=params.w * np.exp(search.step * pairs.d))
 
@@ -287,7 +282,7 @@ class Covariance(Model):
         move, misfit, pull = self._regress(params, tally), 0.0, None
         inverse: Any
         if tally.R is not None:
-            inverse = _invert_wide(tally.R - (params.sums.rootX @ move).astype(tally.R.dtype), tally.s2, N)
+            inverse = invert_wide(tally.R - (params.sums.rootX @ move).astype(tally.R.dtype), tally.s2, N)
         elif self.kind in ("diagonal", "spherical"):
             spread = (G - np.einsum("dj,dj->j", tally.P, move) + tally.s2) / N
             if self.kind == "spherical":
@@ -300,7 +295,7 @@ class Covariance(Model):
             Sigma = G - tally.P.T @ move
             Sigma[np.diag_indices(p)] += tally.s2
             Sigma /= N
-            inverse = _invert(Sigma)
+            inverse = invert(Sigma)
         if inverse is None:
             return None, np.inf
         Omega, logdet, omega = inverse
@@ -311,11 +306,20 @@ class Covariance(Model):
         else:
             shift = move * Omega if Omega.ndim == 1 else move @ Omega
         F = float(-tally.fit + 0.5 * (N * logdet + misfit))
-        return (Point(old.B + move, Omega, omega, float(logdet), shift, pull), F) if np.isfinite(F) else (None, np.inf)
+        point = Point(old.B + move, Omega, omega, float(logdet), shift, *self._paces(params, tally, move), pull)
+        return (point, F) if np.isfinite(F) else (None, np.inf)
 
     def _regress(self, params: FullParams, tally: Trial) -> np.ndarray:
         """How B moves: the regression of the residuals, nothing where B is fixed."""
         return np.zeros_like(tally.P) if self.placing else np.linalg.solve(params.sums.XvX, tally.P)
+
+    def _paces(self, params: FullParams, tally: Trial, move: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+        """`calm`, `reach` and `rare` after a step: a separated effect has far to go, and longer steps bring it there sooner."""
+        far = np.sqrt(np.einsum("dj,dj->j", move, params.sums.XvX @ move) / params.sums.weight)
+        calm = (far < CALM) & (np.abs(params.search.step * params.pairs.d) < CALM)
+        reach = params.point.reach
+        rare = not self.placing and may_be_rare(params.w_trial, tally.s2, params.sums.weight)
+        return calm.astype(np.float64), np.where(far > 0.5 * reach, 2 * reach, np.maximum(0.5 * reach, 1.0)), rare
 
     def _wide(self, shard: Shard) -> bool:
         return self.kind == "full" and shard.rows < shard.Y.shape[1]
@@ -342,10 +346,11 @@ def begin(
 ) -> FullParams:
     """Params to begin with: Sigma where it is given, w of a former fit where there was one."""
     p = B.shape[1]
-    Omega, logdet, omega = (np.zeros(0), 0.0, np.ones(p)) if Sigma is None else _invert(Sigma)
-    point, w_trial = Point(B, Omega, omega, float(logdet), np.zeros((0, p))), np.array(omega) if w is None else w
+    Omega, logdet, omega = (np.zeros(0), 0.0, np.ones(p)) if Sigma is None else invert(Sigma)
+    nothing, ones = np.zeros((0, p)), np.ones(p)
+    point, w_trial = Point(B, Omega, omega, float(logdet), nothing, ones, ones, rare=False), np.array(omega) if w is None else w
     search, pairs, sy = lbfgs.begin(MEMORY), lbfgs.no_pairs(np.zeros(p), np.zeros(p), MEMORY), np.zeros((MEMORY, MEMORY))
-    return FullParams(START, sums, point, w, w_trial, search, pairs, sy, np.zeros((0, p)), single, rough=True)
+    return FullParams(START, sums, point, w, w_trial, search, pairs, sy, nothing, nothing, single, rough=True)
 
 
 def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarray]:
@@ -357,6 +362,13 @@ def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarr
     return steps, trial.trial, *((shard.Y, shard.O) if z.single is None else z.single)
 
 
+def _bent(steps: Any, shard: Shard, M: np.ndarray, S2: np.ndarray, params: FullParams, out: np.ndarray) -> np.ndarray:
+    """The c of `guess` at a point, written to `out`; nothing where no column is rare."""
+    if params.point.rare:
+        steps.bend(M, S2, params.w, shard.X, params.point.B.astype(M.dtype), out)
+    return out if params.point.rare else out[:0]
+
+
 def _slots(order: tuple[int, ...], new: int = -1) -> np.ndarray:
     """The slots in use, the one of a new pair among them."""
     return np.array(sorted({*order, new} - {-1}), dtype=np.int64)
@@ -366,30 +378,3 @@ def _double(z: FullLatents) -> FullLatents:
     """The same point in double precision."""
     point = {k: getattr(z, k).astype(np.float64) for k in ("M", "S2", "M_trial", "S2_trial", "A", "g", "R")}
     return z._replace(**point, single=None)
-
-
-def _invert(Sigma: np.ndarray) -> Any:
-    """Inverse, log determinant and diagonal of the inverse; None where Sigma is not positive definite."""
-    factor, bad = linalg.lapack.dpotrf(Sigma.T, lower=0, clean=1)  # transposed: as LAPACK stores it, without a copy
-    if bad or not np.isfinite(factor[0, 0]):
-        return None
-    logdet = 2 * np.log(factor.diagonal()).sum()
-    half, bad = linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
-    omega = half.diagonal().copy()
-    Omega = half + half.T
-    Omega[np.diag_indices(len(omega))] = omega
-    return Omega, logdet, omega
-
-
-def _invert_wide(R: np.ndarray, E: np.ndarray, N: float) -> Any:
-    """R Omega, log|Sigma| and the diagonal of Omega for Sigma = (R'R + diag E)/N, through an n by n matrix."""
-    Z = R / np.sqrt(E).astype(R.dtype)
-    K = (Z @ Z.T).astype(np.float64)
-    K[np.diag_indices(len(K))] += 1.0
-    inverse = _invert(K)
-    if inverse is None:
-        return None
-    KZ = inverse[0].astype(Z.dtype) @ Z
-    omega = N / E * np.maximum(1.0 - np.einsum("ij,ij->j", Z, KZ), 1e-12)
-    KZ *= (N / np.sqrt(E)).astype(Z.dtype)
-    return KZ, inverse[1] + np.log(E).sum() - len(E) * np.log(N), omega

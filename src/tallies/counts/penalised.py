@@ -76,7 +76,7 @@ class Penalised(Covariance):
         F = float(-tally.fit + 0.5 * N * (value - p))
         if not np.isfinite(F) or omega.min() <= 0:
             return None, np.inf
-        return Point(old.B + move, Omega, omega, -found.logdet, move @ Omega), F
+        return Point(old.B + move, Omega, omega, -found.logdet, move @ Omega, *self._paces(params, tally, move)), F
 
 
 def pair_penalties(penalty: float, weights: np.ndarray | None, p: int) -> np.ndarray:

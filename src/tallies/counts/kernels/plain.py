@@ -27,8 +27,11 @@ def trial(M, O, Y, v, w, S2, A, close):
     return float(v @ (0.5 * np.log(S2) - A + base * Y).sum(axis=1)), v @ S2
 
 
-def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, root, d):
-    """Write d = -(D (scale g + sum of_y Y) + sum of_s S), clipped entry by entry to `reach`, - v D X shift; return g'd."""
+def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, X, c, shift, root, d):
+    """Write d = -(D (scale g + sum of_y Y) + sum of_s S), clipped entry by entry to `reach`, - v D [X c] shift; return g'd.
+
+    Where c has no rows it has no part in it.
+    """
     np.multiply(g, -scale, out=d)
     for k in slots:
         d -= of_y[k] * Y[k]
@@ -37,8 +40,14 @@ def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, root, d):
         d -= of_s[k] * S[k]
     np.clip(d, -reach, reach, out=d)
     if len(shift):
-        d -= root[:, None] ** 2 * D * (X @ shift)
+        d -= root[:, None] ** 2 * D * (X @ shift[:-1] + (c * shift[-1] if len(c) else 0.0))
     return float(np.vdot(g, d))
+
+
+def bend(M, S2, w, X, B, c):
+    """Write the c of `guess`, 2 (M - X B) - u A, with the A of S2 (w + A) = 1."""
+    A = np.maximum(1.0 / S2 - w, 0.0)
+    c[...] = 2.0 * (M - X @ B) - A * S2 * S2 / (1.0 + 0.5 * S2 * S2 * A)
 
 
 def move(M, length, d, X, B, root, M_trial, R):
@@ -49,7 +58,7 @@ def move(M, length, d, X, B, root, M_trial, R):
     R *= root[:, None]
 
 
-def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y):
+def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y, c, keep):
     """Gradient g and preconditioner D of the free energy at (M, log w), the new pair, and the dot products of the pairs."""
     m, v = len(S), root[:, None] ** 2
     s2 = S2 * S2
@@ -68,14 +77,19 @@ def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g,
     if slot >= 0:
         np.subtract(moved[0], moved[1], out=S[slot])
         np.subtract(new, g, out=Y[slot])
+        S[slot] *= keep
+        Y[slot] *= keep
     np.copyto(g, new)
-    sy, sg, yDy, yDg, XDy = np.zeros(m), np.zeros(m), np.zeros((m, m)), np.zeros(m), np.zeros((m + 1, X.shape[1], A.shape[1]))
-    vX = v * X
-    XDy[m] = vX.T @ (D * g)
+    sy, sg, yDy, yDg, ZDy = np.zeros(m), np.zeros(m), np.zeros((m, m)), np.zeros(m), np.zeros((m + 2, X.shape[1] + 1, A.shape[1]))
     if len(slots):
         s, y, flat = S[slots].reshape(len(slots), -1), Y[slots].reshape(len(slots), -1), g.ravel()
         scaled = y * D.ravel()
         sy[slots], sg[slots], yDg[slots] = s @ Y[slot].ravel(), s @ flat, scaled @ flat
         yDy[np.ix_(slots, slots)] = scaled @ y.T
-        XDy[slots] = vX.T @ scaled.reshape(len(slots), *A.shape)
-    return T, sy, sg, yDy, yDg, XDy
+    vX, vc = v * X, v * c if len(c) else None
+    for k, y in ((m, g), (m + 1, vc), *((k, Y[k]) for k in slots)):
+        if y is not None:
+            ZDy[k, :-1] = vX.T @ (D * y)
+        if y is not None and vc is not None:
+            ZDy[k, -1] = np.einsum("ij,ij->j", vc, D * y)
+    return T, sy, sg, yDy, yDg, ZDy
