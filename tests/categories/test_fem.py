@@ -17,7 +17,7 @@ import tallies
 from tallies import FEM
 from tallies.backends import one_blas_thread, place
 from tallies.categories import model as fem_model
-from tallies.categories import solvers
+from tallies.categories import products, solvers
 from tallies.categories.basis import make_basis
 from tallies.categories.choose import arrange, final, fold_numbers, sources_of
 from tallies.categories.dual import Dual, Whole, best_length, newton
@@ -543,3 +543,17 @@ def test_a_fit_at_the_end_of_another_ridge_gets_a_metric_of_its_own():
     cold, warm = Runner(place).run(plan())
     assert warm[-1] == pytest.approx(cold[-1], rel=1e-4)
     assert len(warm) < len(cold) / 2
+
+
+def test_sweeps_of_many_rows_are_compiled_though_some_rows_at_a_time_are_few(monkeypatch):
+    codes, y, _ = table(l=3000, sizes=(6,) * 7)
+    stage = only_stage(FEM(degree=2, ridge=1.0, solver="lbfgs"), codes, y)
+    model, calls = stage.model, []
+    assert not model.dense and not model.multiply
+    shard = stage.sources[0].load()
+    params = model.first(model.survey(shard))
+    scatter = products.kernels.scatter
+    monkeypatch.setattr(products.kernels, "scatter", lambda X, H, out: calls.append(len(X)) or scatter(X, H, out))
+    model.sweep(shard, None, params, np.random.default_rng(0))
+    assert sum(calls) == len(shard.ids)  # NumPy's way takes ten times as long
+    assert max(calls) * shard.ids.shape[1] * sum(model.outputs) <= products.SMALL

@@ -55,24 +55,26 @@ def cheapest(l: int, layout: Layout, outputs: tuple[int, ...], solver: str, netw
     terms = None if layout.pairs is None else terms_of(layout)
     p = float(terms.p) if terms is not None else feature_total(sizes, degrees)
     C = len(terms.variables) if terms is not None else sum(math.comb(n, k) for k in degrees)
-    sweep = 5e-9 * l * C * max(columns / 4, 1.0) + 5e-8 * p * columns  # seconds: features of rows, and vectors of L-BFGS
+    sweep = 5e-9 * l * C * max(columns / 4, 1.0) + 1.5e-7 * p * columns  # seconds: features of rows, and vectors of L-BFGS
     held = 4.0 * l * C + 8.0 * p * columns * (2 * MEMORY + 8)
     gram = 1e-9 * l * C * C / 2 + p**3 / 3 / 2.5e10
     solved = 1 if network else columns  # with a metric, at the speed of memory; the many columns of a network share its reading
-    # seconds of one core, and bytes; with the sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows
+    # seconds of one core, and bytes; with the sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows: twice
+    # as many where a fit may be perfect
+    settle = 50 if network else 100
     ways = {
         "pinv": (200 * sweep + gram + 10 * p**3 / 2.5e10, held + 24.0 * p * p),
-        "diagonal": (300 * sweep, held),
-        "gram": (50 * (sweep + 1e-9 * p * p * solved) + gram, held + 24.0 * p * p),
+        "diagonal": (6 * settle * sweep, held),
+        "gram": (settle * (sweep + 1e-9 * p * p * solved) + gram, held + 24.0 * p * p),
     }
     if terms is None and not network:
         if degrees == tuple(range(1, max(degrees) + 1)):  # spans a basis
             r, active = feature_total(sizes - 1, (0, *degrees)), feature_total(1 - 1 / sizes, (0, *degrees))
             reduced = 1e-9 * l * active**2 / 2 + 5 * r**3 / 2.5e10
-            ways["reduced"] = (50 * (sweep + 1e-9 * r * r * solved) + reduced, held + 40.0 * r * r)
+            ways["reduced"] = (settle * (sweep + 1e-9 * r * r * solved) + reduced, held + 40.0 * r * r)
         # for half of the rows are told nearly for certain: an eighth of a factorisation; of more than two classes, inner steps
-        newton = l**3 / 8 / 3 / 2.5e10 + 2e-9 * l * l + (8e-9 * l * l * states if states > 2 else 0.0)
-        ways["kernel"] = (5e-10 * l * l * n + 4 * (columns / states) * newton, 28.0 * l * l)
+        newton = l**3 / 8 / 3 / 2.5e10 + 1e-9 * l * l + (2.5e-9 * l * l * states if states > 2 else 0.0)
+        ways["kernel"] = (5e-10 * l * l * n + 2 * (columns / states) * newton, 28.0 * l * l)
     asked = {"lbfgs", "kernel"} if solver == "auto" else {solver}
     ways = {metric: cost for metric, cost in ways.items() if SOLVERS.get(metric, "lbfgs") in asked}
     fitting = {metric: seconds for metric, (seconds, held) in ways.items() if held <= BUDGET}

@@ -292,10 +292,10 @@ class Conditional(Model):
         self._need(params.trial, self.multiply)
         G, gram = np.zeros_like(params.trial), self._no_gram() if params.age < 0 else None
         for part, X in self._blocks(shard):
-            H = product(X, params.trial)
+            H = product(X, params.trial, once=False)
             turn = softmax_counts if self.dense else kernels.softmax_rows
             turn(H, shard.weight[part], self._columns, lse, float(self.multiply))
-            add_product(X, H, G)
+            add_product(X, H, G, once=False)
             if gram is not None:
                 self._add_gram(X, self._curvature(H, shard.weight[part]), gram)
         return Tally(lse, G, None if gram is None else self._whole(gram)), None
