@@ -27,7 +27,7 @@ from tallies.maths import Array
 
 BUDGET = 2 << 30  # bytes that one fit may hold: features, weights and the history of L-BFGS, or a kernel matrix
 PATH_TOL = 1e-7  # a ridge is judged by held-out log loss, which is good to 1e-3 by then: near a perfect fit gains come late
-NEWTON_TOL = 3e-3  # before the last step of Newton's method, which leaves the square of it or so
+NEWTON_TOL = 1e-3  # before the last step of Newton's method, which leaves the square of it or so
 NETWORK_TOL = 1e-6  # of networks, which are far from perfect, good to 1e-4
 PATH_SWEEPS = 2000  # of one ridge
 DECADES = (2, 1, 0, -1, -2, -3, -4)  # log10 ridge, from strong to weak; extended upwards where the strongest is best
@@ -55,24 +55,26 @@ def cheapest(l: int, layout: Layout, outputs: tuple[int, ...], solver: str, netw
     terms = None if layout.pairs is None else terms_of(layout)
     p = float(terms.p) if terms is not None else feature_total(sizes, degrees)
     C = len(terms.variables) if terms is not None else sum(math.comb(n, k) for k in degrees)
-    sweep = 5e-9 * l * C * max(columns / 4, 1.0) + 5e-8 * p * columns  # seconds: features of rows, and vectors of L-BFGS
+    sweep = 5e-9 * l * C * max(columns / 4, 1.0) + 1.5e-7 * p * columns  # seconds: features of rows, and vectors of L-BFGS
     held = 4.0 * l * C + 8.0 * p * columns * (2 * MEMORY + 8)
     gram = 1e-9 * l * C * C / 2 + p**3 / 3 / 2.5e10
     solved = 1 if network else columns  # with a metric, at the speed of memory; the many columns of a network share its reading
-    # seconds of one core, and bytes; with the sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows
+    # seconds of one core, and bytes; with the sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows: twice
+    # as many where a fit may be perfect
+    settle = 50 if network else 100
     ways = {
         "pinv": (200 * sweep + gram + 10 * p**3 / 2.5e10, held + 24.0 * p * p),
-        "diagonal": (300 * sweep, held),
-        "gram": (50 * (sweep + 1e-9 * p * p * solved) + gram, held + 24.0 * p * p),
+        "diagonal": (6 * settle * sweep, held),
+        "gram": (settle * (sweep + 1e-9 * p * p * solved) + gram, held + 24.0 * p * p),
     }
     if terms is None and not network:
         if degrees == tuple(range(1, max(degrees) + 1)):  # spans a basis
             r, active = feature_total(sizes - 1, (0, *degrees)), feature_total(1 - 1 / sizes, (0, *degrees))
             reduced = 1e-9 * l * active**2 / 2 + 5 * r**3 / 2.5e10
-            ways["reduced"] = (50 * (sweep + 1e-9 * r * r * solved) + reduced, held + 40.0 * r * r)
+            ways["reduced"] = (settle * (sweep + 1e-9 * r * r * solved) + reduced, held + 40.0 * r * r)
         # for half of the rows are told nearly for certain: an eighth of a factorisation; of more than two classes, inner steps
-        newton = l**3 / 8 / 3 / 2.5e10 + 2e-9 * l * l + (8e-9 * l * l * states if states > 2 else 0.0)
-        ways["kernel"] = (5e-10 * l * l * n + 4 * (columns / states) * newton, 28.0 * l * l)
+        newton = l**3 / 8 / 3 / 2.5e10 + 1e-9 * l * l + (2.5e-9 * l * l * states if states > 2 else 0.0)
+        ways["kernel"] = (5e-10 * l * l * n + 2 * (columns / states) * newton, 28.0 * l * l)
     asked = {"lbfgs", "kernel"} if solver == "auto" else {solver}
     ways = {metric: cost for metric, cost in ways.items() if SOLVERS.get(metric, "lbfgs") in asked}
     fitting = {metric: seconds for metric, (seconds, held) in ways.items() if held <= BUDGET}
@@ -140,6 +142,7 @@ class Ground(NamedTuple):
     sources: list[Cut] | list[Whole]
     unseen: float  # weight of the rows to judge by
     folds: int = 1
+    whole: bool = False  # kernel: behind the folds an output of all rows, at whose end folds may start
     by_pair: bool = False  # whether pairs may get ridges of their own
     tol: float = PATH_TOL
     stage: Callable[..., Stage] | None = None  # how a large network makes the stage of an `attempt`
@@ -176,10 +179,12 @@ def attempt(
     if ground.stage is not None:
         return ground.stage(name, ridge, before, best, pair_ridges)
     model = replace(ground.model, ridge=ridge, tol=ground.tol)
+    if ground.whole:
+        model = replace(model, fitted=(0, ground.folds))
 
     def keep(end: End) -> Tried:
         told, W = np.concatenate(end.rows), end.params.W
-        mean = W.reshape(len(W), ground.folds, -1).mean(axis=1) if told.sum() > best else None
+        mean = _by_output(ground, W)[:, : ground.folds].mean(axis=1) if told.sum() > best else None
         sizes = coupling_sizes(zero_sum(model.terms, W, model.starts)[2], model.starts, model.exclude) if ground.by_pair else None
         return Tried(told, None if mean is None else mean.astype(np.float32), sizes)
 
@@ -189,6 +194,24 @@ def attempt(
     return Stage(name, model, ground.sources, keep, PATH_SWEEPS, start=start, rows=True)
 
 
+def _by_output(ground: Ground, W: Array) -> Array:
+    """(p, o, m) of (p, M)."""
+    return W.reshape(len(W), len(ground.model.outputs), -1)
+
+
+def of_all(ground: Ground, name: str, ridge: float) -> Stage:
+    """A stage that fits to all rows, those that folds hold out as well: they are near, and one long way is shorter than many.
+
+    Nothing leaks: a held-out row has no weight of its own at the optimum of a fold, and at the end of one it is set to 0.
+    """
+    model = replace(ground.model, ridge=ridge, tol=ground.tol, fitted=(ground.folds, ground.folds + 1))
+
+    def keep(end: End) -> Tried:
+        return Tried(np.zeros(0), _by_output(ground, end.params.W)[:, -1].astype(np.float32), None)
+
+    return Stage(name, model, ground.sources, keep, PATH_SWEEPS, start=lambda survey: model.first(survey))
+
+
 def ridge_path(
     ground: Ground, name: str = "", given: float | None = None, centre: float | None = None, goal: float = np.inf
 ) -> Generator[Stage, Kept, Path]:
@@ -196,6 +219,12 @@ def ridge_path(
     from the weights of the one before. A walk ends where it is hopeless to come down to `goal`."""
     path, least, before = Path(ground.model.solver, {}), EVIDENCE / max(ground.unseen, 1e-300), None
     while (ridge := next_ridge(path.losses, given, centre, least)) is not None and not hopeless(path.losses, goal):
+        if ground.whole and centre is not None and not path.losses:
+            before = yield of_all(ground, f"{name}ridge {ridge:.3g}, all rows", ridge)
+            if before.cut:
+                return path._replace(W=before.value.W, end=before)
+            every = np.tile(_by_output(ground, before.params.W)[:, -1], ground.folds + 1)
+            before = before._replace(params=before.params._replace(W=every))
         kept = yield attempt(ground, f"{name}ridge {ridge:.3g}", ridge, before, -path.loss * ground.unseen)
         if kept.cut:
             return path._replace(W=path.W if path.losses else kept.value.W, end=kept)
@@ -272,7 +301,11 @@ def degree_path(
             if K == 1:
                 raise
             break
-        centre = same_ridge(found[K - 1].ridge, len(tried.model.layout.sizes), K) if K > 1 else None
+        centre = None
+        if K > 1:  # of ridges that rows hardly tell apart the strongest: near it fits are quickest
+            below = found[K - 1].losses
+            near = [ridge for ridge, loss in below.items() if (loss - found[K - 1].loss) * tried.unseen <= EVIDENCE]
+            centre = same_ridge(max(near), len(tried.model.layout.sizes), K)
         found[K] = yield from ridge_path(tried, f"degree {K}, ", given, centre, found[best].loss if K > 1 else np.inf)
         if found[K].cut:
             break

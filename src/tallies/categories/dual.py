@@ -15,6 +15,7 @@ References: Keerthi et al. 2005; Rasmussen and Williams 2006, ch. 3; Nocedal and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -36,12 +37,12 @@ INNER = 12  # conjugate gradient steps of one step of Newton's, at most
 SINGLE = 1e-6  # of the trace of a matrix: the least eigenvalue that single precision tells from 0
 NEARLY = 0.1  # share of the slope that may be left at the end of a step
 FARTHEST = 64.0  # steps of Newton's in one
+MOSTLY = 0.99  # share of the weights that rows of the fit have where it starts at the end of one to the same rows
 FORCING = 0.01  # share of the squared residual at which they end, at most: a fit that is to be more exact has less
 
 
 class Shard(NamedTuple):
-    K: Array  # (l, l)
-    single: np.ndarray  # K in single precision
+    K: np.ndarray  # (l, l)  in single precision where that is exact
     Y: Array  # (l, M)  weighted counts of each output state
     weight: Array  # (l, n_out)
     judged: Array | None  # (l, M)  held-out counts to judge by
@@ -56,19 +57,23 @@ class Whole(NamedTuple):
 
     def load(self, *shared: Any) -> Shard:
         """The rows with K of eq. 1."""
-        layout, codes = self.model.layout, self.rows.codes
-        matched = np.zeros((len(codes), len(codes)), np.float32)  # whole numbers below 2^24: exact
-        first = starts_of(layout.sizes)
-        for part in np.array_split(np.arange(codes.shape[1]), 1 + first[-1] // WIDE):
-            states = (codes[:, part, None] == np.arange(max(layout.sizes))).reshape(len(codes), -1)
-            X = states[:, states.any(axis=0)].astype(np.float32)
-            matched += X @ X.T
+        layout, codes, l = self.model.layout, self.rows.codes, len(self.rows.codes)
         table = np.array([float(sum(comb(agree, k) for k in layout.degrees)) for agree in range(codes.shape[1] + 1)])
+        K = np.zeros((l, l), np.float32 if table.max() < EXACT else np.float64)  # fresh memory is dear: no other of this size
+        some = [slice(a, a + AT_ONCE) for a in range(0, l, AT_ONCE)]
+        for part in np.array_split(np.arange(codes.shape[1]), 1 + sum(layout.sizes) // WIDE):
+            states = (codes[:, part, None] == np.arange(max(layout.sizes))).reshape(l, -1)
+            X = states[:, states.any(axis=0)].astype(np.float32)
+            for rows in some:
+                K[rows] += X[rows] @ X.T
+        for rows in some:
+            K[rows] = table[K[rows].astype(np.intp)]
         judged = None if self.judges is None else self.judges.Y
-        K = table[matched.astype(np.int32)]
-        return Shard(K, K.astype(np.float32), self.rows.Y, self.rows.weight, judged)
+        return Shard(K, self.rows.Y, self.rows.weight, judged)
 
 
+AT_ONCE = 128  # rows of K
+EXACT = 1 << 24  # whole numbers up to which single precision has
 WIDE = 2048  # one-hot columns at a time
 
 
@@ -79,7 +84,9 @@ class Survey(NamedTuple):
 class Tally(NamedTuple):
     value: Array  # (n_out,)  objective at the trial point
     good: Array  # (n_out,)  whether the trial is good enough to be taken
+    H: Array  # (l, M)  scores there
     Z: Array  # (l, M)  Newton's step from there, where it is
+    KZ: Array  # (l, M)
     slope: Array  # (n_out,)  gradient along it
     length: Array  # (n_out,)  of Z that is best
 
@@ -93,7 +100,9 @@ class Climb(NamedTuple):
     """Params: where Newton's method stands."""
 
     W: Vector  # a, the best so far
+    H: Vector  # scores there, K a; before the first sweep 0
     Z: Vector  # Newton's step from there
+    KZ: Vector
     value: Numbers  # objective there
     slope: Numbers  # gradient along Z
     step: Numbers  # length of Z that the next sweep tries
@@ -110,6 +119,7 @@ class Dual(Model):
     outputs: tuple[int, ...]  # (n_out,)  how many states each has
     ridge: float = 1.0
     tol: float = 1e-8  # done when the objective had no more to gain than this share of it before the last step
+    fitted: tuple[int, int] | None = None  # outputs from the first on, up to the second; the others rest. None: all
     solver: ClassVar[Solver] = "kernel"
 
     @property
@@ -118,7 +128,7 @@ class Dual(Model):
         return starts_of(self.outputs)
 
     def surveys_like(self, other: Model) -> bool:
-        return isinstance(other, Dual) and replace(other, ridge=self.ridge, tol=self.tol) == self
+        return isinstance(other, Dual) and replace(other, ridge=self.ridge, tol=self.tol, fitted=self.fitted) == self
 
     def survey(self, shard: Shard) -> Survey:
         return Survey(np.array(shard.Y.shape))
@@ -127,46 +137,65 @@ class Dual(Model):
         """The start of a fit at dual weights, such as the end of another; None: at 0."""
         shape, zero = tuple(survey.shape.tolist()), np.zeros(len(self.outputs))
         a = np.zeros(shape) if W is None or W.shape != shape else np.asarray(W, dtype=np.float64)
-        no = np.zeros(len(zero), dtype=bool)
-        return Climb(a, np.zeros(shape), zero - np.inf, zero, zero, zero, no, no)
+        rest = np.ones(len(zero), dtype=bool)
+        rest[slice(*self.fitted or (None,))] = False
+        none = np.zeros(shape)
+        return Climb(a, none, none, none, np.where(rest, 0.0, -np.inf), zero, zero, zero, np.zeros_like(rest), rest)
 
     def _blocks(self, H: Array) -> Array:
         """(l, n_out, m) of (l, M)."""
         return H.reshape(len(H), len(self.outputs), -1)
 
-    def _trial(self, params: Climb) -> Array:
-        return params.W + spread(params.step, self.starts) * params.Z
+    def _trial(self, params: Climb) -> tuple[Array, Array]:
+        """a and K a."""
+        step = spread(params.step, self.starts)
+        return params.W + step * params.Z, params.H + step * params.KZ
 
     def sweep(self, shard: Shard, latents: None, params: Climb, rng: np.random.Generator) -> tuple[Tally, None]:
-        K, single, Y, weight, _ = shard
-        if params.W.shape != Y.shape or params.Z.shape != Y.shape:  # a checkpoint may have brought them
+        K, Y, weight, _ = shard
+        if any(part.shape != Y.shape for part in params[:4]):  # a checkpoint may have brought them
             raise ValueError(f"a point of the fit should have the shape {Y.shape}, and has {params.W.shape}")
-        a = self._trial(params)
-        H = K @ a
-        P, lse = softmax(self._blocks(H))
-        inside = self._blocks((Y - 0.5 * self.ridge * a) * H).sum(axis=(0, 2))
-        value = inside - np.einsum("io,io->o", weight, lse)  # eq. 2
-        good = np.isinf(params.value) | lbfgs.falls(-params.value, -value, params.step, -params.slope)
-        g = self._blocks(Y - self.ridge * a) - weight[:, :, None] * P
-        Z, slope, length = np.zeros_like(g), np.zeros(len(value)), np.ones(len(value))
-        for o in np.flatnonzero(good & ~params.last & ~params.done):
-            z, Kz = newton(K, single, g[:, o], P[:, o], weight[:, o], self.ridge, min(FORCING, self.tol))
-            Z[:, o], slope[o] = z, _dot(g[:, o], Kz)
-            length[o] = best_length(self._blocks(H)[:, o], Kz, g[:, o], P[:, o], weight[:, o], self.ridge * _dot(z, Kz))
-        return Tally(value, good, Z.reshape(a.shape), slope, length), None
+        on = np.flatnonzero(~params.done)
+        a, H, Y = (self._blocks(part)[:, on] for part in (*self._trial(params), Y))
+        weight, fresh = weight[:, on], np.isinf(params.value)
+        if fresh.any() and a.any():
+            H = times(K, a)
+        scores = np.zeros_like(self._blocks(params.H))
+        scores[:, on] = H
+        P, lse = softmax(H)
+        value = params.value.copy()
+        value[on] = ((Y - 0.5 * self.ridge * a) * H).sum(axis=(0, 2)) - np.einsum("io,io->o", weight, lse)  # eq. 2
+        good = fresh | lbfgs.falls(-params.value, -value, params.step, -params.slope)
+        goes = (good & ~params.last)[on]
+        Z, KZ, slope, length = np.zeros_like(scores), np.zeros_like(scores), np.zeros(len(value)), np.ones(len(value))
+        if goes.any():
+            on, a, H, P, Y, weight = on[goes], *(part[:, goes] for part in (a, H, P, Y, weight))
+            g = Y - self.ridge * a - weight[:, :, None] * P
+            along, known = np.abs(_dots(g, H)) > self.tol * np.abs(value[on]), np.abs(a[weight > 0]).sum()
+            if fresh.any() and along.all() and known > MOSTLY * np.abs(a).sum():
+                # at the end of another ridge, not of other rows: first as far along a itself as pays, which needs no factor
+                sign = np.sign(_dots(g, H))[:, None]
+                z, Kz = sign * a, sign * H
+            else:
+                z, Kz = newton(K, g, P, weight, self.ridge, min(FORCING, self.tol**0.5))
+            Z[:, on], KZ[:, on], slope[on], bend = z, Kz, _dots(g, Kz), self.ridge * _dots(z, Kz)
+            length[on] = [best_length(H[:, k], Kz[:, k], g[:, k], P[:, k], weight[:, k], bend[k]) for k in range(len(on))]
+        scores, Z, KZ = (part.reshape(params.Z.shape) for part in (scores, Z, KZ))
+        return Tally(value, good, scores, Z, KZ, slope, length), None
 
     def update(self, params: Climb, tally: Tally, rng: np.random.Generator) -> Climb:
-        value, good, Z, slope, length = tally
+        value, good, H, Z, KZ, slope, length = tally
         good = good & ~params.done
         shorter = lbfgs.backtrack(params.step, -params.slope, params.value - value)
         # a step too short to change anything: the objective is flat to rounding
         done = params.done | params.last | (~good & (shorter * params.slope <= SLACK * np.abs(params.value)))
         taken = spread(good, self.starts)
-        a, Z = np.where(taken, self._trial(params), params.W), np.where(taken, Z, params.Z)
+        found, before = (self._trial(params)[0], H, Z, KZ), (params.W, params.H, params.Z, params.KZ)
+        a, H, Z, KZ = (np.where(taken, new, old) for new, old in zip(found, before, strict=True))
         value, slope = np.where(good, value, params.value), np.where(good, slope, params.slope)
         start = np.where(params.start == 0, value, params.start)
-        last = good & ~done & (0.5 * slope <= self.tol * scale(value, start))
-        return Climb(a, Z, value, slope, np.where(done, 0.0, np.where(good, length, shorter)), start, last, done)
+        last = good & ~done & (0.5 * slope <= self.tol * scale(value, start)) & np.isfinite(params.value)
+        return Climb(a, H, Z, KZ, value, slope, np.where(done, 0.0, np.where(good, length, shorter)), start, last, done)
 
     def objective(self, tally: Tally, before: Climb, after: Climb) -> float:
         """Penalised log likelihood of the best point."""
@@ -178,8 +207,18 @@ class Dual(Model):
     def rows(self, shard: Shard, latents: None, params: Climb) -> Array:
         """(l,)  weighted log likelihood of what every row holds out."""
         assert shard.judged is not None
-        H = self._blocks(shard.K @ params.W)
+        a = self._blocks(params.W) * (shard.weight > 0)[:, :, None]  # 0 at the optimum: what is held out tells nothing
+        H = times(shard.K, a)
         return (self._blocks(shard.judged) * (H - softmax(H)[1][:, :, None])).sum(axis=(1, 2))
+
+
+def times(K: np.ndarray, a: Array) -> Array:
+    """K a of (l, o, m), in double precision, some rows of K at a time: they stay in the cache."""
+    flat = a.reshape(len(K), -1)
+    H = np.empty_like(flat)
+    for i in range(0, len(K), AT_ONCE):
+        np.matmul(K[i : i + AT_ONCE].astype(np.float64, copy=False), flat, out=H[i : i + AT_ONCE])
+    return H.reshape(a.shape)
 
 
 def softmax(H: Array) -> tuple[Array, Array]:
@@ -191,29 +230,48 @@ def softmax(H: Array) -> tuple[Array, Array]:
     return P, (top + np.log(total))[:, :, 0]
 
 
-def newton(K: Array, single: np.ndarray, g: Array, P: Array, weight: Array, ridge: float, forcing: float) -> tuple[Array, Array]:
-    """(l, m)  z, the solution of eq. 3 for one output, and K z."""
-    m = P.shape[1]
-    v = weight * (1.0 - np.square(P).sum(axis=1)) / (m - 1)
+def newton(K: np.ndarray, g: Array, P: Array, weight: Array, ridge: float, forcing: float) -> tuple[Array, Array]:
+    """(l, o, m)  z, the solution of eq. 3 for some outputs, and K z: products with K are those of all of them at once."""
+    m = P.shape[2]
+    v = weight * (1.0 - np.square(P).sum(axis=2)) / (m - 1)
     two = m == 2  # columns are one another's opposite, and V is v
-    r: Any = g[:, 1:] if two else g
-    solve, enough = _inverse(K, single, v, ridge), forcing * _dot(r, r)
+    r: Any = g[:, :, 1:] if two else g
+    inverses = [_inverse(K, v_o, ridge) for v_o in v.T]
+
+    def solve(r: Array, on: np.ndarray) -> tuple[Array, Array]:
+        """Eq. 4."""
+        z = r / ridge
+        for (A, _), z_o in zip(inverses, z.swapaxes(0, 1), strict=True):
+            z_o[A] = 0.0
+        beside = times(K, z) if z.any() else z  # at W = 0 nothing is left beside A
+        for o in np.flatnonzero(on):
+            A, inner = inverses[o]
+            z[A, o] = inner(r[A, o] - v[A, o, None] * beside[A, o])
+        return z, times(K, z)
+
+    enough, on = forcing * _dots(r, r), np.ones(len(inverses), dtype=bool)
     x, Kx = np.zeros_like(r), np.zeros_like(r)
-    d, Kd = solve(r)
-    rz = _dot(r, Kd)
-    none = np.finfo(float).eps * len(K) * K.max() / ridge  # r'K r / ridge, a share of r'r: what is left moves no row, K r = 0
+    d, Kd = solve(r, on)
+    rz = _dots(r, Kd)
+    none = np.finfo(float).eps * len(K) * K.diagonal().max() / ridge  # r'K r / ridge, a share of r'r: what is left moves no row
     for _ in range(INNER):
-        if rz <= none * _dot(r, r):
-            break
-        q = (v[:, None] * Kd if two else weight[:, None] * P * (Kd - (P * Kd).sum(axis=1, keepdims=True))) + ridge * d
-        length = rz / _dot(q, Kd)
+        on &= rz > none * _dots(r, r)
+        q = (v[:, :, None] * Kd if two else weight[:, :, None] * P * (Kd - (P * Kd).sum(axis=2, keepdims=True))) + ridge * d
+        length = _over(rz, _dots(q, Kd), on)
         x, Kx, r = x + length * d, Kx + length * Kd, r - length * q
-        if _dot(r, r) <= enough:
+        on &= _dots(r, r) > enough
+        if not on.any():
             break
-        z, Kz = solve(r)
-        rz, before = _dot(r, Kz), rz
-        d, Kd = z + rz / before * d, Kz + rz / before * Kd
-    return (np.hstack([-x, x]), np.hstack([-Kx, Kx])) if two else (x, Kx)
+        z, Kz = solve(r, on)
+        rz, before = _dots(r, Kz), rz
+        more = _over(rz, before, on)
+        d, Kd = z + more * d, Kz + more * Kd
+    return (np.concatenate([-x, x], axis=2), np.concatenate([-Kx, Kx], axis=2)) if two else (x, Kx)
+
+
+def _over(a: Array, b: Array, on: np.ndarray) -> Array:
+    """(o, 1)  a / b; 0 of outputs that rest."""
+    return np.divide(a, b, out=np.zeros_like(a), where=on)[:, None]
 
 
 def best_length(H: Array, Kz: Array, g: Array, P: Array, weight: Array, bend: float) -> float:
@@ -239,22 +297,18 @@ def _dot(A: Array, B: Array) -> float:
     return float(np.einsum("im,im->", A, B))
 
 
-def _inverse(K: Array, single: np.ndarray, v: Array, ridge: float) -> Any:
-    """Eq. 4 as a function of g, which gives z and K z; in single precision, under a larger ridge where that needs one."""
+def _dots(A: Array, B: Array) -> Array:
+    return np.einsum("iom,iom->o", A, B)
+
+
+def _inverse(K: np.ndarray, v: Array, ridge: float) -> tuple[np.ndarray, Callable[[Array], Array]]:
+    """Rows A with curvature, and eq. 4 there; in single precision, under a larger ridge where that needs one."""
     curved = v * K.diagonal()
     A = np.flatnonzero(curved > ridge)
     s = np.sqrt(v[A])[:, None].astype(np.float32)
-    inner = single[A].take(A, axis=1)
+    inner = K[np.ix_(A, A)].astype(np.float32, copy=False)
     inner *= s
     inner *= s.T
     inner[np.diag_indices_from(inner)] += max(ridge, SINGLE * curved[A].sum())
-    L = cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
-
-    def solve(g: Array) -> tuple[Array, Array]:
-        z = g / ridge
-        z[A] = 0.0
-        rest = g[A] - v[A, None] * (K @ z)[A] if z.any() else g[A]  # at W = 0 nothing is left beside A
-        z[A] = s * cho_solve(L, (rest / s).astype(np.float32), check_finite=False)
-        return z, K @ z
-
-    return solve
+    L = cho_factor(inner.T, lower=True, overwrite_a=True, check_finite=False)  # columns contiguous: no copy
+    return A, lambda g: s * cho_solve(L, (g / s).astype(np.float32), check_finite=False)

@@ -373,13 +373,14 @@ def _quick(solver: str, ridge: float | None) -> str:
 
 
 def _folded(rows: Rows, held: Array, layout: Layout, solver: str, shard_rows: int | None) -> Ground:
-    """All folds at once, as outputs: each is fitted to what it does not hold out, `held` (u, k M)."""
-    M = rows.Y.shape[1]
-    k = held.shape[1] // M
+    """All folds at once, as outputs: each is fitted to what it does not hold out, `held` (u, k M); kernel: one more to all rows."""
+    M, k = rows.Y.shape[1], held.shape[1] // rows.Y.shape[1]
     model = arrange(rows.codes, layout, (M,) * k, solver)
-    seen = _rows(rows.codes, np.tile(rows.Y, k) - held, M)
+    whole = model.solver == "kernel"
+    model, held = replace(model, outputs=(M,) * (k + whole)), np.hstack([held, np.zeros((len(held), M * whole))])
+    seen = _rows(rows.codes, np.tile(rows.Y, len(model.outputs)) - held, M)
     sources = sources_of(model, seen, shard_rows, seen._replace(codes=None, Y=held))
-    return Ground(model, sources, float(held.sum()), folds=k, tol=NEWTON_TOL if model.solver == "kernel" else PATH_TOL)
+    return Ground(model, sources, float(held.sum()), folds=k, whole=whole, tol=NEWTON_TOL if whole else PATH_TOL)
 
 
 def _gauged(layout: Layout, W: Array, rows: Any) -> tuple[Array, Terms, Array]:

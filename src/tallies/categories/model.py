@@ -50,7 +50,7 @@ class Rows(NamedTuple):
 
 
 class Shard(NamedTuple):
-    ids: np.ndarray  # (l, T)  active features; places in psi where matrices are multiplied
+    ids: np.ndarray  # (l, T)  active features; places in psi where matrices are multiplied; few: the matrix itself, `matrix`
     Y: np.ndarray  # as in Rows
     weight: np.ndarray
     judges: Shard | None = None  # held-out rows, their ids always features
@@ -72,6 +72,8 @@ class Cut(NamedTuple):
             judges = Shard(known, self.judges.Y, self.judges.weight)
         if model.multiply:
             ids = np.maximum(model.basis.kept, 0)[ids]  # a last state writes the constant once more: no branch
+        if model.dense:
+            ids = model.matrix(ids)
         return Shard(ids, Y, weight, judges)
 
 
@@ -205,11 +207,14 @@ class Conditional(Model):
         for a in range(0, len(shard.ids), size):
             part = slice(a, a + size)
             X = shard.ids[part]
-            if self.multiply or self.dense:
-                X = one_hot(X, len(self.basis.R) if self.multiply else self.terms.p)
-            if self.multiply:
-                X[:, 0] = 1.0
-            yield part, X
+            yield part, self.matrix(X) if self.multiply and not self.dense else X
+
+    def matrix(self, ids: np.ndarray) -> Array:
+        """(l, p) features of rows as a matrix; psi where matrices are multiplied."""
+        X = one_hot(ids, len(self.basis.R) if self.multiply else self.terms.p)
+        if self.multiply:
+            X[:, 0] = 1.0
+        return X
 
     def _counts(self, Y: np.ndarray, weight: Array) -> Array:
         """(l, M)  weighted counts of each output's states, where rows have the states themselves."""
@@ -227,8 +232,8 @@ class Conditional(Model):
             self._exclude(counted)
         search = solvers.begin(x, self.starts)
         params = Params(self._evaluated(search), search, counted, self._make_metric(survey, pair_ridges), pair_ridges)
-        if not cold:
-            return params
+        if not cold:  # the metric of W = 0 is of little use there
+            return params._replace(age=-1 if self._renews else 0)
         m = np.array(self.outputs)  # the first step needs no sweep
         lse = np.broadcast_to(survey.weight, m.shape) * np.log(m)
         columns = survey.counts if survey.counts.shape[1] == 1 else np.repeat(survey.counts, m, axis=1)
@@ -287,10 +292,10 @@ class Conditional(Model):
         self._need(params.trial, self.multiply)
         G, gram = np.zeros_like(params.trial), self._no_gram() if params.age < 0 else None
         for part, X in self._blocks(shard):
-            H = product(X, params.trial)
+            H = product(X, params.trial, once=False)
             turn = softmax_counts if self.dense else kernels.softmax_rows
             turn(H, shard.weight[part], self._columns, lse, float(self.multiply))
-            add_product(X, H, G)
+            add_product(X, H, G, once=False)
             if gram is not None:
                 self._add_gram(X, self._curvature(H, shard.weight[part]), gram)
         return Tally(lse, G, None if gram is None else self._whole(gram)), None
@@ -324,10 +329,15 @@ class Conditional(Model):
             self._exclude(g)
         climb = solvers.fixed_step if self.solver == "fem" else solvers.advance
         search, age = climb(params.search, value, g, params.metric, self.starts, self.tol), params.age + 1
-        alike = len(set(self.outputs)) == 1 < self.outputs[0] and not self.exclude  # one metric serves all, whatever they expect
-        if age >= AGED and alike and self.metric in ("gram", "reduced") and not search.done.all():
+        if age >= AGED and self._renews and not search.done.all():
             search, age = solvers.again(search, self.starts), -1
         return params._replace(trial=self._evaluated(search), search=search, age=age)
+
+    @property
+    def _renews(self) -> bool:
+        """Whether one metric serves all outputs, whatever they expect, so that a sweep can tell of another."""
+        alike = len(set(self.outputs)) == 1 < self.outputs[0] and not self.exclude
+        return alike and self.metric in ("gram", "reduced")
 
     def objective(self, tally: Tally, before: Params, after: Params) -> float:
         """Penalised log likelihood of the best point: a refused trial repeats it."""

@@ -30,22 +30,22 @@ def one_hot(ids: np.ndarray, width: int, dtype: Any = np.float64) -> np.ndarray:
     return np.ascontiguousarray(out[:, :-1])
 
 
-def product(X: np.ndarray, W: Array) -> Array:
-    """(l, M)  X W of rows of numbers (l, p), or of the features that each row has (l, T)."""
+def product(X: np.ndarray, W: Array, once: bool = True) -> Array:
+    """(l, M)  X W of rows of numbers (l, p), or of the features that each row has (l, T); `once`: it may not pay to compile."""
     if X.dtype.kind == "f":
         return X @ W
-    if X.size * W.shape[1] <= SMALL:
+    if once and X.size * W.shape[1] <= SMALL:
         return np.where((X >= 0)[:, :, None], W[X], 0.0).sum(axis=1)
     H = np.empty((len(X), W.shape[1]))
     kernels.gather(X, W, H)
     return H
 
 
-def add_product(X: np.ndarray, H: Array, out: Array) -> None:
+def add_product(X: np.ndarray, H: Array, out: Array, once: bool = True) -> None:
     """out += X' H, of rows X as in `product`."""
     if X.dtype.kind == "f":
         out += X.T @ H
-    elif X.size * out.shape[1] <= SMALL:
+    elif once and X.size * out.shape[1] <= SMALL:
         i, c = np.nonzero(X >= 0)
         np.add.at(out, X[i, c], H[i])
     else:
