@@ -15,6 +15,7 @@ from tallies.disk import atomic
 from tallies.engine import Model, Runner, Stage
 from tallies.evaluation import chains
 from tallies.evaluation.classification import classification
+from tallies.evaluation.ranking import hit_rate, macro_recall, reciprocal_rank
 from tallies.evaluation.score import Score, Scored, difference, mean_score, ranked
 from tallies.html import judged
 from tallies.html.common import wilson
@@ -239,3 +240,15 @@ def test_densities_are_taken_on_the_support_and_in_units():
     scale = np.array([10.0, 1.0, 1.0])
     other = log_density(x * scale, mean * scale, whiten((cov * np.outer(scale, scale))[None], cov * np.outer(scale, scale)), False)
     assert other[0, 0] == pytest.approx(expected - np.log(10), rel=1e-10)
+
+
+def test_hits_are_among_the_first_ten():
+    """The right answer in place 10 is a hit, in place 11 none."""
+    rows = [[f"{i}" for i in range(1, 13)]] * 4
+    gold = [{"10"}, {"11"}, {"1", "11"}, {"none"}]
+    assert hit_rate(rows, gold, 10) == 0.5
+    assert hit_rate(rows, gold, 11) == 0.75
+    np.testing.assert_allclose(reciprocal_rank(rows, gold), [0.1, 1 / 11, 1.0, 0.0])
+    # "11" is asked for twice and never among ten, "10" and "1" always, "none" never
+    assert macro_recall(rows, gold, 10) == 0.5
+    assert macro_recall(rows[:3], [{"1"}, {"11"}, {"11"}], 10) == 0.5
