@@ -181,7 +181,9 @@ WRONGS = [
         "Sigma with half of the variances",
     ),
     Wrong(PLAIN, "0.5 * np.log(S2) - A + base * Y", "np.log(S2) - A + base * Y", "a half too much in the bound"),
-    # PLNNetwork
+]
+
+NETWORK = [
     Wrong(
         GRAPH,
         "out = -Omega / np.outer(size, size) + 0.0",
@@ -265,3 +267,4 @@ WRONGS = [
         "curvature of a pair without its own",
     ),
 ]
+WRONGS += [w._replace(tests=("counts/test_lasso.py", "counts/test_network.py")) for w in NETWORK]
