@@ -298,9 +298,7 @@ def files_of(mutant: Mutant, folder: Path, known: dict[str, Known]) -> list[str]
     parts = tests_of(mutant.room, folder)
     seen, mine = ({w.split("::")[0] for w in some} for some in (known, [w for w, each in known.items() if mutant.in_reach(each)]))
     files = {path for part in map(Path, parts) for path in (part.rglob("*.py") if part.is_dir() else [part])}
-    named = {
-        path: os.path.relpath(path, ROOT) for path in sorted(files) if path.name.startswith("test_") or HERE not in path.parents
-    }
+    named = {p: os.path.relpath(p, ROOT) for p in sorted(files) if p.name.startswith("test_") or HERE not in p.parents}
     some = [str(path) for path, name in named.items() if name in mine or (name not in seen and HERE in path.parents)]
     return some if mine else parts
 
@@ -343,7 +341,7 @@ def tried(
 
 def preload() -> None:
     """What tests import but for the package: forks have it then."""
-    for name in "hypothesis numba pandas pytest scipy.optimize scipy.sparse scipy.special scipy.stats sklearn.base".split():
+    for name in ("hypothesis", "numba", "pandas", "pytest", "scipy.optimize", "scipy.stats", "sklearn.base"):
         importlib.import_module(name)
 
 
