@@ -60,14 +60,14 @@ def test_pages_have_the_same_brier_score_and_confidence():
 
 
 def test_calibration_groups_are_tenths_of_what_was_stated():
-    stated = np.array([0.05, 0.11, 0.19, 0.5, 0.55, 0.98, 1.0])
-    came = np.array([0, 0, 1, 1, 0, 1, 1], dtype=bool)
+    stated = np.array([0.05, 0.11, 0.19, 0.5, 0.55, 0.88, 0.98, 1.0])
+    came = np.array([0, 0, 1, 1, 0, 1, 1, 1], dtype=bool)
     chart = judged.reliability(stated, came, "x")
     rows = [[float(v) for v in row] for row in chart["rows"]]
-    assert [row[0] for row in rows] == pytest.approx([0.05, 0.15, 0.525, 0.99])
-    assert [row[1] for row in rows] == pytest.approx([0.0, 0.5, 0.5, 1.0])
-    assert [row[4] for row in rows] == [1, 2, 2, 2]
-    gap = (0.05 + 2 * 0.35 + 2 * 0.025 + 2 * 0.01) / 7
+    assert [row[0] for row in rows] == pytest.approx([0.05, 0.15, 0.525, 0.88, 0.99])
+    assert [row[1] for row in rows] == pytest.approx([0.0, 0.5, 0.5, 1.0, 1.0])
+    assert [row[4] for row in rows] == [1, 2, 2, 1, 2]
+    gap = (0.05 + 2 * 0.35 + 2 * 0.025 + 0.12 + 2 * 0.01) / 8
     assert f"the mean gap is {gap:.1%}" in chart["caption"]
 
 
