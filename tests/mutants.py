@@ -350,7 +350,7 @@ def main() -> int:
     parser.add_argument("--room", nargs="*", choices=list(ROOMS), default=list(ROOMS))
     parser.add_argument("--only", nargs="*", default=[], help="names such as topics-3, or parts of what they say")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--sample", type=int, help="so many by lot, of those that name tests, and by these alone")
+    parser.add_argument("--sample", type=int, help="so many by lot, of those that name a test, and by it alone")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--by", nargs="*", help="by these test files alone, without a look at what tests enter")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no further one after so long")
@@ -361,7 +361,7 @@ def main() -> int:
     if words.only:
         chosen = [m for m in chosen if any(text == m.name or text in f"{m.wrong.file}: {m.wrong.why}" for text in words.only)]
     if words.sample is not None:
-        named = [m for m in chosen if m.wrong.tests]
+        named = [m for m in chosen if any("::" in test for test in m.wrong.tests)]
         chosen = random.Random(words.seed).sample(named, min(words.sample, len(named)))
     found: dict[str, dict[str, Any]] = {}
     if words.out and words.out.exists():
