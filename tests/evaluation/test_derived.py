@@ -105,6 +105,30 @@ def test_effective_size_of_an_autoregression():
     assert chains.effective_size(list(draws + np.array([[0.0], [50.0]]))) < 20
 
 
+def test_effective_size_of_few_draws_by_hand():
+    """The formulas of Geyer (1992) and of Stan, one by one; no lag is left out here, for all pairs of lags are positive."""
+    draws = np.array([[0.0, 1.0, 2.0, 4.0, 5.0, 6.0], [0.5, 1.0, 3.0, 3.5, 5.0, 7.0]])
+    n, m = 6, 2
+    centred = draws - draws.mean(axis=1)[:, None]
+    cov = [np.mean([sum(c[i] * c[i + lag] for i in range(n - lag)) / n for c in centred]) for lag in range(n)]
+    W = cov[0] * n / (n - 1)
+    total = (n - 1) / n * W + draws.mean(axis=1).var(ddof=1)
+    rho = [1.0] + [1 - (W - cov[lag]) / total for lag in range(1, n)]
+    pairs = [rho[i] + rho[i + 1] for i in range(0, n, 2)]
+    kept = []
+    for pair in pairs:
+        if pair < 0:
+            break
+        kept.append(min([pair, *kept]))
+    assert chains.effective_size(list(draws)) == pytest.approx(m * n / (2 * sum(kept) - 1), rel=1e-12)
+
+
+def test_scores_of_unlike_units_have_no_paired_error():
+    one = Scored(-2.0, "exact", 0.1, "nats/token", np.array([-4.0, -8.0]), np.array([2.0, 4.0]))
+    other = Scored(-3.0, "exact", 0.1, "nats/token", np.array([-9.0, -9.0]), np.array([3.0, 3.0]))
+    assert difference(one, other) == (1.0, None)
+
+
 def test_topics_are_matched_by_cosine():
     """A flat topic shares much with all, in products; the peaked ones belong together by their direction."""
     a = np.array([[0.5, 0.5, 0.0], [0.1, 0.1, 0.8]])

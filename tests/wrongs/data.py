@@ -39,13 +39,6 @@ WRONGS = [
         "return Fact(type, kind, known, levels, low, high, known, cell)",
         "gaps of a lazy table",
     ),
-    Wrong(
-        LAZY,
-        "ends += [at + n * k // (parts + 1) for k in range(1, parts + 1)]",
-        "ends += [at + n * k // (parts + 1) + 1 for k in range(1, parts + 1)]",
-        "pieces cut one row late",
-        equivalent=True,
-    ),
     Wrong(LAZY, "at + n - ends[-1] > size", "at + n > size", "pieces of a row group each after the first"),
     Wrong(WRITTEN, "\"english\": \"replace(CELL, ',', '')\"", "\"english\": \"replace(CELL, ',', '.')\"", "1,234 read as 1.234"),
     Wrong(WRITTEN, "replace(replace(CELL, '.', ''), ',', '.')", "replace(CELL, ',', '.')", "1.234,5 not read"),
