@@ -19,6 +19,7 @@ from tallies.concepts.model import EM, Background
 from tallies.concepts.settings import Mention, Multinomial
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology
+from tallies.evaluation.ranking import hit_rate, macro_recall, reciprocal_rank
 
 FOLDS = 5
 RANKING = ("ontology_smoothing", "several", "context")  # settings that change ranks alone: no new fit
@@ -139,22 +140,6 @@ class Craft:
         return [[g for g in row if g is not None] for row in found]
 
 
-def reciprocal(rows, some):
-    """(S,) 1 / place of the first right answer."""
-    return np.array(
-        [next((1.0 / i for i, g in enumerate(row, 1) if g in s["gold"]), 0.0) for row, s in zip(rows, some, strict=True)]
-    )
-
-
-def macro_recall(rows, gold):
-    """Share of its sentences where a term is among the first ten, mean over the terms that occur."""
-    hits = {}
-    for row, several in zip(rows, gold, strict=True):
-        for g in several:
-            hits.setdefault(g, []).append(g in row[:10])
-    return np.mean([np.mean(found) for found in hits.values()])
-
-
 def difference(a, b, some):
     """Mean of a - b over sentences, and its standard error over documents."""
     _, d = np.unique([s["doc"] for s in some], return_inverse=True)
@@ -176,7 +161,7 @@ class Table:
         )
 
     def row(self, name, rows, start, reference=False):
-        mine = reciprocal(rows, self.test)
+        mine = reciprocal_rank(rows, self.gold)
         other = [i for i, g in enumerate(self.gold) if self.frequent not in g]
         without = mine[other].mean()
         if reference:
@@ -185,8 +170,8 @@ class Table:
         if self.reference is not None and not reference:
             beside = "{:+.3f} ({:.3f})".format(*difference(mine, self.reference, self.test))
         print(
-            f"| {name} | {np.mean(mine == 1):.3f} | {np.mean(mine > 0.099):.3f} | {mine.mean():.3f} | {without:.3f} "
-            f"| {macro_recall(rows, self.gold):.3f} | {beside} | {time.process_time() - start:.0f} |",
+            f"| {name} | {hit_rate(rows, self.gold, 1):.3f} | {hit_rate(rows, self.gold, 10):.3f} | {mine.mean():.3f} | {without:.3f} "
+            f"| {macro_recall(rows, self.gold, 10):.3f} | {beside} | {time.process_time() - start:.0f} |",
             flush=True,
         )
 
@@ -250,7 +235,7 @@ def choose(args):
                 models[fitted] = craft.fit([s for s in train if fold[s["doc"]] != f], labels=args.labels, **json.loads(fitted))
             model = models[fitted]
             model.set_params(**{"ontology_smoothing": None, "words": None, **spread(options)})
-            found[text].append(reciprocal(craft.rank(model, held), held))
+            found[text].append(reciprocal_rank(craft.rank(model, held), [s["gold"] for s in held]))
     whole = {text: np.concatenate(parts) for text, parts in found.items()}
     first = args.settings[0]
     other = np.array([train_top(train) not in s["gold"] for s in test])

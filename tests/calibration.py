@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy import stats
+from scipy import special, stats
 
 import tallies
 from tallies import FEM, GDA, LDA, PLN, FEMNetwork, NaiveBayes
 from tallies.counts.evidence import gaussians, weigh
 from tallies.errors import ConvergenceWarning, DataWarning
+from tallies.html.common import wilson
 
 ALARM = 1e-4  # p-value below which a study has failed
 
@@ -141,7 +142,36 @@ def latents(n: int, seed: int) -> Found:
     truth = {"V_1": (found[:, :, 0], V[:, 0]), "V_2": (found[:, :, 1], V[:, 1])}
     truth["total rate"] = rates.sum(axis=2), np.exp(mean + V @ C.T).sum(axis=1)
     figures = {name: round(uniform((w * (draws < real[:, None])).sum(axis=1)), 4) for name, (draws, real) in truth.items()}
-    return Found(figures, together(list(figures.values())), f"{10 * n} rows, {k} weighted draws each; p-values of uniform places")
+    p_value = together(list(figures.values()))
+    # what a variational fit says of its latents is an approximation: how far it goes wrong is told, not judged
+    Z = mean + rng.normal(size=(max(n, 50), p)) @ (np.diag(np.full(p, 0.7)) + 0.2)
+    model = PLN().fit(rng.poisson(np.exp(Z)))
+    close = np.abs(model.latent_mean_ - Z) < 1.96 * np.sqrt(model.latent_variance_)
+    figures["variational, 95% intervals of Z"] = round(float(close.mean()), 4)
+    told = (
+        f"{10 * n} rows, {k} weighted draws each; p-values of uniform places; coverage of a variational fit, which is approximate"
+    )
+    return Found(figures, p_value, told)
+
+
+def estimates(n: int, seed: int) -> Found:
+    """PLN: 95% intervals of estimates of log p(rows), whose truth is an integral over one latent."""
+    rng, p, hits = np.random.default_rng(seed), 4, []
+    model = PLN(rank=1).fit(rng.poisson(np.exp(0.5 + rng.normal(size=(100, 1)) * rng.normal(size=p))))
+    c, mean = model.fitted_.model.components[:, 0], model.fitted_.model.B[0]
+    nodes, weights = np.polynomial.hermite_e.hermegauss(160)
+    rates, weights = np.exp(mean + nodes[:, None] * c), np.log(weights / np.sqrt(2 * np.pi))
+    for k in range(n):
+        Y = rng.poisson(np.exp(mean + rng.normal(size=(10, 1)) * c))
+        truth = special.logsumexp(weights + stats.poisson.logpmf(Y[:, None], rates).sum(axis=2), axis=1).mean()
+        found = tallies.evaluate(model, Y, method="importance", n_draws=300, random_state=k)
+        hits.append([abs(found.value - truth) < 1.96 * found.stderr])
+    figures: dict[str, float] = {}
+    return Found(
+        figures,
+        share_found(np.array(hits), figures, "PLN, log p of 10 rows", 0.93, 0.965),
+        f"{n} tables, 300 draws a row; coverage of 95%",
+    )
 
 
 # intervals and errors
@@ -231,6 +261,22 @@ def scores(n: int, seed: int) -> Found:
         found = tallies.evaluate(gda, rng.normal(size=(80, 3)) + np.arange(80)[:, None] % 2)
         hits.append([abs(found.value - truth) < 1.96 * found.stderr])
     p.append(share_found(np.array(hits), figures, "GDA score of 80 rows", 0.92, 0.965))
+    shares, size = np.linspace(0.02, 0.98, 97), 40  # exactly, over all outcomes
+    low, high = wilson(np.arange(size + 1), size)
+    inside = (low <= shares[:, None]) & (shares[:, None] <= high)
+    figures["Wilson, 40 rows, mean over shares"] = round(
+        float((inside * stats.binom.pmf(np.arange(size + 1), size, shares[:, None])).sum(axis=1).mean()), 4
+    )
+    folds = []  # parts share rows of the fits, and there are few: told, not judged
+    for _ in range(n):
+        X, y = rng.normal(size=(100, 3)) + np.arange(100)[:, None] % 2, np.arange(100) % 2
+        part = rng.permutation(100) % 5
+        each = [GDA().fit(X[part != k], y[part != k]) for k in range(5)]
+        found = np.array([each[k].log_prob(X[part == k]).mean() for k in range(5)])
+        new = rng.normal(size=(4000, 3)) + np.arange(4000)[:, None] % 2
+        truth = np.mean([fold.log_prob(new).mean() for fold in each])
+        folds.append(abs(found.mean() - truth) < 1.96 * found.std(ddof=1) / np.sqrt(5))
+    figures["mean of five folds"] = round(float(np.mean(folds)), 4)
     return Found(figures, together(p), f"{n} held-out sets; coverage of 95%")
 
 
@@ -268,6 +314,7 @@ STUDIES: dict[str, tuple[Callable[[int, int], Found], int]] = {  # and how many 
     "lda": (lda, 1000),
     "classes": (classes, 1000),
     "latents": (latents, 1000),
+    "estimates": (estimates, 300),
     "coefficients": (coefficients, 300),
     "networks": (network_errors, 200),
     "scores": (scores, 200),

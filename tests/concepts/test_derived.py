@@ -7,11 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 from tallies import AuthorConcept, Corpus, Mention, Multinomial, Ontology
-from tallies.concepts import author_prior, context, penalties, word_counts
+from tallies.concepts import author_prior, context, mention, penalties, word_counts
 from tallies.concepts.author_prior import Psi
+from tallies.concepts.door import Sentences
 from tallies.concepts.mention import learn_words
 from tallies.concepts.model import EM, NULL_START, cycle_of
-from tallies.concepts.scores import Scores, responsibilities
+from tallies.concepts.scores import Scores, add_context, responsibilities
 from tallies.concepts.settings import BAGS, Settings
 
 RNG = np.random.default_rng(0)
@@ -306,6 +307,19 @@ def test_concepts_that_are_no_candidates_stay_in_the_evidence(monkeypatch):
     few = model.rank(["the gene alpha"], k=2)
     assert few[0].tolist() == whole[0].tolist()
     np.testing.assert_allclose(few[1], whole[1], rtol=1e-3)
+
+
+def test_words_around_a_candidate_leave_the_others_their_part_of_the_evidence():
+    """A candidate with .6 of the evidence, beside which a word stands that doubles it: 1.2, and .4 of those that are none."""
+    strings = mention.strings_of(CONCEPTS)
+    key = strings.keys["sgene"]
+    x = Sentences(sp.csr_array((np.ones(1), [key], [0, 1]), shape=(1, len(strings.keys))), np.zeros(1, dtype=np.int64))
+    table = context.Context(np.array([0, 1, 1]), np.array([key], dtype=np.int32), np.log(np.array([4.0], dtype=np.float32)))
+    found = Scores(np.zeros((1, 1), np.int32), np.log([[0.6]]), np.zeros((1, 1)), np.zeros((1, 1), np.int32), np.zeros(1))
+    words = mention.lexicon(strings, np.full(len(strings.keys), 0.1), Mention())
+    after = add_context(x, words, table, 0.5, found)
+    np.testing.assert_allclose(np.exp(after.value), [[1.2]], rtol=1e-6)
+    np.testing.assert_allclose(np.exp(after.evidence), [1.6], rtol=1e-6)
 
 
 def test_own_words_are_left_out_where_they_are_learned():

@@ -244,14 +244,6 @@ def test_missing_cells_have_no_say():
     assert a.elbo_ == b.elbo_
 
 
-def test_standard_errors_of_a_rank_model():
-    Y, O, _ = simulate(200, 4, q=1)
-    model = PLN(rank=1, random_state=0).fit(Y, offsets=O)
-    # of a mean of 200 logarithms, each with the latent variance and that of a Poisson count about it
-    expected = np.sqrt((np.diagonal(model.covariance_) + 1 / Y.mean(axis=0)) / 200)
-    np.testing.assert_allclose(model.coefficient_table()["std_error"], expected, rtol=0.25)
-
-
 def test_entropy_and_rates_are_those_of_the_bound():
     """q_i is a product on the axes of the solver, and no longer one on those of C: what the bound is made of must add up to it."""
     Y, O, _ = simulate(60, 8, q=3)

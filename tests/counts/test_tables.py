@@ -105,8 +105,9 @@ def test_offsets_follow_the_sampling_effort(name):
     Y = rng.poisson(effort[:, None] * rates * rng.lognormal(0, 0.2, (30, 200))).astype(float)
     found = OFFSETS[name](Y)
     relative = found - found[:10].mean()
-    assert relative[10:20].mean() == pytest.approx(np.log(2), abs=0.12)
-    assert relative[20:].mean() == pytest.approx(np.log(4), abs=0.12)
+    close = 0.08 if name == "gmpr" else 0.02  # whose medians of skewed ratios are a little too large
+    assert relative[10:20].mean() == pytest.approx(np.log(2), abs=close)
+    assert relative[20:].mean() == pytest.approx(np.log(4), abs=close)
 
 
 def test_ratio_offsets_resist_one_dominant_column():

@@ -15,6 +15,7 @@ from tallies.disk import atomic
 from tallies.engine import Model, Runner, Stage
 from tallies.evaluation import chains
 from tallies.evaluation.classification import classification
+from tallies.evaluation.ranking import hit_rate, macro_recall, reciprocal_rank
 from tallies.evaluation.score import Score, Scored, difference, mean_score, ranked
 from tallies.html import judged
 from tallies.html.common import wilson
@@ -59,14 +60,14 @@ def test_pages_have_the_same_brier_score_and_confidence():
 
 
 def test_calibration_groups_are_tenths_of_what_was_stated():
-    stated = np.array([0.05, 0.11, 0.19, 0.5, 0.55, 0.98, 1.0])
-    came = np.array([0, 0, 1, 1, 0, 1, 1], dtype=bool)
+    stated = np.array([0.05, 0.11, 0.19, 0.5, 0.55, 0.88, 0.98, 1.0])
+    came = np.array([0, 0, 1, 1, 0, 1, 1, 1], dtype=bool)
     chart = judged.reliability(stated, came, "x")
     rows = [[float(v) for v in row] for row in chart["rows"]]
-    assert [row[0] for row in rows] == pytest.approx([0.05, 0.15, 0.525, 0.99])
-    assert [row[1] for row in rows] == pytest.approx([0.0, 0.5, 0.5, 1.0])
-    assert [row[4] for row in rows] == [1, 2, 2, 2]
-    gap = (0.05 + 2 * 0.35 + 2 * 0.025 + 2 * 0.01) / 7
+    assert [row[0] for row in rows] == pytest.approx([0.05, 0.15, 0.525, 0.88, 0.99])
+    assert [row[1] for row in rows] == pytest.approx([0.0, 0.5, 0.5, 1.0, 1.0])
+    assert [row[4] for row in rows] == [1, 2, 2, 1, 2]
+    gap = (0.05 + 2 * 0.35 + 2 * 0.025 + 0.12 + 2 * 0.01) / 8
     assert f"the mean gap is {gap:.1%}" in chart["caption"]
 
 
@@ -102,6 +103,30 @@ def test_effective_size_of_an_autoregression():
         draws[:, t] = rho * draws[:, t - 1] + noise[:, t]
     assert chains.effective_size(list(draws)) == pytest.approx(2 * n * (1 - rho) / (1 + rho), rel=0.15)
     assert chains.effective_size(list(draws + np.array([[0.0], [50.0]]))) < 20
+
+
+def test_effective_size_of_few_draws_by_hand():
+    """The formulas of Geyer (1992) and of Stan, one by one; no lag is left out here, for all pairs of lags are positive."""
+    draws = np.array([[0.0, 1.0, 2.0, 4.0, 5.0, 6.0], [0.5, 1.0, 3.0, 3.5, 5.0, 7.0]])
+    n, m = 6, 2
+    centred = draws - draws.mean(axis=1)[:, None]
+    cov = [np.mean([sum(c[i] * c[i + lag] for i in range(n - lag)) / n for c in centred]) for lag in range(n)]
+    W = cov[0] * n / (n - 1)
+    total = (n - 1) / n * W + draws.mean(axis=1).var(ddof=1)
+    rho = [1.0] + [1 - (W - cov[lag]) / total for lag in range(1, n)]
+    pairs = [rho[i] + rho[i + 1] for i in range(0, n, 2)]
+    kept = []
+    for pair in pairs:
+        if pair < 0:
+            break
+        kept.append(min([pair, *kept]))
+    assert chains.effective_size(list(draws)) == pytest.approx(m * n / (2 * sum(kept) - 1), rel=1e-12)
+
+
+def test_scores_of_unlike_units_have_no_paired_error():
+    one = Scored(-2.0, "exact", 0.1, "nats/token", np.array([-4.0, -8.0]), np.array([2.0, 4.0]))
+    other = Scored(-3.0, "exact", 0.1, "nats/token", np.array([-9.0, -9.0]), np.array([3.0, 3.0]))
+    assert difference(one, other) == (1.0, None)
 
 
 def test_topics_are_matched_by_cosine():
@@ -239,3 +264,15 @@ def test_densities_are_taken_on_the_support_and_in_units():
     scale = np.array([10.0, 1.0, 1.0])
     other = log_density(x * scale, mean * scale, whiten((cov * np.outer(scale, scale))[None], cov * np.outer(scale, scale)), False)
     assert other[0, 0] == pytest.approx(expected - np.log(10), rel=1e-10)
+
+
+def test_hits_are_among_the_first_ten():
+    """The right answer in place 10 is a hit, in place 11 none."""
+    rows = [[f"{i}" for i in range(1, 13)]] * 4
+    gold = [{"10"}, {"11"}, {"1", "11"}, {"none"}]
+    assert hit_rate(rows, gold, 10) == 0.5
+    assert hit_rate(rows, gold, 11) == 0.75
+    np.testing.assert_allclose(reciprocal_rank(rows, gold), [0.1, 1 / 11, 1.0, 0.0])
+    # "11" is asked for twice and never among ten, "10" and "1" always, "none" never
+    assert macro_recall(rows, gold, 10) == 0.5
+    assert macro_recall(rows[:3], [{"1"}, {"11"}, {"11"}], 10) == 0.5

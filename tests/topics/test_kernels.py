@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numba import njit
 from scipy.special import gammaln
 
-from tallies.kernels import lanes
+from tallies.kernels import lanes, twins
 from tallies.topics import sampler
 from tallies.topics.kernels import lists as topics
 from tallies.topics.kernels import sampling as lda
@@ -70,6 +70,14 @@ def test_lanes_equal_their_twins(entry, real):
         assert bits == twin_bits
         if twin_bits:
             assert call_find(packed, 5, mask, own_) == (twin_bits, int(np.flatnonzero(k == own)[0]))
+        # what stands in where nothing is compiled adds in the same order
+        plain = np.zeros(40, real)
+        assert twins.accumulate(packed, 5, mask, shift_, f, own_, real(0.25), plain, 3, real(1.5)) == last
+        np.testing.assert_array_equal(plain, sums)
+        found = twins.drawing(1)(packed, 5, mask, shift_, f, own_, real(0.25), real(0.5), real(2.0))
+        assert (found[0], *found[2:]) == (total, place, bits)
+        assert twins.count_below(sums, 3, sums[9]) == 7
+        assert twins.find_topic(packed, 5, mask, own_) == bits
 
 
 def test_atomic_operations():

@@ -1,10 +1,11 @@
-"""Wrongs in PLN."""
+"""Wrongs in PLN and PLNNetwork."""
 
 from wrongs import Wrong
 
 ANSWERS, COEFFICIENTS, EVIDENCE, IMPORTANCE, OFFSETS = (
     f"counts/{name}.py" for name in ("answers", "coefficients", "evidence", "importance", "offsets")
 )
+GRAPH, LASSO, SEARCH, PENALISED = (f"counts/{name}.py" for name in ("network_answers", "lasso", "network_plan", "penalised"))
 ESTIMATOR, PLAN, PLAIN = "counts/estimator.py", "counts/plan.py", "counts/kernels/plain.py"
 
 WRONGS = [
@@ -181,3 +182,89 @@ WRONGS = [
     ),
     Wrong(PLAIN, "0.5 * np.log(S2) - A + base * Y", "np.log(S2) - A + base * Y", "a half too much in the bound"),
 ]
+
+NETWORK = [
+    Wrong(
+        GRAPH,
+        "out = -Omega / np.outer(size, size) + 0.0",
+        "out = Omega / np.outer(size, size) + 0.0",
+        "partial correlations with the sign of Omega",
+    ),
+    Wrong(GRAPH, "size = np.sqrt(Omega.diagonal())", "size = Omega.diagonal()", "partial correlations scaled twice"),
+    Wrong(
+        GRAPH,
+        "return bic(fitted) + 2 * np.count_nonzero(np.triu(Omega, 1))",
+        "return bic(fitted) + 2 * np.count_nonzero(Omega)",
+        "EBIC counts both triangles",
+    ),
+    Wrong(
+        SEARCH, "(d * p + p + path.edges) * np.log(N)", "(d * p + path.edges) * np.log(N)", "BIC of a path without the variances"
+    ),
+    Wrong(SEARCH, "4 * gamma * path.edges * np.log(p)", "2 * gamma * path.edges * np.log(p)", "half of what EBIC adds"),
+    Wrong(
+        ANSWERS,
+        "np.count_nonzero(np.triu(fitted.graph.Omega, 1))",
+        "np.count_nonzero(fitted.graph.Omega)",
+        "parameters of a network counted twice",
+    ),
+    Wrong(SEARCH, "2 * np.mean(f * (1 - f))", "np.mean(f * (1 - f))", "half of the instability of StARS"),
+    Wrong(
+        SEARCH,
+        "None if times is None else times[at][there] / drawn",
+        "None if times is None else times[at][there] / c.subsamples",
+        "probabilities of subsamples that were not drawn",
+    ),
+    Wrong(SEARCH, "np.random.default_rng([seed, k])", "np.random.default_rng([seed, 0])", "one subsample, many times"),
+    Wrong(
+        SEARCH,
+        "(path.instability <= c.limit) & (path.edges <= p * (p - 1) / 4)",
+        "(path.instability <= c.limit)",
+        "a network of all pairs is stable",
+    ),
+    Wrong(
+        SEARCH,
+        "Tried(_spread(bits, seen), -found.F + 0.5 * float(rows.v.sum()) * theta.penalty)",
+        "Tried(_spread(bits, seen), -found.F)",
+        "the bound of a path with its penalty",
+    ),
+    Wrong(
+        SEARCH,
+        "value = -last.value.F + 0.5 * float(rows.v.sum()) * sparse.penalty",
+        "value = -last.value.F",
+        "the bound of the fit with its penalty",
+    ),
+    Wrong(
+        SEARCH,
+        "found._replace(Theta=found.Theta / scale, W=found.W * scale)",
+        "found._replace(Theta=found.Theta * scale, W=found.W / scale)",
+        "the scale of columns the wrong way round",
+    ),
+    Wrong(
+        SEARCH,
+        "top = float((np.abs(S[counts]) / L[counts]).max(initial=0.0))",
+        "top = float(np.abs(S[counts]).max(initial=0.0))",
+        "a path that does not know the weights",
+    ),
+    Wrong(
+        LASSO,
+        "float(sizes[there // len(Theta) != there % len(Theta)].sum())",
+        "float(sizes.sum() / 2)",
+        "the penalty of one triangle",
+    ),
+    Wrong(LASSO, "V = S + np.clip(W - S, -L, L)", "V = W", "a gap that certifies nothing"),
+    Wrong(LASSO, "csr_array(np.abs(S) > L)", "csr_array(np.abs(S) > 2 * L)", "components cut where columns are joined"),
+    Wrong(PENALISED, "value += np.log(variance).sum()", "value += 0.0", "the bound of correlations, not of covariances"),
+    Wrong(
+        PENALISED,
+        'own = 1.0 + Omega.diagonal() - np.einsum("jk,jk->j", Omega, correlation(S))',
+        "own = Omega.diagonal().copy()",
+        "slopes that reward the scale of a column",
+    ),
+    Wrong(
+        "counts/kernels/lasso.py",
+        "curve = W[i, j] * W[i, j] + W[i, i] * W[j, j]",
+        "curve = W[i, i] * W[j, j]",
+        "curvature of a pair without its own",
+    ),
+]
+WRONGS += [w._replace(tests=("counts/test_network_derived.py", "counts/test_lasso.py", "counts/test_network.py")) for w in NETWORK]

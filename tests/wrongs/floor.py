@@ -1,17 +1,8 @@
-"""Wrongs in what all families stand on: engine, mathematics, evaluation, files, pages."""
+"""Wrongs in what all families stand on: engine, mathematics, files."""
 
 from wrongs import Wrong
 
-CHAINS, CLASSIFICATION, SCORE = (f"evaluation/{name}.py" for name in ("chains", "classification", "score"))
-ENGINE, MATHS, LBFGS, DISK, JUDGED, HOLDOUT, COMMON = (
-    "engine.py",
-    "maths.py",
-    "lbfgs.py",
-    "disk.py",
-    "html/judged.py",
-    "cli/holdout.py",
-    "html/common.py",
-)
+ENGINE, MATHS, LBFGS, DISK = "engine.py", "maths.py", "lbfgs.py", "disk.py"
 
 WRONGS = [
     Wrong(
@@ -66,97 +57,6 @@ WRONGS = [
         "atomic by copy",
         ("evaluation/test_derived.py::test_a_file_is_moved_to_its_place",),
     ),
-    Wrong(
-        SCORE,
-        "values.std(ddof=1) / np.sqrt(len(values))",
-        "values.std(ddof=1)",
-        "the deviation of rows for the error of their mean",
-        ("evaluation/test_derived.py::test_error_of_a_mean",),
-    ),
-    Wrong(
-        SCORE,
-        "np.sum((apart - mean * sizes) ** 2) * n / (n - 1)) / total",
-        "np.sum((apart - mean * sizes) ** 2) * n / (n - 1)) / n",
-        "paired error of rows where units are tokens",
-    ),
-    Wrong(SCORE, "np.sum((apart - mean * sizes) ** 2)", "np.sum(apart**2)", "paired error about zero"),
-    Wrong(
-        SCORE,
-        "key=lambda name: -np.nan_to_num(found[name].value, nan=-np.inf)",
-        "key=lambda name: np.nan_to_num(found[name].value, nan=-np.inf)",
-        "the worst model first",
-    ),
-    Wrong(
-        SCORE, "difference(found[name], found[order[0]])", "difference(found[name], found[order[-1]])", "differences to the worst"
-    ),
-    Wrong(
-        CHAINS,
-        "np.sqrt((n - 1) / n + between / within)",
-        "np.sqrt((n - 1) / n + between / within / n)",
-        "R-hat with the variance of means divided once more",
-    ),
-    Wrong(
-        CHAINS,
-        "halves = np.array([part for c in chains for part in (c[-2 * n : -n], c[-n:])], dtype=float)",
-        "halves = np.array([c[-n:] for c in chains for _ in range(2)], dtype=float)",
-        "R-hat that cannot see a drift",
-    ),
-    Wrong(
-        CHAINS,
-        "rho = 1 - (within - covariance) / total",
-        "rho = covariance / covariance[0]",
-        "effective size blind to chains that are apart",
-    ),
-    Wrong(CHAINS, "max(2 * pairs.sum() - 1,", "max(pairs.sum(),", "effective size doubled"),
-    Wrong(CHAINS, "linear_sum_assignment(-likeness)", "linear_sum_assignment(likeness)", "topics matched to those least alike"),
-    Wrong(
-        CHAINS,
-        "a, b = (p / np.linalg.norm(p, axis=1, keepdims=True) for p in (reference, other))",
-        "a, b = reference, other",
-        "likeness that is no cosine",
-    ),
-    Wrong(CLASSIFICATION, ".sum(axis=1).mean()),  # of many", ".mean()),  # of many", "Brier divided by the number of classes"),
-    Wrong(CLASSIFICATION, "-log_p[np.arange(n), codes].mean()", "-log_p.max(axis=1).mean()", "log loss of the class called"),
-    Wrong(
-        CLASSIFICATION,
-        "confusion_matrix(codes, found, labels=np.arange(K))",
-        "confusion_matrix(found, codes, labels=np.arange(K))",
-        "confusion the wrong way round",
-    ),
-    Wrong(
-        JUDGED,
-        "np.minimum((stated * BINS).astype(int), BINS - 1)",
-        "np.minimum((stated * BINS).astype(int) + 1, BINS - 1)",
-        "calibration shifted by a bin",
-    ),
-    Wrong(
-        JUDGED,
-        "np.eye(len(self.classes))[self.true]).sum(axis=1)",
-        "np.eye(len(self.classes))[self.true]).mean(axis=1)",
-        "Brier on pages by classes",
-    ),
-    Wrong(
-        JUDGED,
-        "float(self.stated.max(axis=1).sum() / max(len(self.known), 1))",
-        "float(self.stated.mean(axis=1).sum() / max(len(self.known), 1))",
-        "stated confidence of all classes",
-    ),
-    Wrong(
-        JUDGED, "rare = float(np.quantile(own, 0.01))", "rare = float(np.quantile(own, 0.05))", "strange beyond 95, not 99 in 100"
-    ),
-    Wrong(JUDGED, "float(n @ np.abs(share - x) / n.sum())", "float(np.abs(share - x).mean())", "mean gap of groups, not of rows"),
-    Wrong(
-        HOLDOUT,
-        "np.std(values, ddof=1) / np.sqrt(len(values))",
-        "np.std(values, ddof=1)",
-        "spread of folds for the error of their mean",
-    ),
-    Wrong(
-        HOLDOUT,
-        "rows = splitter(options, family, model)(1, False)",
-        "rows = splitter(options, family, model)(1, True)",
-        "fitted to the rows that should judge",
-    ),
     Wrong(MATHS, "stretch = 2 * np.log(scale[used]).sum()", "stretch = np.log(scale[used]).sum()", "determinants in wrong units"),
     Wrong(
         MATHS,
@@ -182,12 +82,8 @@ WRONGS = [
         "constant = -0.5 * (len(W[0]) * LOG_2PI + log_det)",
         "density of directions without variance",
     ),
-    Wrong(
-        COMMON,
-        "half = z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))",
-        "half = z * np.sqrt(p * (1 - p) / n)",
-        "Wilson's interval without its last term",
-    ),
     Wrong(LBFGS, "gamma = np.clip(gamma, *bounds)", "gamma = np.ones_like(gamma)", "directions without the scale of the curvature"),
     Wrong(LBFGS, "shift[k] = alpha[k] - beta", "shift[k] = alpha[k]", "half of the two loops"),
+    Wrong("sums.py", "add([before, part]) if n else part", "part", "of eight tallies the last alone"),
+    Wrong("sums.py", "rest = [add([part, *rest])] if n else rest", "rest = [part] if n else rest", "the largest groups alone"),
 ]

@@ -1,8 +1,9 @@
-# mypy: disable-error-code="no-untyped-def,import-untyped"
+# mypy: disable-error-code="no-untyped-def,import-untyped,attr-defined"
 """Sixteen numbers at a time, threads that meet, memory asked for early: what a compiler does not find by itself in a loop.
 
 Everything is plain LLVM (no instruction of one machine), so it compiles everywhere: sixteen lanes become one AVX-512 register,
-two AVX2 registers or four NEON registers. NumPy twins stand in the tests. Callers keep arrays padded to a multiple of `LANES`.
+two AVX2 registers or four NEON registers. Where numba is told to compile nothing, the twins of the same names take over.
+Callers keep arrays padded to a multiple of `LANES`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 16
+from tallies.kernels import twins
+from tallies.kernels.twins import LANES
+
 I1, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
 
 
@@ -108,15 +111,18 @@ def _weigh(lanes: Lanes, packed: Any, at: Any, mask: Any, shift: Any, f: Any, ow
     return lanes.cumulate(builder.fmul(builder.sitofp(count, weight.type), weight)), mine
 
 
-def emits(typed: Any) -> Any:
+def emits(typed: Any, twin: Any = None) -> Any:
     """Make an intrinsic of a function that writes its code, given `Lanes` and the arguments; `typed` gives the types of a call."""
 
     def make(write: Any) -> Any:
+        if config.DISABLE_JIT:
+            return twin or getattr(twins, write.__name__)
+
         def typing(context: Any, *arguments: Any) -> Any:
             return typed(*arguments), lambda context, builder, sig, args: write(Lanes(context, builder, sig), *args)
 
         typing.__name__, typing.__doc__ = write.__name__, write.__doc__
-        typing.__wrapped__ = write  # type: ignore[attr-defined]  # where numba finds how many arguments there are
+        typing.__wrapped__ = write  # where numba finds how many arguments there are
         return intrinsic(typing)
 
     return make
@@ -141,7 +147,7 @@ def _drawing(n_chunks: int) -> Any:
     def typed(packed, at, mask, shift, f, own, f_own, u, u_rest):
         return types.Tuple([f.dtype, f.dtype, types.intp, types.intp])(*_entries(packed, f, f.dtype, f.dtype))
 
-    @emits(typed)
+    @emits(typed, twins.drawing(n_chunks))
     def draw(lanes, packed, at, mask, shift, f, own, f_own, u, u_rest):
         builder, parts, bits, total = lanes.builder, [], I64(0), None
         last = ir.Constant(ir.VectorType(I32, LANES), [LANES - 1] * LANES)

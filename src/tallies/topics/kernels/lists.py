@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tallies.topics.kernels.sampling import GOLDEN, JIT, mix
+from tallies.topics.kernels.sampling import GOLDEN, JIT, mix, wrapping
 
 
 @njit(**JIT)
@@ -79,7 +79,7 @@ def enter(p, n_k, key):
     return k
 
 
-@njit(**JIT)
+@wrapping
 def resample(words, z, phi, n_k, p, key):
     """Resample the topics z of some tokens with the topics frozen; n_k counts them, alpha included. Returns the last key."""
     for i in range(len(z)):
@@ -91,7 +91,7 @@ def resample(words, z, phi, n_k, p, key):
     return key
 
 
-@njit(**JIT)
+@wrapping
 def left_to_right(words, phi, alpha, n_passes, key, out):
     """out[n] becomes an estimate of p(w_n | w_<n) of one document: the mean over Gibbs passes through the tokens before n."""
     z, n_k, p = np.empty(len(words), np.int64), alpha.copy(), np.empty(len(alpha))

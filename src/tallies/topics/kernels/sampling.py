@@ -13,17 +13,19 @@ import sys
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import config, njit, types
 
 from tallies.forms import Form
-from tallies.kernels import lanes
+from tallies.kernels import lanes, twins
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SPINS = 4000  # looks at the flag before a waiting thread lets others have the processor: about 10 microseconds
 WINDOWS = sys.platform == "win32"  # known when kernels are compiled: comparing texts in one is two seconds of compiling
-_sleep = types.ExternalFunction("Sleep" if WINDOWS else "usleep", types.int32(types.uint32))
+_sleep = twins.pause if config.DISABLE_JIT else types.ExternalFunction("Sleep" if WINDOWS else "usleep", types.int32(types.uint32))
 REST = np.uint32(0 if WINDOWS else 30)  # milliseconds, or microseconds
 JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
+# random numbers are made by products that overflow; NumPy would tell of each
+wrapping = np.errstate(over="ignore") if config.DISABLE_JIT else njit(**JIT)
 
 
 class Layout(NamedTuple):
@@ -62,7 +64,7 @@ class Task(NamedTuple):
     n_threads: int
 
 
-@njit(**JIT)
+@wrapping
 def mix(x):
     """Output function of splitmix64: neighbouring counters give unrelated numbers."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -114,7 +116,7 @@ def seek(lists, at, size, mask, own):
     return -1
 
 
-@njit(**JIT)
+@wrapping
 def sample_cell(layout, counts, task, n_k, q, lo, hi, key):
     """Resample word block q of documents lo:hi against word lists that no other thread uses, with topic totals n_k of its own."""
     words, _, _, at, topics_at, shift = layout
@@ -269,7 +271,7 @@ def meet(signals, n_threads):
     return False
 
 
-@njit(**JIT)
+@wrapping
 def rotate(layout, counts, task):
     """Sweeps by one of several equal workers: in round r document block p works on word block (p + r) mod P.
 

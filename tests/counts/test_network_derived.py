@@ -1,0 +1,70 @@
+"""What is derived from a network of counts: criteria, instability, probabilities, its path; each against its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tallies import PLNNetwork
+from tallies.counts.fitted import Path
+from tallies.counts.network_plan import Choice, choose, criterion, grid
+
+Y = np.random.default_rng(0).poisson(np.exp(1 + np.random.default_rng(1).normal(size=(60, 5)) @ (np.eye(5) + 0.6 * np.eye(5, k=1))))
+CHOICE = Choice(None, 5, 0.1, "stability", False, False, None, 10, 0.05, 0.5)
+
+
+@pytest.fixture(scope="module", params=[True, False])
+def model(request):
+    return PLNNetwork(penalty=0.15, select=None, joint=request.param).fit(Y)
+
+
+def test_partial_correlations_are_those_of_regressions(model):
+    """Of the residuals of two columns after all others, by the covariance that the network says."""
+    S, R = model.covariance_, model.partial_correlation_
+    for j, k in ((0, 1), (1, 2), (0, 4)):
+        rest = [i for i in range(5) if i not in (j, k)]
+        left = S[np.ix_([j, k], [j, k])] - S[np.ix_([j, k], rest)] @ np.linalg.solve(S[np.ix_(rest, rest)], S[np.ix_(rest, [j, k])])
+        assert R[j, k] == pytest.approx(left[0, 1] / np.sqrt(left[0, 0] * left[1, 1]), abs=1e-9)
+    assert (np.diagonal(R) == 1).all()
+
+
+def test_criteria_count_every_edge_once(model):
+    edges = len(model.edges_)
+    assert 0 < edges < 10
+    k = 5 + 5 + edges  # intercepts, variances, pairs
+    assert model.bic_ == pytest.approx(-2 * model.loglik_ + k * np.log(60))
+    assert model.ebic_ == pytest.approx(model.bic_ + 2 * edges * np.log(5))
+    path = Path(np.array([0.2, 0.1]), np.array([3, 7]), np.array([-50.0, -40.0]), None)
+    wanted = [100 + (2 * 5 + 5 + 3) * np.log(60) + 6 * np.log(5), 80 + (2 * 5 + 5 + 7) * np.log(60) + 14 * np.log(5)]
+    np.testing.assert_allclose(criterion(path, 2, 5, 60.0, 0.5), wanted)
+
+
+def test_a_network_of_most_pairs_is_not_called_stable():
+    path = Path(np.array([0.3, 0.2, 0.1]), np.array([1, 4, 9]), None, np.array([0.01, 0.04, 0.02]))
+    assert choose(path, CHOICE, 1, 5, 60.0) == 1
+
+
+def test_a_path_begins_where_weighted_penalties_leave_no_edge():
+    S = np.array([[1.0, 0.4, 0.3], [0.4, 1.0, 0.1], [0.3, 0.1, 1.0]])
+    weights = np.array([[0, 4, 1], [4, 0, 0.25], [1, 0.25, 0]])
+    found = grid(S, CHOICE._replace(weights=weights))  # .4 / 4, .3 / 1 and .1 / .25
+    np.testing.assert_allclose(found, np.geomspace(0.4, 0.04, 5))
+
+
+def test_probabilities_are_of_the_subsamples_that_were_drawn():
+    """Cut in the fifth of twelve: shares of four, which differ between subsamples."""
+    model = PLNNetwork(n_subsamples=12, n_penalties=4)
+    model.fit(Y, callback=lambda stage, state: stage.name.startswith("subsample 5"))
+    P = model.selection_probability_[np.triu_indices(5, 1)]
+    np.testing.assert_array_equal(P * 4, np.round(P * 4))
+    assert ((P > 0) & (P < 1)).any()
+    at = model.path_["chosen"].to_numpy().argmax()
+    assert model.path_["instability"][at] == pytest.approx(np.mean(2 * P * (1 - P)))
+
+
+def test_the_bound_of_a_fit_has_no_penalty_in_it(model):
+    """Rows of a joint fit pay for the scale of their columns, which the bound of new rows does not: a little less, never more."""
+    less = model.log_prob(Y).sum() - model.loglik_
+    theta = np.abs(model.precision_ * np.sqrt(np.outer(np.diagonal(model.covariance_), np.diagonal(model.covariance_))))
+    penalty = 0.5 * 60 * 0.15 * (theta.sum() - np.trace(theta))
+    assert -1e-3 < less < (0.02 * penalty if model.joint else 1e-3)

@@ -1,0 +1,55 @@
+"""Wrongs in what is read and counted before any model sees it."""
+
+from wrongs import Wrong
+
+CORPUS, KINDS, LABELS, LAZY, ONTOLOGY, WRITTEN, TEXT = (
+    f"data/{name}.py" for name in ("corpus", "kinds", "labels", "lazy", "ontology", "written", "text")
+)
+
+WRONGS = [
+    Wrong(CORPUS, "pieces.sum_duplicates()", "pieces.sum_duplicates(), pieces.data.fill(1)", "a word counted once a sentence"),
+    Wrong(
+        CORPUS,
+        "frequency = np.bincount(counts.indices, minlength=counts.shape[1])",
+        "frequency = np.asarray(counts.sum(axis=0)).ravel()",
+        "min_df of occurrences, not of documents",
+    ),
+    Wrong(CORPUS, "(frequency >= least) & (frequency <= most)", "(frequency > least) & (frequency <= most)", "min_df off by one"),
+    Wrong(CORPUS, "(frequency >= least) & (frequency <= most)", "(frequency >= least) & (frequency < most)", "max_df off by one"),
+    Wrong(CORPUS, "most = max_df * D if", "most = max_df if", "a share of documents taken for a number of them"),
+    Wrong(CORPUS, "home.append(d)", "home.append(max(d - 1, 0))", "sentences of the document before"),
+    Wrong(CORPUS, "for a, b in pairwise(words)", "for a, b in pairwise(words[1:])", "the first pair of words lost"),
+    Wrong(CORPUS, "np.repeat(np.arange(len(d)), ends[1] - ends[0])", "of[s]", "sentences of a part keep the numbers of the whole"),
+    Wrong(KINDS, "gaps, levels = len(column) - len(known)", "gaps, levels = len(known)", "cells with a value counted as gaps"),
+    Wrong(KINDS, "own = levels == len(known) > FEW", "own = levels == len(column) > FEW", "a code with a gap is no id"),
+    Wrong(KINDS, "len(unique(values[~missing]))", "len(unique(values))", "a gap counted as a level"),
+    Wrong(
+        LABELS, "(np.cumsum(seen) - 1).astype(np.int32)", "np.arange(len(seen), dtype=np.int32)", "codes with holes between classes"
+    ),
+    Wrong(
+        LABELS,
+        "np.bincount(present.astype(np.int64) - low) > 0",
+        "np.bincount(present.astype(np.int64) - low) > 1",
+        "classes of one row lost",
+    ),
+    Wrong(LABELS, "return absent | (y == -1) if", "return absent if", "the class -1 taken for a label"),
+    Wrong(
+        LAZY,
+        "return Fact(type, kind, known, levels, low, high, rows - known, cell)",
+        "return Fact(type, kind, known, levels, low, high, known, cell)",
+        "gaps of a lazy table",
+    ),
+    Wrong(LAZY, "at + n - ends[-1] > size", "at + n > size", "pieces of a row group each after the first"),
+    Wrong(WRITTEN, "\"english\": \"replace(CELL, ',', '')\"", "\"english\": \"replace(CELL, ',', '.')\"", "1,234 read as 1.234"),
+    Wrong(WRITTEN, "replace(replace(CELL, '.', ''), ',', '.')", "replace(CELL, ',', '.')", "1.234,5 not read"),
+    Wrong(WRITTEN, 'comma == point and sep == ";"', "comma == point", "a lone comma is always decimal"),
+    Wrong(
+        WRITTEN,
+        "if ways.filled == ways.whole and not ways.codes:",
+        "if ways.filled == ways.whole:",
+        "codes such as 007 become numbers",
+    ),
+    Wrong(ONTOLOGY, "steps[reached].max() + 1)", "steps[reached].max())", "what no path joins is as far as the farthest"),
+    Wrong(ONTOLOGY, "more = sp.csr_array(reach + reach @ up)", "more = sp.csr_array(reach + up)", "lineage of parents alone"),
+    Wrong(TEXT, "sum(seen[best]) >= 0.1 * n.total()", "sum(seen[best]) >= 0.1 * len(n)", "a share of words for one of tokens"),
+]
