@@ -190,6 +190,16 @@ def abundances(rng: np.random.Generator, n: int) -> dict[str, Any]:
     return {"counts": rng.poisson(np.exp(Z)), "covariates": X}
 
 
+def labelled(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    data, y = abundances(rng, n), rng.integers(0, 3, n)
+    more = rng.poisson(np.exp(rng.normal(0.0, 0.7, (3, 5)))[y])
+    return {"counts": data["counts"] + more, "y": np.array(["moor", "wood", "shore"])[y], "covariates": data["covariates"]}
+
+
+def told_apart(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    return [model.coefficients_, model.predict_log_proba(data["counts"], covariates=data["covariates"])]
+
+
 def latent(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
     return [model.coefficients_, model.covariance_]
 
@@ -318,6 +328,14 @@ CASES = [
         abundances,
         sparse,
         {"penalty": 0.3, "select": None},
+        tolerance=1e-5,
+    ),
+    Case(
+        "pln discriminant",
+        lambda: tallies.PLNDiscriminant(tol=1e-14),
+        labelled,
+        told_apart,
+        {"shrinkage": 0.5, "max_iter": 3},
         tolerance=1e-5,
     ),
     Case(

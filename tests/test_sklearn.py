@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tallies import FEM, GDA, PLN, AuthorConcept, FEMNetwork, Multinomial, NaiveBayes, Ontology, PLNNetwork
+from tallies import FEM, GDA, PLN, AuthorConcept, FEMNetwork, Multinomial, NaiveBayes, Ontology, PLNDiscriminant, PLNNetwork
 
 MODELS = [
     FEM(ridge=1.0),
@@ -31,6 +31,7 @@ MODELS = [
     PLN(),
     PLN(rank=1),
     PLNNetwork(penalty=0.2, select=None),
+    PLNDiscriminant(),
 ]
 FRACTIONS = "the check has fractions for data, and a PLN refuses all but whole numbers; test_contract weighs rows of counts"
 TABLE = "predict gives the expected counts, one column a species; the check asks for one number a row"
@@ -46,6 +47,12 @@ BY_NAME = {
 
 def expected_failures(model):
     """The checks that a model of ours fails, and why; check_array_api_input skips itself unless SCIPY_ARRAY_API is set."""
+    if isinstance(model, PLNDiscriminant):
+        checks = (
+            *(f"sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")),
+            "classifiers_one_label_sample_weights",
+        )
+        return {f"check_{name}": FRACTIONS for name in checks}
     if isinstance(model, PLN | PLNNetwork):
         return COUNTS
     if getattr(model, "semi_supervised", False):

@@ -78,6 +78,27 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         "Share of the latent variance that the covariates explain, over columns without separated effects.",
     )
 
+    def coefficient_table(self, *, confidence: float = 0.95) -> pd.DataFrame:
+        """Coefficients with sandwich standard errors, confidence intervals and p-values (Student's t), and as factors.
+
+        `factor` = exp(estimate) is by how much a unit of the covariate multiplies the counts. `separated` marks coefficients
+        without a finite estimate, such as that of a group in which the species is never seen; they have no errors.
+
+        >>> import numpy as np
+        >>> from tallies import PLN
+        >>> Y = np.random.default_rng(0).poisson(5.0, size=(60, 2))
+        >>> table = PLN(covariance="spherical").fit(Y).coefficient_table()
+        >>> table.columns.tolist()[:6]
+        ['estimate', 'std_error', 'lower', 'upper', 'z', 'p_value']
+        >>> table.columns.tolist()[6:]
+        ['factor', 'factor_lower', 'factor_upper', 'separated']
+        """
+        return coefficients.coefficient_table(self.fitted_, confidence)
+
+    def coefficient_covariance(self) -> np.ndarray:
+        """Sandwich covariance of the coefficients, in the order of `coefficients_.ravel()`: (d p, d p)."""
+        return coefficients.coefficient_covariance(self.fitted_)
+
     # what it was learned from
 
     design_: np.ndarray = part("design.X", "Covariates of the fit (n, d).")

@@ -145,6 +145,20 @@ class Graph(NamedTuple):
     subsamples: Annotated[int, Form(kind="i", low=0)]
 
 
+class Classes(NamedTuple):
+    """The classes of the rows of a discriminant: its design has columns for them after those of the covariates."""
+
+    names: Annotated[np.ndarray, Form("K", "OUifb")]  # sorted
+    codes: Annotated[np.ndarray, Form("n", "i", 0, below="K")]  # of the rows
+    columns: Annotated[int, Form(kind="i", low=1)]  # K of the design, or K - 1 where the covariates have an intercept
+
+    @property
+    def coding(self) -> np.ndarray:
+        """The entries of a class in these columns (K, columns)."""
+        K = len(self.names)
+        return np.eye(K)[:, K - self.columns :]
+
+
 class Fitted(NamedTuple):
     """All that a fit gives."""
 
@@ -158,11 +172,14 @@ class Fitted(NamedTuple):
     data: Training
     w: PerColumn | None = None  # where a further fit goes on from
     graph: Graph | None = None  # of a network
+    classes: Classes | None = None  # of a discriminant
 
     def check(self) -> None:
         """Refuse parts of different models, whose columns are not the same."""
         (d, p), (n, q), rank = self.model.B.shape, self.latent_mean.shape, self.model.rank
         found = self.inputs.n, self.data.Y.shape, self.design.X.shape, q
+        if self.classes is not None and (len(self.classes.codes) != n or self.classes.columns > d):
+            raise ValueError(f"classes of {len(self.classes.codes)} rows do not go with {n} rows and B of shape {(d, p)}")
         if found != (p, (n, p), (n, d), p if rank is None else rank):
             raise ValueError(f"columns, counts, design and latents {found} do not go with B of shape {(d, p)} and the rank {rank}")
 
@@ -177,7 +194,7 @@ class Fitted(NamedTuple):
         return self.inputs.named("y")
 
 
-RECORDS = (Formula, Design, Training, Learned, Likelihood, Path, Graph, Fitted)
+RECORDS = (Formula, Design, Training, Learned, Likelihood, Path, Graph, Classes, Fitted)
 
 
 def orient(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,110 @@
+"""The rest of the PLN family: discriminants beside logistic regression and pyPLNmodels' PlnLDA.
+
+    python benchmarks/pln_family.py [--part discriminant lda] [--seeds 5]
+
+discriminant  log loss in four folds of labelled counts (depth varies), beside multinomial logistic regression on log counts
+lda           CPU seconds of a fit, and its exact bound, beside PlnLDA (pip install pyPLNmodels torch "setuptools<81")
+
+One thread, CPU seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from typing import Any
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import numpy as np  # noqa: E402
+from scipy.special import gammaln  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.metrics import log_loss  # noqa: E402
+from sklearn.model_selection import StratifiedKFold  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import StandardScaler  # noqa: E402
+
+import tallies  # noqa: E402
+
+
+def labelled(seed: int, n: int, p: int, K: int = 3, apart: float = 0.5, mean: float = 1.0) -> tuple[np.ndarray, ...]:
+    """Counts, classes and log depths."""
+    rng = np.random.default_rng(seed)
+    L = rng.normal(size=(p, p)) / np.sqrt(p)
+    mu, y, depth = rng.normal(mean, 1, p) + apart * rng.normal(size=(K, p)), rng.integers(0, K, n), rng.normal(0, 0.5, n)
+    Z = mu[y] + rng.multivariate_normal(np.zeros(p), 0.5 * L @ L.T + 0.3 * np.eye(p), n) + depth[:, None]
+    return rng.poisson(np.exp(Z)), y, depth
+
+
+def cpu(run: Any) -> tuple[Any, float]:
+    start = time.process_time()
+    found = run()
+    return found, time.process_time() - start
+
+
+def bound(Y: Any, O: Any, X: Any, M: Any, S2: Any) -> float:
+    """The exact bound of a PLN whose rows are there, at the B and Sigma that are best for them."""
+    R = M - X @ np.linalg.lstsq(X, M, rcond=None)[0]
+    Sigma = (R.T @ R + np.diag(S2.sum(axis=0))) / len(Y)
+    fit = float((Y * (O + M) - np.exp(O + M + S2 / 2) - gammaln(Y + 1) + 0.5 * np.log(S2)).sum())
+    return fit - 0.5 * len(Y) * float(np.linalg.slogdet(Sigma)[1])
+
+
+def part_discriminant(options: Any) -> None:
+    cases = (
+        (300, 30, 0.5, 1.0),
+        (100, 30, 0.5, 1.0),
+        (100, 60, 0.5, 1.0),
+        (300, 30, 0.5, -1.0),
+        (200, 100, 0.3, 0.0),
+        (600, 20, 0.3, 1.0),
+    )
+    for n, p, apart, mean in cases:
+        losses = []
+        for seed in range(options.seeds):
+            Y, y, depth = labelled(seed, n, p, apart=apart, mean=mean)
+            proba = np.zeros((3, n, 3))
+            for train, test in StratifiedKFold(4, shuffle=True, random_state=0).split(Y, y):
+                model = tallies.PLNDiscriminant().fit(Y[train], y[train], offsets=depth[train])
+                proba[0, test] = model.predict_proba(Y[test], offsets=depth[test])
+                for k, X in enumerate((np.log1p(Y), np.log1p(Y) - depth[:, None]), 1):
+                    logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)).fit(X[train], y[train])
+                    proba[k, test] = logistic.predict_proba(X[test])
+            losses.append([log_loss(y, found) for found in proba])
+        below = int(np.sum(np.array(losses)[:, 0] <= np.array(losses)[:, 1:].min(axis=1)))
+        ours, raw, scaled = np.mean(losses, axis=0)
+        told = f"ours {ours:.3f}, logistic {raw:.3f}, less the depths {scaled:.3f}"
+        print(f"{n} x {p}, means {apart:g} apart, mean log {mean:g}: {told}; below both in {below} of {len(losses)}", flush=True)
+
+
+def part_lda(options: Any) -> None:
+    import torch
+    from pyPLNmodels import PlnLDA
+
+    torch.set_num_threads(1)
+    tallies.PLNDiscriminant().fit(*labelled(9, 300, 40)[:2])  # compiled
+    for n, p in ((300, 30), (1000, 100)):
+        Y, y, depth = labelled(0, n, p)
+        O, X = np.repeat(depth[:, None], p, axis=1), np.eye(3)[y]
+        ours, seconds = cpu(lambda Y=Y, y=y, depth=depth: tallies.PLNDiscriminant().fit(Y, y, offsets=depth))
+        theirs = PlnLDA(Y, clusters=y, offsets=O, add_const=False)
+        _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
+        M, S = (np.asarray(getattr(theirs, name), float) for name in ("latent_mean", "latent_sqrt_variance"))
+        print(
+            f"{n} x {p}: ours {ours.elbo_:.2f} in {seconds:.2f} s, PlnLDA {bound(Y, O, X, M, S**2):.2f} in {long:.2f} s", flush=True
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", nargs="+", default=["discriminant"])
+    parser.add_argument("--seeds", type=int, default=5)
+    options = parser.parse_args()
+    for part in options.part:
+        globals()[f"part_{part}"](options)
+
+
+if __name__ == "__main__":
+    main()
