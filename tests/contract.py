@@ -196,6 +196,18 @@ def labelled(rng: np.random.Generator, n: int) -> dict[str, Any]:
     return {"counts": data["counts"] + more, "y": np.array(["moor", "wood", "shore"])[y], "covariates": data["covariates"]}
 
 
+def mixed_counts(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    group, x = rng.integers(0, 2, n), rng.normal(size=(n, 1))
+    means = np.array([[0.0, 2.0, 1.0, 0.0, 1.0], [2.0, 0.0, 1.5, 1.0, 0.0]])
+    Z = means[group] + x * rng.normal(0, 0.3, 5) + rng.normal(0, 0.5, (n, 5))
+    return {"counts": rng.poisson(np.exp(Z)), "covariates": np.hstack([np.ones((n, 1)), x])}
+
+
+def clustered(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    found = model.predict_proba(data["counts"], covariates=data["covariates"])
+    return [model.coefficients_, model.covariances_, model.shares_, found]
+
+
 def told_apart(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
     return [model.coefficients_, model.predict_log_proba(data["counts"], covariates=data["covariates"])]
 
@@ -329,6 +341,15 @@ CASES = [
         sparse,
         {"penalty": 0.3, "select": None},
         tolerance=1e-5,
+    ),
+    Case(
+        "pln mixture",
+        lambda: tallies.PLNMixture(n_components=[1, 2], covariance="full", n_starts=2, tol=1e-13),
+        mixed_counts,
+        clustered,
+        {"covariance": "diagonal", "n_components": 2},
+        weights=False,  # it takes them, but groupings to begin with are of rows, and a row that is there twice counts twice in them
+        tolerance=1e-4,
     ),
     Case(
         "pln discriminant",

@@ -210,9 +210,14 @@ def draw(
     p, C = fitted.inputs.n, fitted.model.components
     chosen = rng.integers(len(fitted.design.X), size=n)
     X = fitted.design.X[chosen] if X is None else X
-    O = _training_offsets(fitted, chosen) if offsets is None else _without_counts(fitted, offsets, n, rows)
+    O = offsets_of(fitted, chosen, n, offsets, rows)
     Z = X @ fitted.model.B + rng.normal(size=(n, C.shape[1])) @ C.T
     return rng.poisson(np.exp(np.minimum(np.broadcast_to(O, (n, p)) + Z, 40.0)))  # numpy's Poisson ends at 2^63
+
+
+def offsets_of(fitted: Any, chosen: np.ndarray, n: int, offsets: Any, rows: np.ndarray | None) -> np.ndarray:
+    """Offsets of n samples to be drawn, `rows` their names: those given, or of the rows of the fit that were chosen."""
+    return _training_offsets(fitted, chosen) if offsets is None else _without_counts(fitted, offsets, n, rows)
 
 
 def _without_counts(fitted: Fitted, offsets: Any, n: int, rows: np.ndarray | None) -> np.ndarray:

@@ -111,7 +111,7 @@ class PLNDiscriminant(ClassifierMixin, FromCounts, Attributes):
 
     classes_ = part("classes.names", "(K,) the labels, sorted.")
     means_ = part(asked.means)
-    marks_ = part(asked.marks)
+    marks_ = part(asked.marked)
     _n_features_out = part(lambda fitted: min(len(fitted.classes.names) - 1, fitted.inputs.n), "Columns of what `transform` gives.")
     get_feature_names_out = ClassNamePrefixFeaturesOutMixin.get_feature_names_out
 

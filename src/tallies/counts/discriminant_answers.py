@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import linalg
 
 from tallies.counts.answers import correlation
 from tallies.counts.door import Rows
 from tallies.counts.fitted import Classes, Fitted, Learned
+from tallies.counts.groups import Axes, Groups, fisher, marks
 from tallies.counts.plan import project
 
 UNSEEN = 0.5  # counts of a species that was never seen in a class
@@ -71,13 +71,6 @@ def means(fitted: Fitted) -> np.ndarray:
     return effects(fitted) + (v @ own / v.sum()) @ fitted.model.B[: own.shape[1]]
 
 
-def apart(fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
-    """By how much the mean of Z in a class is above that over all classes (K, p), and that beside the spread within a class."""
-    mu, n = effects(fitted), sizes(fitted)
-    found = mu - n @ mu / n.sum()
-    return found, found / np.sqrt(fitted.model.covariance.diagonal() + 1e-12)
-
-
 def intensity(Sigma: np.ndarray, N: float) -> float:
     """lambda of eq. 3.
 
@@ -119,35 +112,24 @@ def told(fitted: Fitted, rows: Rows, shrinkage: float | str | None, shard_rows: 
     return Told(np.stack(bounds, axis=1), np.stack([place.M - rows.X @ B for place in found]))
 
 
-class Axes(NamedTuple):
-    """Directions of the latent space along which the classes differ most beside their spread."""
-
-    V: np.ndarray  # within a class Z'V has unit variances          (p, q)
-    centre: np.ndarray  # mean of mu                                (p,)
-    share: np.ndarray  # of what differs between classes            (q,)
-
-
 def axes(fitted: Fitted, shrinkage: float | str | None) -> Axes:
     """Fisher's axes of the latent means."""
-    mu, n, Sigma = effects(fitted), sizes(fitted), shrunk(fitted, shrinkage)
-    centre = n @ mu / n.sum()
-    q = min(len(mu) - 1, mu.shape[1])
-    between = (mu - centre).T @ ((n / n.sum())[:, None] * (mu - centre))
-    values, V = linalg.eigh(between, Sigma, subset_by_index=[len(Sigma) - q, len(Sigma) - 1])
-    values, V = np.maximum(values[::-1], 0.0), V[:, ::-1]
-    sign = np.sign(V[np.abs(V).argmax(axis=0), np.arange(q)])
-    return Axes(V * sign, centre, values / max(float(values.sum()), 1e-300))
+    return fisher(effects(fitted), sizes(fitted), shrunk(fitted, shrinkage))
 
 
-def marks(fitted: Fitted) -> pd.DataFrame:
+def groups(fitted: Fitted, shrinkage: float | str | None = None) -> Groups:
+    """The classes, and the samples of the fit given theirs."""
+    known, (own, v), M = classes_of(fitted), (plain(fitted).design.X, fitted.data.v), fitted.latent_mean
+    Z = M - (own - v @ own / v.sum()) @ fitted.model.B[: own.shape[1]]
+    samples = [f"sample {i + 1}" for i in range(len(M))] if fitted.data.samples is None else [str(s) for s in fitted.data.samples]
+    species, Sigma = [str(c) for c in fitted.columns], shrunk(fitted, shrinkage)
+    return Groups("class", known.names.tolist(), species, means(fitted), sizes(fitted), Sigma, known.codes, Z, samples)
+
+
+def marked(fitted: Fitted) -> pd.DataFrame:
     """What marks each class: one row a class and species with the mean of its logarithm there (`mean`), the factor by which it is
-    more or less abundant than in all classes (`factor`), and that on the scale of its spread within a class (`z`), largest first.
-    """
-    known, mu, (more, z) = classes_of(fitted), means(fitted), apart(fitted)
-    K, p = mu.shape
-    columns = {"class": np.repeat(known.names, p), "species": np.tile(fitted.columns, K)}
-    table = pd.DataFrame({**columns, "mean": mu.ravel(), "factor": np.exp(more).ravel(), "z": z.ravel()})
-    return table.iloc[np.lexsort((-np.abs(z.ravel()), np.repeat(np.arange(K), p)))].reset_index(drop=True)
+    more or less abundant than in all classes (`factor`), and that beside its spread within a class (`z`), the farthest first."""
+    return marks(groups(fitted))
 
 
 def facts(fitted: Fitted, shrinkage: Any) -> list[str]:

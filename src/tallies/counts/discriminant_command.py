@@ -41,7 +41,7 @@ def _apart(options: Mapping[str, Any], tables: tuple[Any, Any, Any], needed: boo
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit to the tables that the options name: data, covariates, formula, offsets, target."""
-    counts, table, offsets, y = _apart(options, command._tables(options, options["data"]))
+    counts, table, offsets, y = _apart(options, command.tables(options, options["data"]))
     if table is not None:
         return model.fit_formula(options.get("formula") or everything(table), counts, table, y, offsets=offsets, **run)
     if options.get("formula"):
@@ -51,14 +51,14 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
 
 def labels(options: Mapping[str, Any]) -> Any:
     """The classes of all rows, over which rows are held out evenly."""
-    return _apart(options, command._tables({**options, "rows": None}, options["data"]))[3]
+    return _apart(options, command.tables({**options, "rows": None}, options["data"]))[3]
 
 
 def _asked(model: Any, options: Mapping[str, Any], path: str, needed: bool) -> tuple[Any, Any, Any, Any]:
     """Counts that a fitted model is asked of, their covariates and offsets, and their classes where they are known."""
     own = str(path) == str(options.get("data")) or options.get("rows")
     told = {name: options.get(name) if own or name in options.get("told", ()) else None for name in ("covariates", "offsets")}
-    return _apart(options, command._tables({**told, "rows": options.get("rows")}, path), needed)
+    return _apart(options, command.tables({**told, "rows": options.get("rows")}, path), needed)
 
 
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:

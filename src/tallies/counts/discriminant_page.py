@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tallies.counts import discriminant_answers as asked
-from tallies.counts import discriminant_views as views
-from tallies.counts.coefficients import times
+from tallies.counts import group_views as views
 from tallies.counts.door import from_files
+from tallies.counts.groups import sentence
 from tallies.counts.page import THIN
 from tallies.data.labels import known_codes
 from tallies.html.common import About, begin, finish, listing, plural, statisticians, told
@@ -25,7 +25,7 @@ def page(model: Any, about: About, counts: Any = None, y: Any = None, covariates
     counts, covariates, offsets, _ = from_files(counts, covariates, offsets)
     classes, species = [str(c) for c in model.classes_], [str(c) for c in model._columns()]
     n, prior = asked.sizes(model.fitted_), model.priors_.to_numpy()
-    judged = None
+    judged, groups = None, asked.groups(model.fitted_, model.shrinkage)
     if counts is not None:
         J = model.log_joint(counts, covariates=covariates, offsets=offsets)
         top = J.max(axis=1, keepdims=True)
@@ -38,7 +38,7 @@ def page(model: Any, about: About, counts: Any = None, y: Any = None, covariates
     more += "" if known is not None else "cannot say how good the predictions are."
     lead = f"{plural(len(classes), 'class', 'classes')} of {plural(len(model.design_), 'sample')}, told apart by the counts of "
     out = begin(model, about, "Classes of", f"{lead}{plural(len(species), 'species', 'species')}. {more}")
-    out.findings = [_marked(model, k, classes, species) for k in np.argsort(-n, kind="stable")[:FOUND]]
+    out.findings = [sentence(groups, int(k)) for k in np.argsort(-n, kind="stable")[:FOUND]]
     few = [c for c, size in zip(classes, n, strict=True) if size < FEW]
     rare = [species[j] for j in np.flatnonzero(model.fitted_.data.Y.sum(axis=0) < THIN)]
     out.warnings += told(
@@ -46,7 +46,7 @@ def page(model: Any, about: About, counts: Any = None, y: Any = None, covariates
         (rare, f"{plural(len(rare), 'species was', 'species were')} counted fewer than {THIN} times in all ({listing(rare, 5)})."),
     )
     out.pick("class", "Class", classes)
-    plane, bars = views.plane(model), views.marked(model, species)
+    plane, bars = views.plane(groups), views.marked(groups)
     if known is not None:
         assert judged is not None
         out.warnings += judged.warnings(about, "Trust its order of classes more than its probabilities.", "")
@@ -54,12 +54,12 @@ def page(model: Any, about: About, counts: Any = None, y: Any = None, covariates
         out.hero(known.confusion(), plane)
     else:
         out.hero(plane, bars)
-    out.face = {k: v for k, v in plane.items() if k != "wide"}
+    out.face = {k: v for k, v in (plane or bars).items() if k != "wide"}
     section = out.section("learned", "What marks each class").text(
         "A factor says by how much a species is more or less abundant in a class than in all classes together, covariates and "
         "sampling effort taken out; species are in the order of how far apart that is beside their spread within a class."
     )
-    section.charts(bars if known is not None else None, views.centres(model, species))
+    section.charts(bars if known is not None else None, views.centres(groups))
     rows = [(classes[k], float(n[k]), f"{prior[k]:.1%}") for k in np.argsort(-n, kind="stable")]
     section.table(["class", "samples in the fit", "probability before looking"], rows)
     if known is not None:
@@ -79,16 +79,6 @@ def page(model: Any, about: About, counts: Any = None, y: Any = None, covariates
         ("Samples in this report", len(judged.log_p) if judged is not None else None),
     ]
     return finish(out, model, about, facts, _CODE, "predict RUN counts.csv", "score RUN counts.csv", "report RUN counts.csv")
-
-
-def _marked(model: Any, k: int, classes: list[str], species: list[str]) -> str:
-    """The species that mark a class, as a sentence."""
-    apart, z = (found[k] for found in asked.apart(model.fitted_))
-    parts = []
-    for sign, word in ((1, "more"), (-1, "less")):
-        best = [j for j in np.argsort(-sign * z, kind="stable")[:3] if sign * apart[j] > 0.1]
-        parts += [f"{word} of " + ", ".join(f"{species[j]} ({times(apart[j])})" for j in best)] * bool(best)
-    return f"{classes[k]} has {'; '.join(parts)}." if parts else f"{classes[k]} is marked by no species."
 
 
 _CODE = """\

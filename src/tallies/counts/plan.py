@@ -101,8 +101,8 @@ def with_unweighted(
     M, live = learned.turned(M), data.rows.v > 0
     if not live.all():
         others = data.rows.take(~live)._replace(v=np.ones(int((~live).sum())))
-        rest = yield _placing("rows without weight", learned, cut(others, shard_rows), NEAR)
-        M, S2 = _merged(live, M, learned.turned(rest.value.M)), _merged(live, S2, rest.value.S2)
+        rest = yield placing("rows without weight", learned, cut(others, shard_rows), NEAR)
+        M, S2 = merged(live, M, learned.turned(rest.value.M)), merged(live, S2, rest.value.S2)
     return M, S2
 
 
@@ -216,7 +216,7 @@ def finished(
     return Fitted(run, data.inputs, learned, *latent, likelihood, data.design, training, w)
 
 
-def _merged(live: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarray:
+def merged(live: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Rows with a weight and those without, in their places."""
     out = np.empty((len(live), some.shape[1]))
     out[live], out[~live] = some, others
@@ -226,7 +226,7 @@ def _merged(live: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarra
 # rows under a fitted model
 
 
-def _placing(name: str, model: Learned, sources: list[Any], tol: float) -> Stage:
+def placing(name: str, model: Learned, sources: list[Any], tol: float) -> Stage:
     """The stage that places rows by the bound."""
     d = len(model.B)
     sums = Sums(float(sum(source.shard.v.sum() for source in sources)), np.zeros((d, d)))
@@ -261,7 +261,7 @@ def project(model: Learned, rows: Rows, shard_rows: int | None, close: bool = Fa
     sources = cut(rows, shard_rows)
     if model.method == "importance":
         return Place(*_joined(each(positions, sources, model.B, model.components, model.rank is None), "M", "S2"))
-    found = carry_out(_placing("", model, sources, CLOSE if close else NEAR))
+    found = carry_out(placing("", model, sources, CLOSE if close else NEAR))
     return found._replace(M=model.turned(found.M))
 
 
