@@ -1,11 +1,13 @@
 """The rest of the PLN family: discriminants beside logistic regression, and both beside pyPLNmodels.
 
-    python benchmarks/pln_family.py [--part discriminant lda mixture] [--seeds 5]
+    python benchmarks/pln_family.py [--part discriminant lda mixture zeros] [--seeds 5]
 
 discriminant  log loss in four folds of labelled counts (depth varies), beside multinomial logistic regression on log counts
 lda           CPU seconds of a fit, and its exact bound, beside PlnLDA (pip install pyPLNmodels torch "setuptools<81")
 mixture       CPU seconds of a fit with diagonal covariances, and its bound, beside PlnMixture: the parameters of both scored by placing
               the samples under each component, exactly; 500 x 50 and 1,000 x 100, four clusters
+zeros         a PLN with shares of structural zeros for each column, beside ZIPln: CPU seconds, the bound of the parameters of both (by
+              one scorer), the error of the shares, and the Brier score of which zeros are structural; 500 x 30 and 1,000 x 60
 
 One thread, CPU seconds.
 """
@@ -139,6 +141,50 @@ def part_mixture(options: Any) -> None:
             past = next((at for at, name, value in curve if name == "4 components" and value >= other), None)
             told = f"ours {ours:.2f} in {seconds:.2f} s (past theirs after {past}), PlnMixture {other:.2f} in {long:.2f} s"
             print(f"{n} x {p}, seed {seed}: {told}", flush=True)
+
+
+def part_zeros(options: Any) -> None:
+    import torch
+    from pyPLNmodels import ZIPln
+
+    from tallies.counts.door import Rows
+    from tallies.counts.fitted import Learned
+    from tallies.counts.plan import project
+
+    torch.set_num_threads(1)
+    tallies.PLN(zero_inflation="column").fit(labelled(9, 300, 40)[0])  # compiled
+    for n, p in ((500, 30), (1000, 60)):
+        for seed in range(min(options.seeds, 2)):
+            Y, _, depth = labelled(seed, n, p, K=1, apart=0.0, mean=1.5)
+            rng = np.random.default_rng([seed, 1])
+            pi = rng.uniform(0.05, 0.5, p)
+            W = rng.random(Y.shape) < pi
+            Y, O = np.where(W, 0, Y), np.repeat(depth[:, None], p, axis=1)
+            keep = (Y > 0).any(axis=1)  # theirs refuses rows without counts
+            Y, O, W, X = Y[keep], O[keep], W[keep], np.ones((keep.sum(), 1))
+            curve, start = [], time.process_time()
+
+            def look(stage: Any, state: Any, curve: Any = curve, start: float = start) -> None:
+                curve.append((time.process_time() - start, stage.name, state.objective[-1]))
+
+            ours = tallies.PLN(zero_inflation="column").fit(Y, offsets=O, callback=look)
+            seconds = time.process_time() - start
+            theirs = ZIPln(Y, exog=X, exog_inflation=X, offsets=O, add_const=False, add_const_inflation=False)
+            _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
+            get = lambda name, theirs=theirs: np.asarray(getattr(theirs, name).detach().cpu(), float)  # noqa: E731
+            share = np.clip(1 / (1 + np.exp(-get("coef_inflation")[0])), 1e-9, 1 - 1e-9)
+            other = Learned(None, "variational", "full", get("coef"), get("covariance"), None, None, "column", share)
+            found = project(other, Rows(Y.astype(float), O, X, np.ones(len(Y))), None, close=True).bound
+            assert found is not None
+            value, past = float(found.sum()), None
+            past = next((at for at, name, reached in curve if name == "zero inflation" and reached >= value), None)
+            zero = Y == 0
+            told = [f"ours {ours.elbo_:.1f} in {seconds:.2f} s (past theirs after {past}), ZIPln {value:.1f} in {long:.2f} s"]
+            for name, shares, rho in (("ours", ours.inflation_, ours.zero_probability_), ("ZIPln", share, get("latent_prob"))):
+                brier = float(np.mean((rho[zero] - W[zero]) ** 2))
+                told.append(f"{name}: error of shares {np.abs(shares - pi).mean():.3f}, Brier {brier:.3f}")
+            blind = float(W[zero].mean() * (1 - W[zero].mean()))
+            print(f"{len(Y)} x {p}, seed {seed}: {'; '.join(told)}; {blind:.3f} without looking", flush=True)
 
 
 def main() -> None:

@@ -212,6 +212,12 @@ def told_apart(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
     return [model.coefficients_, model.predict_log_proba(data["counts"], covariates=data["covariates"])]
 
 
+def gappy(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    X = np.hstack([np.ones((n, 1)), rng.normal(size=(n, 1))])
+    Z = 2.0 + X @ rng.normal(0.0, 0.3, (2, 5)) + rng.normal(0.0, 0.7, (n, 5)) + rng.normal(0.0, 0.4, (n, 1))
+    return {"counts": np.where(rng.random((n, 5)) < 0.3, 0, rng.poisson(np.exp(Z))), "covariates": X}
+
+
 def latent(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
     return [model.coefficients_, model.covariance_]
 
@@ -340,6 +346,14 @@ CASES = [
         abundances,
         sparse,
         {"penalty": 0.3, "select": None},
+        tolerance=1e-5,
+    ),
+    Case(
+        "pln, zeros inflated",
+        lambda: tallies.PLN(zero_inflation="column", tol=1e-14),
+        gappy,
+        lambda model, data: [*latent(model, data), model.inflation_, model.log_prob(**data)],
+        {"zero_inflation": None},
         tolerance=1e-5,
     ),
     Case(

@@ -143,6 +143,8 @@ def test_it_is_a_classifier(found: Any) -> None:
     assert marks.columns.tolist() == ["class", "species", "mean", "factor", "z"]
     first = marks[marks["class"] == "wood"].iloc[0]
     assert abs(first["z"]) == marks[marks["class"] == "wood"]["z"].abs().max()
+    j, share = model._columns().tolist().index(first["species"]), model.priors_.to_numpy()
+    assert np.log(first["factor"]) == pytest.approx(model.means_[2, j] - share @ model.means_[:, j])
 
 
 @pytest.mark.parametrize(("seed", "n", "p"), [(0, 300, 30), (1, 100, 30), (2, 100, 60)])

@@ -58,6 +58,13 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             raise AttributeError(f"a covariance of rank {rank} has no inverse; use components_, or fit with rank=None")
         return linalg.inv(self.covariance_)
 
+    zero_probability_: np.ndarray | None = part(
+        lambda fitted: None if fitted.zeros is None else fitted.zeros.rho,
+        "Probabilities (n, p) that zeros are structural: there whatever the latent abundance is; 0 where a count is not 0. None "
+        "without zero inflation.",
+    )
+    inflation_: np.ndarray | None = part(answers.inflation)
+
     # how good it is
 
     loglik_: float = part(
@@ -153,7 +160,7 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
                 f"columns such as {self._columns()[flat[:3]].tolist()} ({len(flat)} of {self.n_features_in_}) vary less than "
                 "Poisson counts do: their latent variance is 0 within 1e-4, and their correlations mean nothing"
             )
-        return [text for text in found if text]
+        return [text for text in (*found, answers.needless(self.fitted_)) if text]
 
     def _facts(self) -> list[str]:
         kind = "bound" if self.elbo_ is not None else f"estimate, standard error {self.loglik_stderr_:.2g}"

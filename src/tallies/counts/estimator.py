@@ -256,6 +256,8 @@ class Counted(FromCounts, Attributes):
         random_state: Any = 0,
     ) -> Evidence:
         """log p(Y_i) of every row by importance sampling, with standard errors and effective shares of the draws."""
+        if self.fitted_.model.inflation is not None:
+            raise DataError("importance sampling knows no structural zeros; use log_prob, whose bound does, or zero_inflation=None")
         rows = self._rows(counts, covariates, offsets)
         return plan.estimate(self.fitted_.model, rows, self.shard_rows, n_draws, proposal, seed_of(random_state))
 
@@ -313,6 +315,9 @@ class PLN(Counted):
     covariance: Literal["full", "diagonal", "spherical"] | np.ndarray = option(
         "full", "Which covariance: full, diagonal or spherical."
     )  # or a matrix (p, p) to keep; of rank=None
+    zero_inflation: Literal["global", "column", "row"] | None = option(
+        None, "More zeros than Poisson counts have: global, column or row, whose shares of structural zeros are alike."
+    )
     random_state: Any = 0  # further starts of PLN-PCA, draws of importance sampling
     intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
     max_iter: int = 20_000  # most sweeps over the data, or batches of importance sampling
@@ -363,10 +368,16 @@ class PLN(Counted):
             one_of("covariance", kind, "full", "diagonal", "spherical", more="a matrix")
         if kind != "full" and (self.rank is not None or sampling is not None):
             raise ValueError('covariance must be "full" where rank is given or method="importance": it is C C\' there')
+        if self.zero_inflation is not None:
+            one_of("zero_inflation", self.zero_inflation, "global", "column", "row", more="None")
+            if self.rank is not None:
+                raise ValueError("zero_inflation is for models without a rank; fit with rank=None, or zero_inflation=None")
+            if sampling is not None:
+                raise ValueError('zero_inflation needs method="variational": importance sampling knows no structural zeros')
         at_least(1, none=True, rank=self.rank)
         at_least(1, n_starts=self.n_starts, max_iter=self.max_iter)
         Sigma = np.asarray(self.covariance, dtype=np.float64) if kind == "given" else None
-        return plan.Settings(self.rank, kind, Sigma, sampling, self.n_starts, self.max_iter, self.tol)
+        return plan.Settings(self.rank, kind, Sigma, sampling, self.n_starts, self.max_iter, self.tol, self.zero_inflation)
 
 
 def _covariance(Sigma: np.ndarray, p: int) -> bool:

@@ -12,6 +12,7 @@ from tallies.forms import Form
 
 Method = Literal["variational", "importance"]
 Kind = Literal["full", "diagonal", "spherical", "given", "network"]  # of a covariance
+Inflation = Literal["global", "column", "row"]
 Value = str | bool | int | float | None
 Numbers = Annotated[np.ndarray, Form("...", "fi")] | Annotated[np.ndarray, Form("... ...", "fi")]
 
@@ -58,6 +59,8 @@ class Learned(NamedTuple):
     Sigma: Annotated[np.ndarray, Form("p p")] | None  # where rank is None
     C: Annotated[np.ndarray, Form("p q")] | None  # where there is a rank: orthogonal columns, longest first, largest entry positive
     rotation: Annotated[np.ndarray, Form("q q")] | None  # of the axes of the solver, on which the bound depends, to those of C
+    inflation: Inflation | None = None  # whose zeros are inflated alike
+    pi: PerColumn | None = None  # probabilities that a count is 0 whatever Z is; of rows their mean
 
     def check(self) -> None:
         """Refuse what is neither a covariance nor axes, of which there are as many as the rank says."""
@@ -159,6 +162,15 @@ class Classes(NamedTuple):
         return np.eye(K)[:, K - self.columns :]
 
 
+class Zeros(NamedTuple):
+    """The zeros of a zero-inflated model."""
+
+    rho: Annotated[np.ndarray, Form("n p", low=0, high=1)]  # probabilities that they are structural; 0 where a count is not 0
+    pi: Annotated[np.ndarray, Form("n", low=0, high=1)]  # means of these, of the rows
+    rate: Annotated[np.ndarray, Form("n p", low=0)]  # expected counts given the counts
+    plain: float  # bound without inflation
+
+
 class Fitted(NamedTuple):
     """All that a fit gives."""
 
@@ -173,6 +185,7 @@ class Fitted(NamedTuple):
     w: PerColumn | None = None  # where a further fit goes on from
     graph: Graph | None = None  # of a network
     classes: Classes | None = None  # of a discriminant
+    zeros: Zeros | None = None  # where they are inflated
 
     def check(self) -> None:
         """Refuse parts of different models, whose columns are not the same."""
@@ -194,7 +207,7 @@ class Fitted(NamedTuple):
         return self.inputs.named("y")
 
 
-RECORDS = (Formula, Design, Training, Learned, Likelihood, Path, Graph, Classes, Fitted)
+RECORDS = (Formula, Design, Training, Learned, Likelihood, Path, Graph, Classes, Zeros, Fitted)
 
 
 def orient(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -132,7 +132,7 @@ def fit(c: Choice, data: Prepared, seed: int, shard_rows: int | None) -> Generat
     grouped: Grouped = kept.value
     sources, found = cut(live, shard_rows, grouped.M), []
     for K in c.numbers:
-        centres, kept = yield from _best_start(c, K, live, sources, grouped, seed)
+        centres = yield from _best_start(c, K, live, sources, grouped, seed)
         begin = partial(mixed.begin, centres=centres, B=grouped.B)
         name = f"{K} components" if K > 1 else "one component alone"
         kept = yield Stage(name, Mixed(c.kind, tol=c.tol), sources, _ended, c.max_iter, begin, rows=True)
@@ -146,13 +146,11 @@ def fit(c: Choice, data: Prepared, seed: int, shard_rows: int | None) -> Generat
     return (yield from _finished(c, found[int(np.argmin(criterion))], tried, data, seed, shard_rows))
 
 
-def _best_start(
-    c: Choice, K: int, rows: Rows, sources: list, grouped: Grouped, seed: int
-) -> Generator[Stage, Kept, tuple[np.ndarray, Kept | None]]:
+def _best_start(c: Choice, K: int, rows: Rows, sources: list, grouped: Grouped, seed: int) -> Generator[Stage, Kept, np.ndarray]:
     """Centres of the grouping from which a short run comes furthest."""
-    several, best, kept = groupings(grouped.M - rows.X @ grouped.B, rows.v, K, c.n_starts, seed), None, None
+    several, best = groupings(grouped.M - rows.X @ grouped.B, rows.v, K, c.n_starts, seed), None
     if len(several) == 1:
-        return several[0], None
+        return several[0]
     for s, centres in enumerate(several):
         begin = partial(mixed.begin, centres=centres, B=grouped.B)
         name, model = f"{K} components, start {s + 1} of {len(several)}", Mixed(c.kind, rounds=TRIED, tol=c.tol)
@@ -162,7 +160,7 @@ def _best_start(
         if kept.cut:
             break
     assert best is not None
-    return best[1], kept
+    return best[1]
 
 
 def groupings(R: np.ndarray, v: np.ndarray, K: int, n_starts: int, seed: int) -> list[np.ndarray]:
