@@ -11,7 +11,7 @@ from scipy import special, stats
 from tallies.counts.alignment import as_offsets, given_offsets
 from tallies.counts.door import Rows
 from tallies.counts.fitted import Fitted, Learned
-from tallies.counts.plan import project
+from tallies.counts.plan import project, project_inflated
 from tallies.counts.tables import HIDDEN, Counts
 from tallies.errors import DataError
 from tallies.maths import patterns, regression
@@ -209,7 +209,8 @@ def expected(fitted: Fitted, X: np.ndarray, offsets: Any, rows: np.ndarray | Non
 def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shard_rows: int | None) -> np.ndarray:
     """Expected counts of samples given their counts; of a hidden cell, given the others of its row."""
     model, O, missing = fitted.model, rows.O, rows.O <= HIDDEN
-    M, S2, _, pi_rows, given = project(model, rows, shard_rows)
+    zeros = None if model.inflation is None else project_inflated(model, rows, shard_rows)
+    M, S2 = zeros[:2] if zeros is not None else project(model, rows, shard_rows)[:2]
     if missing.any():
         if offsets is None or isinstance(offsets, str):  # all alike in a row
             size = rows.O.max(axis=1, keepdims=True)
@@ -221,9 +222,9 @@ def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shar
     else:
         S2 = _hidden_variance(model.covariance, missing, S2) if missing.any() else S2
         rate = np.exp(O + M + 0.5 * S2)
-    if model.pi is None or pi_rows is None or given is None:
+    if zeros is None or model.pi is None:
         return rate
-    return np.where(missing, (1 - (pi_rows[:, None] if model.inflation == "row" else model.pi)) * rate, given)
+    return np.where(missing, (1 - (zeros.pi[:, None] if model.inflation == "row" else model.pi)) * rate, zeros.rate)
 
 
 def hide(fitted: Fitted, table: Counts, given: Iterable[Any]) -> tuple[Counts, np.ndarray]:

@@ -353,8 +353,12 @@ def project(model: Learned, rows: Rows, shard_rows: int | None, close: bool = Fa
     if model.method == "importance":
         return Place(*_joined(each(positions, sources, model.B, model.components, model.rank is None), "M", "S2"))
     found = carry_out(placing("", model, sources, CLOSE if close else NEAR))
-    more = (found.pi, found.rate) if isinstance(found, InflatedRows) else ()
-    return Place(model.turned(found.M), found.S2, found.bound, *more)
+    return Place(model.turned(found.M), found.S2, found.bound)
+
+
+def project_inflated(model: Learned, rows: Rows, shard_rows: int | None) -> InflatedRows:
+    """The same where zeros are inflated, with what became of these."""
+    return carry_out(placing("", model, cut(rows, shard_rows), NEAR))
 
 
 def estimate(

@@ -83,5 +83,3 @@ class Place(NamedTuple):
     M: Latent  # variational means
     S2: Variance  # variational variances
     bound: Annotated[np.ndarray, Form("n")] | None = None  # of every row, where asked for
-    pi: Annotated[np.ndarray, Form("n", low=0, high=1)] | None = None  # of every row, where its zeros are inflated
-    rate: Annotated[np.ndarray, Form("n p", low=0)] | None = None  # expected counts given the counts, where zeros are inflated
