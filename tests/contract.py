@@ -190,6 +190,34 @@ def abundances(rng: np.random.Generator, n: int) -> dict[str, Any]:
     return {"counts": rng.poisson(np.exp(Z)), "covariates": X}
 
 
+def labelled(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    data, y = abundances(rng, n), rng.integers(0, 3, n)
+    more = rng.poisson(np.exp(rng.normal(0.0, 0.7, (3, 5)))[y])
+    return {"counts": data["counts"] + more, "y": np.array(["moor", "wood", "shore"])[y], "covariates": data["covariates"]}
+
+
+def mixed_counts(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    group, x = rng.integers(0, 2, n), rng.normal(size=(n, 1))
+    means = np.array([[0.0, 2.0, 1.0, 0.0, 1.0], [2.0, 0.0, 1.5, 1.0, 0.0]])
+    Z = means[group] + x * rng.normal(0, 0.3, 5) + rng.normal(0, 0.5, (n, 5))
+    return {"counts": rng.poisson(np.exp(Z)), "covariates": np.hstack([np.ones((n, 1)), x])}
+
+
+def clustered(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    found = model.predict_proba(data["counts"], covariates=data["covariates"])
+    return [model.coefficients_, model.covariances_, model.shares_, found]
+
+
+def told_apart(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
+    return [model.coefficients_, model.predict_log_proba(data["counts"], covariates=data["covariates"])]
+
+
+def gappy(rng: np.random.Generator, n: int) -> dict[str, Any]:
+    X = np.hstack([np.ones((n, 1)), rng.normal(size=(n, 1))])
+    Z = 2.0 + X @ rng.normal(0.0, 0.3, (2, 5)) + rng.normal(0.0, 0.7, (n, 5)) + rng.normal(0.0, 0.4, (n, 1))
+    return {"counts": np.where(rng.random((n, 5)) < 0.3, 0, rng.poisson(np.exp(Z))), "covariates": X}
+
+
 def latent(model: Any, data: dict[str, Any]) -> list[np.ndarray]:
     return [model.coefficients_, model.covariance_]
 
@@ -318,6 +346,31 @@ CASES = [
         abundances,
         sparse,
         {"penalty": 0.3, "select": None},
+        tolerance=1e-5,
+    ),
+    Case(
+        "pln, zeros inflated",
+        lambda: tallies.PLN(zero_inflation="column", tol=1e-14),
+        gappy,
+        lambda model, data: [*latent(model, data), model.inflation_, model.log_prob(**data)],
+        {"zero_inflation": None},
+        tolerance=1e-5,
+    ),
+    Case(
+        "pln mixture",
+        lambda: tallies.PLNMixture(n_components=[1, 2], covariance="full", n_starts=2, tol=1e-13),
+        mixed_counts,
+        clustered,
+        {"covariance": "diagonal", "n_components": 2},
+        weights=False,  # it takes them, but groupings to begin with are of rows, and a row that is there twice counts twice in them
+        tolerance=1e-4,
+    ),
+    Case(
+        "pln discriminant",
+        lambda: tallies.PLNDiscriminant(tol=1e-14),
+        labelled,
+        told_apart,
+        {"shrinkage": 0.5, "max_iter": 3},
         tolerance=1e-5,
     ),
     Case(

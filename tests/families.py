@@ -14,6 +14,11 @@ FAMILIES = {  # model -> (data, further words of a fit)
     "lda": ("texts.jsonl", ["--topics", "2", "--sweeps", "30", "--set", 'word_prior={0=["cat"]}']),
     "pln": ("counts.csv", ["--covariates", "sites.csv", "--offsets", "logsum", "--formula", "~ 1 + site"]),
     "pln-network": ("counts.csv", ["--covariates", "sites.csv", "--formula", "~ 1 + site", "--subsamples", "3"]),
+    "pln-mixture": (
+        "counts.csv",
+        ["--covariates", "sites.csv", "--formula", "~ 1 + depth", "--components", "1,2", "--starts", "2"],
+    ),
+    "pln-discriminant": ("counts.csv", ["--covariates", "sites.csv", "--target", "site"]),
     "fem": ("flowers.csv", ["--target", "species", "--degree", "1,2", "--ridge", "1", "--bins", "3"]),
     "fem-network": ("flowers.csv", ["--ridge", "1", "--columns", "species,colour"]),
     "author-concept": ("papers.csv", ["--ontology", "concepts.obo", "--set", "author_backoff=none"]),

@@ -15,7 +15,19 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tallies import FEM, GDA, PLN, AuthorConcept, FEMNetwork, Multinomial, NaiveBayes, Ontology, PLNNetwork
+from tallies import (
+    FEM,
+    GDA,
+    PLN,
+    AuthorConcept,
+    FEMNetwork,
+    Multinomial,
+    NaiveBayes,
+    Ontology,
+    PLNDiscriminant,
+    PLNMixture,
+    PLNNetwork,
+)
 
 MODELS = [
     FEM(ridge=1.0),
@@ -31,6 +43,8 @@ MODELS = [
     PLN(),
     PLN(rank=1),
     PLNNetwork(penalty=0.2, select=None),
+    PLNDiscriminant(),
+    PLNMixture(n_components=2, n_starts=1),
 ]
 FRACTIONS = "the check has fractions for data, and a PLN refuses all but whole numbers; test_contract weighs rows of counts"
 TABLE = "predict gives the expected counts, one column a species; the check asks for one number a row"
@@ -46,7 +60,13 @@ BY_NAME = {
 
 def expected_failures(model):
     """The checks that a model of ours fails, and why; check_array_api_input skips itself unless SCIPY_ARRAY_API is set."""
-    if isinstance(model, PLN | PLNNetwork):
+    if isinstance(model, PLNDiscriminant):
+        checks = (
+            *(f"sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")),
+            "classifiers_one_label_sample_weights",
+        )
+        return {f"check_{name}": FRACTIONS for name in checks}
+    if isinstance(model, PLN | PLNNetwork | PLNMixture):
         return COUNTS
     if getattr(model, "semi_supervised", False):
         reason = "-1 is a missing label here, as in scikit-learn's own semi-supervised estimators; the check has it as a class"

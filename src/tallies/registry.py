@@ -34,6 +34,8 @@ FAMILIES = {  # room -> its estimators, in the order of help and gallery
     "counts": [
         Entry("PLN", "estimator", "Counts of many species in many samples: the Poisson log-normal model, or PLN-PCA with --rank."),
         Entry("PLNNetwork", "network", "Which species depend on which, given all others: a sparse network of counts.", "network_"),
+        Entry("PLNMixture", "mixture", "Clusters of samples by their counts: a mixture of Poisson log-normal models.", "mixture_"),
+        Entry("PLNDiscriminant", "discriminant", "Which class a sample belongs to, told by its counts.", "discriminant_"),
     ],
     "categories": [
         Entry("FEM", "fem", "How combinations of categories shape an outcome: named interactions, calibrated probabilities."),

@@ -7,6 +7,9 @@ ANSWERS, COEFFICIENTS, EVIDENCE, IMPORTANCE, OFFSETS = (
 )
 GRAPH, LASSO, SEARCH, PENALISED = (f"counts/{name}.py" for name in ("network_answers", "lasso", "network_plan", "penalised"))
 ESTIMATOR, PLAN, PLAIN = "counts/estimator.py", "counts/plan.py", "counts/kernels/plain.py"
+MIXED, MIXTURE_PLAN, MIXTURE_ANSWERS, DISCRIMINANT, GROUPS, INFLATED = (
+    f"counts/{name}.py" for name in ("mixed", "mixture_plan", "mixture_answers", "discriminant_answers", "groups", "inflated")
+)
 
 WRONGS = [
     Wrong(ANSWERS, "p * model.rank - model.rank * (model.rank - 1) // 2", "p * model.rank", "rotations of C counted as parameters"),
@@ -181,6 +184,31 @@ WRONGS = [
         "Sigma with half of the variances",
     ),
     Wrong(PLAIN, "0.5 * np.log(S2) - A + base * Y", "np.log(S2) - A + base * Y", "a half too much in the bound"),
+    # mixtures, discriminants, structural zeros
+    Wrong(MIXED, "J[:, k] = np.log(params.share[k]) + row_bounds", "J[:, k] = row_bounds", "assignments without shares"),
+    Wrong(MIXED, "share = np.where(alive, tally.N, 0.0)", "share = np.where(alive, 1.0, 0.0)", "shares all alike"),
+    Wrong(
+        MIXTURE_PLAN, "return bic, bic + 2 * self.uncertainty", "return bic, bic + self.uncertainty", "ICL with half the entropy"
+    ),
+    Wrong(MIXTURE_PLAN, "K * (d * p + spread) + K - 1", "K * (d * p + spread) + K", "a share too many"),
+    Wrong(MIXTURE_ANSWERS, "Told(bounds + np.log(fitted.share)", "Told(bounds", "log p of a sample without shares"),
+    Wrong(DISCRIMINANT, "Sigma=wide * (1 + 1 / n_k)", "Sigma=wide", "predictions as narrow as the class"),
+    Wrong(DISCRIMINANT, "np.log(UNSEEN) - effort", "np.log(UNSEEN) + effort", "half a count of the wrong effort"),
+    Wrong(
+        GROUPS,
+        "found = groups.means - groups.weight @ groups.means / groups.weight.sum()",
+        "found = groups.means",
+        "marks beside nothing",
+    ),
+    Wrong(INFLATED, "expit(odds[:, j] - J0)", "expit(odds[:, j] + A[:, j])", "a structural zero as if Z did not know of it"),
+    Wrong(INFLATED, "+ rho * (1 - rho) * (M - C) ** 2", "", "variance of Z without that between its two means"),
+    Wrong(INFLATED, "+ np.diag(tally.V)) / params", ") / params", "a covariance of means alone"),
+    Wrong(
+        INFLATED,
+        "there, v = shard.O > HIDDEN, shard.v",
+        "there, v = shard.O > HIDDEN, np.ones_like(shard.v)",
+        "zeros without weights",
+    ),
 ]
 
 NETWORK = [

@@ -14,8 +14,8 @@ from tallies.bayes.marginals import Column, bits_needed, telling
 from tallies.bayes.odd_views import complete_rows, odd_values, own_rows
 from tallies.bayes.why_views import contrast, first_sentence, more_of, rows_to_explain, speaking_words, spoken, why
 from tallies.data.kinds import from_file
+from tallies.data.labels import known_codes
 from tallies.data.table import table_rows
-from tallies.errors import DataError
 from tallies.html import charts
 from tallies.html.common import About, begin, finish, plural, told
 from tallies.html.judged import Judged
@@ -40,7 +40,7 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     judged = table = None
     if X is not None:
         table = model._table(X)
-        judged = Judged(classes, model.predict_proba(X), model.log_prob(X), _codes(model, y, table_rows(table)))
+        judged = Judged(classes, model.predict_proba(X), model.log_prob(X), known_codes(y, table_rows(table), model.classes_))
     known = judged if judged is not None and len(judged.known) else None
     lead = first_sentence(columns, bits, need, spoken_classes, float(model.params_.n.sum()))
     unknown = "No rows were given to this report, so it cannot say how good the predictions are."
@@ -90,16 +90,6 @@ def page(model: Any, about: About, X: Any = None, y: Any = None) -> Page:
     ]
     shell = "predict RUN rows.csv", "score RUN rows.csv", "report RUN"
     return finish(out, model, about, facts, _code(model, columns, classes), *shell)
-
-
-def _codes(model: Any, y: Any, n: int) -> np.ndarray:
-    """Class codes of n rows; -1 where the label is missing or no class of the model."""
-    from pandas import Index
-
-    y = np.full(n, None) if y is None else np.asarray(y, dtype=object)
-    if y.shape != (n,):
-        raise DataError(f"y must have one label a row, {n}, but its shape is {y.shape}; pass the labels of the rows in X")
-    return Index(model.classes_.astype(object)).get_indexer(Index(y))
 
 
 def _mistake(known: Judged, names: list[str]) -> str:

@@ -11,7 +11,7 @@ from scipy import special, stats
 from tallies.counts.alignment import as_offsets, given_offsets
 from tallies.counts.door import Rows
 from tallies.counts.fitted import Fitted, Learned
-from tallies.counts.plan import project
+from tallies.counts.plan import project, project_inflated
 from tallies.counts.tables import HIDDEN, Counts
 from tallies.errors import DataError
 from tallies.maths import patterns, regression
@@ -30,6 +30,10 @@ def algorithm(fitted: Fitted) -> str:
         return f"importance sampling, {f'rank {model.rank}' if model.rank else 'full rank'}"
     if fitted.graph is not None:
         return f"variational PLN with sparse precision, {'penalised bound' if fitted.graph.joint else 'lasso of its correlations'}"
+    if model.inflation is not None:
+        kind = f"PLN-PCA of rank {model.rank}" if model.rank else f"PLN with {model.kind} covariance"
+        share = {"global": "one share of structural zeros", "column": "a share of structural zeros for each column"}
+        return f"zero-inflated variational {kind}, {share.get(model.inflation, 'a share of structural zeros for each row')}"
     return f"variational PLN-PCA of rank {model.rank}" if model.rank else f"variational PLN with {model.kind} covariance"
 
 
@@ -42,16 +46,21 @@ def correlation(Sigma: np.ndarray) -> np.ndarray:
 def n_parameters(fitted: Fitted) -> int:
     """Free numbers of the model."""
     model, (d, p) = fitted.model, fitted.model.B.shape
+    more = {None: 0, "global": 1, "column": p, "row": int((fitted.data.v > 0).sum())}[model.inflation]
     if model.rank is not None:
-        return d * p + p * model.rank - model.rank * (model.rank - 1) // 2  # C up to a rotation
+        return more + d * p + p * model.rank - model.rank * (model.rank - 1) // 2  # C up to a rotation
     if fitted.graph is not None:
         return d * p + p + int(np.count_nonzero(np.triu(fitted.graph.Omega, 1)))
-    return d * p + {"full": p * (p + 1) // 2, "diagonal": p, "spherical": 1, "given": 0}[model.kind]
+    return more + d * p + {"full": p * (p + 1) // 2, "diagonal": p, "spherical": 1, "given": 0}[model.kind]
 
 
 def entropy(fitted: Fitted) -> float:
     """Entropy of the variational distribution of all latents."""
-    return float(0.5 * fitted.data.v @ (np.log(2 * np.pi * fitted.S2) + 1).sum(axis=1))
+    found = float(0.5 * fitted.data.v @ (np.log(2 * np.pi * fitted.S2) + 1).sum(axis=1))
+    if fitted.zeros is None:
+        return found
+    rho = fitted.zeros.rho
+    return found + float(fitted.data.v @ (special.entr(rho) + special.entr(1 - rho)).sum(axis=1))
 
 
 def aic(fitted: Fitted) -> float:
@@ -91,6 +100,21 @@ def poor(ess: np.ndarray) -> str:
     )
 
 
+def needless(fitted: Fitted) -> str:
+    """A warning of zero inflation that the counts do not ask for; "" where they do, or where there is none."""
+    if fitted.zeros is None:
+        return ""
+    gain = fitted.likelihood.value - fitted.zeros.plain
+    price = 0.5 * (n_parameters(fitted) - n_parameters(fitted._replace(model=fitted.model._replace(inflation=None))))
+    worth = price * float(np.log(fitted.data.v.sum()))
+    if gain > worth:
+        return ""
+    return (
+        f"the counts do not ask for zero inflation: it raises the bound by {gain:,.1f}, less than the {worth:,.1f} that its "
+        "parameters have to bring by BIC; fit with zero_inflation=None"
+    )
+
+
 class Map(NamedTuple):
     """Samples and columns in the plane of most latent variance, covariates taken out; a second axis of zeros where there is one.
 
@@ -120,9 +144,26 @@ def positions(fitted: Fitted) -> Map:
 def rates(fitted: Fitted) -> np.ndarray:
     """A of the rows of the fit: expected counts, given the counts; 0 where missing."""
     M, S2, model = fitted.latent_mean, fitted.S2, fitted.model
+    if fitted.zeros is not None:
+        return fitted.zeros.rate
     if model.C is not None:
         M, S2 = fitted.design.X @ model.B + M @ model.C.T, S2 @ (model.own**2).T
     return np.exp(np.clip(fitted.data.O + M + 0.5 * S2, HIDDEN, 60.0))
+
+
+def inflation(fitted: Fitted) -> np.ndarray | None:
+    """pi: one number, one of each column (p,), or one of each row (n,); None without inflation."""
+    model = fitted.model
+    if fitted.zeros is None or model.pi is None:
+        return None
+    return {"global": model.pi[:1], "column": model.pi, "row": fitted.zeros.pi}[model.inflation or "column"]
+
+
+def cell_inflation(fitted: Fitted) -> np.ndarray | float:
+    """pi of the cells of the fit, (n, 1) or (p,); 0 without inflation."""
+    if fitted.zeros is None or fitted.model.pi is None:
+        return 0.0
+    return fitted.zeros.pi[:, None] if fitted.model.inflation == "row" else fitted.model.pi
 
 
 class Residuals(NamedTuple):
@@ -149,10 +190,13 @@ def residuals(fitted: Fitted, most: int = 5000) -> Residuals:
     weight = stats.norm.pdf(nodes)
     rate = np.exp(np.clip(mean[:, None] + np.sqrt(variance[j])[:, None] * nodes, -700.0, 60.0))
     low, high = ((special.gammaincc(y[:, None] + 1, rate) @ weight) / weight.sum() for y in (np.maximum(Y - 1, 0), Y))
+    structural = np.broadcast_to(cell_inflation(fitted), seen.Y.shape)[i, j]
+    low, high = (structural + (1 - structural) * part for part in (low, high))
     low = np.where(Y == 0, 0.0, low)
     u = low + rng.random(len(Y)) * (high - low)
     value, *ends = (special.ndtri(np.clip(share, 1e-12, 1 - 1e-12)) for share in (u, low, high))
-    return Residuals(i, j, Y, np.exp(np.minimum(mean + 0.5 * variance[j], 60.0)), value, np.clip(0.0, *ends), len(known))
+    expected = (1 - structural) * np.exp(np.minimum(mean + 0.5 * variance[j], 60.0))
+    return Residuals(i, j, Y, expected, value, np.clip(0.0, *ends), len(known))
 
 
 # predictions
@@ -161,13 +205,15 @@ def residuals(fitted: Fitted, most: int = 5000) -> Residuals:
 def expected(fitted: Fitted, X: np.ndarray, offsets: Any, rows: np.ndarray | None) -> np.ndarray:
     """Expected counts of new samples, `rows` their names: exp(o + B'x + Sigma_jj/2)."""
     O = 0.0 if offsets is None else _without_counts(fitted, offsets, len(X), rows)
-    return np.exp(O + X @ fitted.model.B + 0.5 * fitted.model.covariance.diagonal())
+    thin = 1.0 if fitted.model.pi is None else 1 - fitted.model.pi
+    return thin * np.exp(O + X @ fitted.model.B + 0.5 * fitted.model.covariance.diagonal())
 
 
 def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shard_rows: int | None) -> np.ndarray:
     """Expected counts of samples given their counts; of a hidden cell, given the others of its row."""
     model, O, missing = fitted.model, rows.O, rows.O <= HIDDEN
-    M, S2, _ = project(model, rows, shard_rows)
+    zeros = None if model.inflation is None else project_inflated(model, rows, shard_rows)
+    M, S2 = zeros[:2] if zeros is not None else project(model, rows, shard_rows)[:2]
     if missing.any():
         if offsets is None or isinstance(offsets, str):  # all alike in a row
             size = rows.O.max(axis=1, keepdims=True)
@@ -175,10 +221,13 @@ def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shar
         else:
             O = as_offsets(offsets, table._replace(missing=None))
     if model.C is not None:
-        return np.exp(O + rows.X @ model.B + M @ model.C.T + 0.5 * S2 @ (model.own**2).T)
-    if missing.any():
-        S2 = _hidden_variance(model.covariance, missing, S2)
-    return np.exp(O + M + 0.5 * S2)
+        rate = np.exp(O + rows.X @ model.B + M @ model.C.T + 0.5 * S2 @ (model.own**2).T)
+    else:
+        S2 = _hidden_variance(model.covariance, missing, S2) if missing.any() else S2
+        rate = np.exp(O + M + 0.5 * S2)
+    if zeros is None or model.pi is None:
+        return rate
+    return np.where(missing, (1 - (zeros.pi[:, None] if model.inflation == "row" else model.pi)) * rate, zeros.rate)
 
 
 def hide(fitted: Fitted, table: Counts, given: Iterable[Any]) -> tuple[Counts, np.ndarray]:
@@ -212,9 +261,18 @@ def draw(
     p, C = fitted.inputs.n, fitted.model.components
     chosen = rng.integers(len(fitted.design.X), size=n)
     X = fitted.design.X[chosen] if X is None else X
-    O = _training_offsets(fitted, chosen) if offsets is None else _without_counts(fitted, offsets, n, rows)
+    O = offsets_of(fitted, chosen, n, offsets, rows)
     Z = X @ fitted.model.B + rng.normal(size=(n, C.shape[1])) @ C.T
-    return rng.poisson(np.exp(np.minimum(np.broadcast_to(O, (n, p)) + Z, 40.0)))  # numpy's Poisson ends at 2^63
+    Y = rng.poisson(np.exp(np.minimum(np.broadcast_to(O, (n, p)) + Z, 40.0)))  # numpy's Poisson ends at 2^63
+    if fitted.zeros is None or fitted.model.pi is None:
+        return Y
+    pi = rng.choice(fitted.zeros.pi, size=(n, 1)) if fitted.model.inflation == "row" else fitted.model.pi
+    return np.where(rng.random((n, p)) < pi, 0, Y)
+
+
+def offsets_of(fitted: Any, chosen: np.ndarray, n: int, offsets: Any, rows: np.ndarray | None) -> np.ndarray:
+    """Offsets of n samples to be drawn, `rows` their names: those given, or of the rows of the fit that were chosen."""
+    return _training_offsets(fitted, chosen) if offsets is None else _without_counts(fitted, offsets, n, rows)
 
 
 def _without_counts(fitted: Fitted, offsets: Any, n: int, rows: np.ndarray | None) -> np.ndarray:

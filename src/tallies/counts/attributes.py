@@ -62,6 +62,13 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             raise AttributeError(f"a covariance of rank {rank} has no inverse; use components_, or fit with rank=None")
         return linalg.inv(self.covariance_)
 
+    zero_probability_: np.ndarray | None = part(
+        lambda fitted: None if fitted.zeros is None else fitted.zeros.rho,
+        "Probabilities (n, p) that zeros are structural: there whatever the latent abundance is; 0 where a count is not 0. None "
+        "without zero inflation.",
+    )
+    inflation_: np.ndarray | None = part(answers.inflation)
+
     # how good it is
 
     loglik_: float = part(
@@ -81,6 +88,27 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         coefficients.explained,
         "Share of the latent variance that the covariates explain, over columns without separated effects.",
     )
+
+    def coefficient_table(self, *, confidence: float = 0.95) -> pd.DataFrame:
+        """Coefficients with sandwich standard errors, confidence intervals and p-values (Student's t), and as factors.
+
+        `factor` = exp(estimate) is by how much a unit of the covariate multiplies the counts. `separated` marks coefficients
+        without a finite estimate, such as that of a group in which the species is never seen; they have no errors.
+
+        >>> import numpy as np
+        >>> from tallies import PLN
+        >>> Y = np.random.default_rng(0).poisson(5.0, size=(60, 2))
+        >>> table = PLN(covariance="spherical").fit(Y).coefficient_table()
+        >>> table.columns.tolist()[:6]
+        ['estimate', 'std_error', 'lower', 'upper', 'z', 'p_value']
+        >>> table.columns.tolist()[6:]
+        ['factor', 'factor_lower', 'factor_upper', 'separated']
+        """
+        return coefficients.coefficient_table(self.fitted_, confidence)
+
+    def coefficient_covariance(self) -> np.ndarray:
+        """Sandwich covariance of the coefficients, in the order of `coefficients_.ravel()`: (d p, d p)."""
+        return coefficients.coefficient_covariance(self.fitted_)
 
     # what it was learned from
 
@@ -136,7 +164,7 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
                 f"columns such as {self._columns()[flat[:3]].tolist()} ({len(flat)} of {self.n_features_in_}) vary less than "
                 "Poisson counts do: their latent variance is 0 within 1e-4, and their correlations mean nothing"
             )
-        return [text for text in found if text]
+        return [text for text in (*found, answers.needless(self.fitted_)) if text]
 
     def _facts(self) -> list[str]:
         kind = "bound" if self.elbo_ is not None else f"estimate, standard error {self.loglik_stderr_:.2g}"

@@ -54,6 +54,8 @@ def coefficient_table(fitted: Fitted, confidence: float) -> pd.DataFrame:
 
 def coefficient_covariance(fitted: Fitted, apart: np.ndarray | None = None) -> np.ndarray:
     """Sandwich covariance of vec B; NaN for those that are separated."""
+    if fitted.zeros is not None:
+        raise DataError("coefficients of a zero-inflated PLN have no standard errors here; refit to bootstrap samples of the rows")
     live = fitted.data.v > 0
     X, v, Y, A = fitted.design.X[live], fitted.data.v[live], fitted.data.Y[live].astype(np.float64), rates(fitted)[live]
     (n, d), p = X.shape, Y.shape[1]

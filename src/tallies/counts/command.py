@@ -31,7 +31,7 @@ REPORT = (*SCORE, Option("group", "Column of the covariates that colours the map
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a PLN to the tables that the options name: data, covariates, formula, offsets."""
-    counts, table, offsets = _tables(options, options["data"])
+    counts, table, offsets = tables(options, options["data"])
     if table is not None:
         return model.fit_formula(options.get("formula") or everything(table), counts, table, offsets=offsets, **run)
     if options.get("formula"):
@@ -39,7 +39,7 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     return model.fit(counts, offsets=offsets, **run)
 
 
-def _tables(options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
+def tables(options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
     """Counts, and the covariates and offsets of these samples."""
     beside = Path(options["covariates"]) if options.get("covariates") else None
     counts, covariates, offsets, _ = from_files(path, beside, options.get("offsets"))
@@ -53,12 +53,12 @@ def _tables(options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
     return counts, of_these(covariates), of_these(offsets)
 
 
-def _asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
+def asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
     """Counts that a fitted model is asked of, with their covariates and offsets: those of the line, and none for its own counts."""
     both = "covariates", "offsets"
     known = both if options.get("rows") else options.get("told", ())  # rows held out of the fit have theirs in the same files
     told = {name: options.get(name) if name in known else None for name in both}
-    counts, covariates, offsets = _tables({**told, "rows": options.get("rows")}, path)
+    counts, covariates, offsets = tables({**told, "rows": options.get("rows")}, path)
     fitted = model.fitted_
     if not is_own(fitted, model._table(counts)):
         if covariates is None and list(fitted.design.names) not in (["intercept"], ["Intercept"]):
@@ -73,7 +73,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     """Latent positions of the samples."""
     import pandas as pd
 
-    counts, covariates, offsets = _asked(model, options, path)
+    counts, covariates, offsets = asked(model, options, path)
     Z = model.transform(counts, covariates=covariates, offsets=offsets)
     names = list(model._columns()) if Z.shape[1] == model.n_features_in_ else [f"component{k + 1}" for k in range(Z.shape[1])]
     table = pd.DataFrame(Z, index=counts.index, columns=names)
@@ -85,7 +85,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
     """The bound and the importance sampling estimate of the log likelihood of a sample."""
     kinds = ("importance",) if model.elbo_ is None else ("variational", "importance")
-    found = {kind: model._evaluate(*_asked(model, options, path), method=kind, random_state=seed) for kind in kinds}
+    found = {kind: model._evaluate(*asked(model, options, path), method=kind, random_state=seed) for kind in kinds}
     return {kind: scored.score._asdict() for kind, scored in found.items()}, found["importance"]
 
 
@@ -98,7 +98,7 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
 
 def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
     """What a report judges the model by."""
-    return _asked(model, options, path)
+    return asked(model, options, path)
 
 
 def report_options(model: Any, options: Mapping[str, Any], path: str | None) -> tuple[str | None, dict[str, Any]]:
@@ -106,7 +106,7 @@ def report_options(model: Any, options: Mapping[str, Any], path: str | None) -> 
     name = options.get("group")
     if name is None:
         return path, {}
-    counts, table, _ = _tables(options, options["data"])
+    counts, table, _ = tables(options, options["data"])
     if table is None:
         raise DataError("--group names a column of the covariates, but this RUN has none; fit with --covariates")
     if isinstance(counts.index[0], str) and isinstance(table.index[0], str):  # both name their rows

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tallies.counts.alignment import as_design, as_offsets, columns_in_order, independent
-from tallies.counts.fitted import Design, Fitted, Formula
+from tallies.counts.fitted import Classes, Design, Fitted, Formula
 from tallies.counts.offsets import OFFSETS
 from tallies.counts.records import Shard, log_factorial
 from tallies.counts.tables import HIDDEN, Counts, named_rows, read_counts
@@ -48,6 +48,7 @@ class Prepared(NamedTuple):
     W: np.ndarray | None  # with warm_start, [B', C] of the fit before: of a rank or for importance sampling   (p, d + q)
     w: np.ndarray | None  # and w of `full`                         (p,)
     samples: np.ndarray | None  # names of the rows                 (n,)
+    classes: Classes | None = None  # of the rows, where they are to be told apart
 
 
 # what may be a file
@@ -60,14 +61,14 @@ def from_files(counts: Any, covariates: Any = None, offsets: Any = None, weights
         path, counts = counts, read_counts(counts)
         asked = [covariates] if isinstance(covariates, str) and covariates in counts else covariates
         if isinstance(asked, list) and all(isinstance(name, str) for name in asked):
-            counts, covariates = _taken(counts, asked, path)
+            counts, covariates = taken(counts, asked, path)
         if isinstance(weights, str):
-            counts, weights = _taken(counts, weights, path)
+            counts, weights = taken(counts, weights, path)
     covariates = read_covariates(covariates) if isinstance(covariates, str | Path) else covariates
     return counts, covariates, read_offsets(offsets) if isinstance(offsets, str | Path) else offsets, weights
 
 
-def _taken(table: pd.DataFrame, names: Any, path: str | Path) -> tuple[pd.DataFrame, Any]:
+def taken(table: pd.DataFrame, names: Any, path: str | Path) -> tuple[pd.DataFrame, Any]:
     """A table without some columns, and these."""
     for name in [names] if isinstance(names, str) else names:
         if name not in table:

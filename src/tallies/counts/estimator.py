@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import validate_data
 
-from tallies.counts import answers, coefficients, fitted, plan
+from tallies.counts import answers, fitted, plan
 from tallies.counts.alignment import as_design, as_offsets, in_order
 from tallies.counts.attributes import Attributes
 from tallies.counts.door import (
@@ -48,12 +48,12 @@ from tallies.counts.tables import Counts, as_counts, plain, row_names
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, DataWarning, at_least, one_of
-from tallies.estimator import Inputs, RunOptions, option, seed_of
+from tallies.estimator import Estimator, Inputs, RunOptions, option, seed_of
 from tallies.evaluation.score import Scored, mean_score
 
 
-class Counted(Attributes):
-    """What every Poisson log-normal model of counts can do: its settings and its plan are those of the subclass."""
+class FromCounts(Estimator):
+    """The doors of every Poisson log-normal model of counts: its settings and its plan are those of the subclass."""
 
     intercept: bool
     random_state: Any
@@ -87,23 +87,27 @@ class Counted(Attributes):
         """
         return self._fit(self._prepare(counts, y, covariates, offsets, sample_weight), **run)
 
-    def fit_transform(self, counts: Any, y: Any = None, **options: Any) -> np.ndarray:
-        """Fit, and give the latent positions of the samples; options as in `fit`."""
-        return self.fit(counts, y, **options).latent_mean_
-
     def fit_formula(
-        self, text: str, counts: Any, data: Any, *, offsets: Any = None, sample_weight: Any = None, **run: Unpack[RunOptions]
+        self,
+        text: str,
+        counts: Any,
+        data: Any,
+        y: Any = None,
+        *,
+        offsets: Any = None,
+        sample_weight: Any = None,
+        **run: Unpack[RunOptions],
     ) -> Self:
         """Fit with covariates from a formula (formulaic's, as in R) over the columns of `data`, such as "~ 1 + tree"."""
         covariates, read = read_formula(text, data)
-        return self._fit(self._prepare(counts, None, covariates, offsets, sample_weight, read), **run)
+        return self._fit(self._prepare(counts, y, covariates, offsets, sample_weight, read), **run)
 
     @classmethod
     def from_formula(
-        cls, text: str, counts: Any, data: Any, *, offsets: Any = None, sample_weight: Any = None, **options: Any
+        cls, text: str, counts: Any, data: Any, y: Any = None, *, offsets: Any = None, sample_weight: Any = None, **options: Any
     ) -> Self:
-        """A PLN with these options, fitted by `fit_formula`."""
-        return cls(**options).fit_formula(text, counts, data, offsets=offsets, sample_weight=sample_weight)
+        """A model with these options, fitted by `fit_formula`."""
+        return cls(**options).fit_formula(text, counts, data, y, offsets=offsets, sample_weight=sample_weight)
 
     def _prepare(
         self,
@@ -115,15 +119,15 @@ class Counted(Attributes):
         read: fitted.Formula | None = None,
     ) -> Prepared:
         settings = self._settings()
-        check_labels(y)
         counts, beside, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight)
         if beside is not covariates:
             covariates, read = read_formula(everything(beside), beside)
         table = as_counts(counts)
         n, p = table.Y.shape
         added = self.intercept and read is None
-        X, names = as_design(covariates, n, table.rows, added)
-        rows = Rows(table.Y, as_offsets(offsets, table), X, check_weights(sample_weight, n))
+        v = check_weights(sample_weight, n)
+        X, names, classes = self._beside(y, v, *as_design(covariates, n, table.rows, added))
+        rows = Rows(table.Y, as_offsets(offsets, table), X, v)
         check_rows(rows, names, table.columns, settings.rank)
         if settings.Sigma is not None and not _covariance(settings.Sigma, p):
             shape = settings.Sigma.shape
@@ -133,39 +137,18 @@ class Counted(Attributes):
             W, w, M = warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
         rule = offsets if isinstance(offsets, str) else None
         design = fitted.Design(X, names, added, read)
-        return Prepared(
-            rows, cut(rows.take(rows.v > 0), self.shard_rows, M), Inputs(p, table.columns), design, rule, W, w, table.rows
-        )
+        sources = cut(rows.take(rows.v > 0), self.shard_rows, M)
+        return Prepared(rows, sources, Inputs(p, table.columns), design, rule, W, w, table.rows, classes)
+
+    def _beside(
+        self, y: Any, v: np.ndarray, X: np.ndarray, names: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, fitted.Classes | None]:
+        """The design with what the labels add to it: nothing, for pipelines pass labels to all."""
+        check_labels(y)
+        return X, names, None
 
     def _plan(self, data: Prepared, seed: int) -> Plan:
         return plan.fit(self._settings(), data, seed, self.shard_rows)
-
-    def _at_limit(self) -> str:
-        if self.fitted_.likelihood.bound:
-            return super()._at_limit()
-        return "the likelihood had no plateau before max_epochs or max_iter; raise them, or the learning rate"
-
-    def coefficient_table(self, *, confidence: float = 0.95) -> pd.DataFrame:
-        """Coefficients with sandwich standard errors, confidence intervals and p-values (Student's t), and as factors.
-
-        `factor` = exp(estimate) is by how much a unit of the covariate multiplies the counts. `separated` marks coefficients
-        without a finite estimate, such as that of a group in which the species is never seen; they have no errors.
-
-        >>> import numpy as np
-        >>> Y = np.random.default_rng(0).poisson(5.0, size=(60, 2))
-        >>> table = PLN(covariance="spherical").fit(Y).coefficient_table()
-        >>> table.columns.tolist()[:6]
-        ['estimate', 'std_error', 'lower', 'upper', 'z', 'p_value']
-        >>> table.columns.tolist()[6:]
-        ['factor', 'factor_lower', 'factor_upper', 'separated']
-        """
-        return coefficients.coefficient_table(self.fitted_, confidence)
-
-    def coefficient_covariance(self) -> np.ndarray:
-        """Sandwich covariance of the coefficients, in the order of `coefficients_.ravel()`: (d p, d p)."""
-        return coefficients.coefficient_covariance(self.fitted_)
-
-    # new samples
 
     def _table(self, counts: Any) -> Counts:
         """Counts whose columns are those of the fit: matched by name where both have names."""
@@ -184,6 +167,21 @@ class Counted(Attributes):
     def _rows(self, counts: Any, covariates: Any, offsets: Any) -> Rows:
         counts, covariates, offsets, _ = from_files(counts, covariates, offsets)
         return new_rows(self.fitted_, self._table(counts), covariates, offsets)
+
+
+class Counted(FromCounts, Attributes):
+    """What every Poisson log-normal model of one population can do."""
+
+    def fit_transform(self, counts: Any, y: Any = None, **options: Any) -> np.ndarray:
+        """Fit, and give the latent positions of the samples; options as in `fit`."""
+        return self.fit(counts, y, **options).latent_mean_
+
+    def _at_limit(self) -> str:
+        if self.fitted_.likelihood.bound:
+            return super()._at_limit()
+        return "the likelihood had no plateau before max_epochs or max_iter; raise them, or the learning rate"
+
+    # new samples
 
     def transform(self, counts: Any, *, covariates: Any = None, offsets: Any = None) -> np.ndarray:
         """Latent positions of new samples: means of Z (n, p), or scores on the components (n, q) where rank=q.
@@ -258,6 +256,8 @@ class Counted(Attributes):
         random_state: Any = 0,
     ) -> Evidence:
         """log p(Y_i) of every row by importance sampling, with standard errors and effective shares of the draws."""
+        if self.fitted_.model.inflation is not None:
+            raise DataError("importance sampling knows no structural zeros; use log_prob, whose bound does, or zero_inflation=None")
         rows = self._rows(counts, covariates, offsets)
         return plan.estimate(self.fitted_.model, rows, self.shard_rows, n_draws, proposal, seed_of(random_state))
 
@@ -315,6 +315,9 @@ class PLN(Counted):
     covariance: Literal["full", "diagonal", "spherical"] | np.ndarray = option(
         "full", "Which covariance: full, diagonal or spherical."
     )  # or a matrix (p, p) to keep; of rank=None
+    zero_inflation: Literal["global", "column", "row"] | None = option(
+        None, "More zeros than Poisson counts have: global, column or row, whose shares of structural zeros are alike."
+    )
     random_state: Any = 0  # further starts of PLN-PCA, draws of importance sampling
     intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
     max_iter: int = 20_000  # most sweeps over the data, or batches of importance sampling
@@ -365,10 +368,16 @@ class PLN(Counted):
             one_of("covariance", kind, "full", "diagonal", "spherical", more="a matrix")
         if kind != "full" and (self.rank is not None or sampling is not None):
             raise ValueError('covariance must be "full" where rank is given or method="importance": it is C C\' there')
+        if self.zero_inflation is not None:
+            one_of("zero_inflation", self.zero_inflation, "global", "column", "row", more="None")
+            if self.rank is not None:
+                raise ValueError("zero_inflation is for models without a rank; fit with rank=None, or zero_inflation=None")
+            if sampling is not None:
+                raise ValueError('zero_inflation needs method="variational": importance sampling knows no structural zeros')
         at_least(1, none=True, rank=self.rank)
         at_least(1, n_starts=self.n_starts, max_iter=self.max_iter)
         Sigma = np.asarray(self.covariance, dtype=np.float64) if kind == "given" else None
-        return plan.Settings(self.rank, kind, Sigma, sampling, self.n_starts, self.max_iter, self.tol)
+        return plan.Settings(self.rank, kind, Sigma, sampling, self.n_starts, self.max_iter, self.tol, self.zero_inflation)
 
 
 def _covariance(Sigma: np.ndarray, p: int) -> bool:

@@ -12,6 +12,7 @@ from tallies.forms import Form
 
 Method = Literal["variational", "importance"]
 Kind = Literal["full", "diagonal", "spherical", "given", "network"]  # of a covariance
+Inflation = Literal["global", "column", "row"]
 Value = str | bool | int | float | None
 Numbers = Annotated[np.ndarray, Form("...", "fi")] | Annotated[np.ndarray, Form("... ...", "fi")]
 
@@ -58,6 +59,8 @@ class Learned(NamedTuple):
     Sigma: Annotated[np.ndarray, Form("p p")] | None  # where rank is None
     C: Annotated[np.ndarray, Form("p q")] | None  # where there is a rank: orthogonal columns, longest first, largest entry positive
     rotation: Annotated[np.ndarray, Form("q q")] | None  # of the axes of the solver, on which the bound depends, to those of C
+    inflation: Inflation | None = None  # whose zeros are inflated alike
+    pi: PerColumn | None = None  # probabilities that a count is 0 whatever Z is; of rows their mean
 
     def check(self) -> None:
         """Refuse what is neither a covariance nor axes, of which there are as many as the rank says."""
@@ -145,6 +148,29 @@ class Graph(NamedTuple):
     subsamples: Annotated[int, Form(kind="i", low=0)]
 
 
+class Classes(NamedTuple):
+    """The classes of the rows of a discriminant: its design has columns for them after those of the covariates."""
+
+    names: Annotated[np.ndarray, Form("K", "OUifb")]  # sorted
+    codes: Annotated[np.ndarray, Form("n", "i", 0, below="K")]  # of the rows
+    columns: Annotated[int, Form(kind="i", low=1)]  # K of the design, or K - 1 where the covariates have an intercept
+
+    @property
+    def coding(self) -> np.ndarray:
+        """The entries of a class in these columns (K, columns)."""
+        K = len(self.names)
+        return np.eye(K)[:, K - self.columns :]
+
+
+class Zeros(NamedTuple):
+    """The zeros of a zero-inflated model."""
+
+    rho: Annotated[np.ndarray, Form("n p", low=0, high=1)]  # probabilities that they are structural; 0 where a count is not 0
+    pi: Annotated[np.ndarray, Form("n", low=0, high=1)]  # means of these, of the rows
+    rate: Annotated[np.ndarray, Form("n p", low=0)]  # expected counts given the counts
+    plain: float  # bound without inflation
+
+
 class Fitted(NamedTuple):
     """All that a fit gives."""
 
@@ -158,11 +184,15 @@ class Fitted(NamedTuple):
     data: Training
     w: PerColumn | None = None  # where a further fit goes on from
     graph: Graph | None = None  # of a network
+    classes: Classes | None = None  # of a discriminant
+    zeros: Zeros | None = None  # where they are inflated
 
     def check(self) -> None:
         """Refuse parts of different models, whose columns are not the same."""
         (d, p), (n, q), rank = self.model.B.shape, self.latent_mean.shape, self.model.rank
         found = self.inputs.n, self.data.Y.shape, self.design.X.shape, q
+        if self.classes is not None and (len(self.classes.codes) != n or self.classes.columns > d):
+            raise ValueError(f"classes of {len(self.classes.codes)} rows do not go with {n} rows and B of shape {(d, p)}")
         if found != (p, (n, p), (n, d), p if rank is None else rank):
             raise ValueError(f"columns, counts, design and latents {found} do not go with B of shape {(d, p)} and the rank {rank}")
 
@@ -177,7 +207,7 @@ class Fitted(NamedTuple):
         return self.inputs.named("y")
 
 
-RECORDS = (Formula, Design, Training, Learned, Likelihood, Path, Graph, Fitted)
+RECORDS = (Formula, Design, Training, Learned, Likelihood, Path, Graph, Classes, Zeros, Fitted)
 
 
 def orient(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

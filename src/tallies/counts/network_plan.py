@@ -26,7 +26,8 @@ from tallies.counts.answers import correlation
 from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.fitted import Fitted, Graph, Learned, Likelihood, Path
 from tallies.counts.full import Covariance
-from tallies.counts.penalised import Penalised, pair_penalties, restart
+from tallies.counts.onward import restart
+from tallies.counts.penalised import Penalised, pair_penalties
 from tallies.counts.plan import Settings
 from tallies.counts.records import Coefficients, Latent, PerColumn, Sums, Variance
 from tallies.engine import End, Kept, Stage

@@ -49,7 +49,7 @@ def page(
     table, apart = effect_table(model), separated(model.fitted_)
     found = counts.groups(R, _clear(model))
     out = begin(model, about, "Counts of", _lead(model, species, R, found))
-    out.findings = [*_together(R, species, found), *_matters(model, effects, table, apart, species)]
+    out.findings = [*_structural(model, species), *_together(R, species, found), *_matters(model, effects, table, apart, species)]
     _warn(out, model, Y if ours else None, species, apart[effects])
     whole = len(species) <= LISTED
     shades = _shades(model, effects, colour)
@@ -69,6 +69,8 @@ def page(
     section.charts(counts.clusters(R, species, found), counts.partners(R, species, np.arange(len(species) if whole else 0)))
     if effects:
         out.section("effects", "What the covariates do").charts(forest(model, effects, table, apart, species))
+    if model.fitted_.zeros is not None:
+        _zeros(out.section("zeros", "Which zeros are structural?"), model, species)
     out.section("samples", "Where the samples lie").charts(view if together else None)
     if truth is not None:
         _truth(out, model, truth, species)
@@ -144,6 +146,33 @@ def named(model: Any, d: int) -> str:
     match = re.fullmatch(r"(.+)\[T\.(.+)\]", name)
     first = formula.levels.get(match[1], []) if match and formula else []
     return f"{match[1]}: {match[2]}" + (f" rather than {first[0]}" if first else "") if match else name
+
+
+def _structural(model: Any, species: list[str]) -> list[str]:
+    """How many zeros are there whatever the abundance, and of which species."""
+    if model.fitted_.zeros is None:
+        return []
+    rho, zero = model.zero_probability_, model.fitted_.data.Y == 0
+    share = rho.sum(axis=0) / len(rho)
+    top = np.argsort(-share, kind="stable")[:3]
+    most = ", ".join(f"{species[j]} ({share[j]:.0%} of its counts)" for j in top)
+    return [
+        f"Of {int(zero.sum()):,} zeros about {rho.sum():,.0f} are structural, {int((rho > 0.9).sum()):,} of them with a "
+        f"probability above 90%; most of {most}."
+    ]
+
+
+def _zeros(section: Section, model: Any, species: list[str]) -> None:
+    rho, zero = model.zero_probability_, (model.fitted_.data.Y == 0).sum(axis=0)
+    section.text(
+        "A structural zero is there whatever the abundance: the species could not be counted, or could not be there. The others "
+        "are those that rare species have by chance. Which one a zero is follows from how many counts the other species of its "
+        "sample, the covariates and the sampling effort let expect."
+    )
+    share = rho.sum(axis=0) / np.maximum(zero, 1)
+    order = np.argsort(-rho.sum(axis=0), kind="stable")[:LISTED]
+    rows = [[species[j], int(zero[j]), float(rho[:, j].sum()), f"{share[j]:.0%}"] for j in order]
+    section.table(["species", "zeros", "structural, expected", "share of its zeros"], rows)
 
 
 def _matters(model: Any, effects: list[int], table: pd.DataFrame | None, apart: Array, species: list[str]) -> list[str]:

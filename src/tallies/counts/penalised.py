@@ -21,8 +21,7 @@ import numpy as np
 
 from tallies.counts import lasso
 from tallies.counts.answers import correlation
-from tallies.counts.full import TRIAL, Covariance, FullParams, Point, Trial
-from tallies.lbfgs import begin as still
+from tallies.counts.full import Covariance, FullParams, Point, Trial
 
 LEFT = 1e-2  # share of the last gain of the bound that a lasso may be away from its minimum
 
@@ -84,9 +83,3 @@ def pair_penalties(penalty: float, weights: np.ndarray | None, p: int) -> np.nda
     L = np.full((p, p), penalty) if weights is None else lasso.scaled(weights, penalty)
     np.fill_diagonal(L, 0.0)
     return L
-
-
-def restart(params: FullParams) -> FullParams:
-    """Params to go on with another penalty, from where the rows are: without pairs, whose slopes were those of this one."""
-    assert params.w is not None  # known since the start
-    return params._replace(phase=TRIAL, search=still(len(params.sy)), w_trial=params.w, rough=False)

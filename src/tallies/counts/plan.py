@@ -12,14 +12,16 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from tallies.backends import carry_out, each
-from tallies.counts import full, importance, rank
+from tallies.counts import full, importance, inflated, rank
 from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence, positions
-from tallies.counts.fitted import Fitted, Kind, Learned, Likelihood, Method, Training, orient, smallest
+from tallies.counts.fitted import Fitted, Inflation, Kind, Learned, Likelihood, Method, Training, Zeros, orient, smallest
 from tallies.counts.full import Covariance
 from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLatents, SamplingParams
+from tallies.counts.inflated import Inflated, InflatedRows
 from tallies.counts.rank import Rank
 from tallies.counts.records import Coefficients, Latent, PerColumn, Place, Sums, Variance, blocks
+from tallies.counts.tables import HIDDEN
 from tallies.engine import End, Kept, Plan, Stage
 from tallies.estimator import Run
 from tallies.forms import Form
@@ -29,7 +31,7 @@ SINGLE = 10_000  # counts from which a fit begins in single precision: those who
 FINAL_DRAWS = 1000  # of the log likelihood after a fit by importance sampling
 PLACING = 5000  # most sweeps to place rows under a fitted model
 CRUDE = 6  # sweeps of a start that need not be good
-LOOSE = 50  # the stopping rule of PLN-PCA looks at ten steps, not five, and at a bound that is flatter
+LOOSE = 50  # the stopping rule of PLN-PCA looks at ten steps, not five, and at a flatter bound; that of inflated zeros at two
 NEAR, CLOSE = 1e-9, 1e-11  # part of the bound that ends the placing of rows: their scores, and where their bound is asked for
 
 
@@ -43,6 +45,7 @@ class Settings(NamedTuple):
     n_starts: int
     max_iter: int
     tol: float
+    inflation: Inflation | None = None  # of zeros
 
 
 class Searched(NamedTuple):
@@ -58,6 +61,15 @@ class Searched(NamedTuple):
     met: bool  # the stopping rule is met
 
 
+class InflatedEnd(NamedTuple):
+    """The end of a zero-inflated search."""
+
+    rows: InflatedRows
+    B: Coefficients
+    Sigma: Annotated[np.ndarray, Form("p p")]
+    pi: PerColumn
+
+
 class Weighed(NamedTuple):
     """Rows under the likelier of two models."""
 
@@ -69,11 +81,21 @@ class Weighed(NamedTuple):
 
 SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, Candidates, Evidence, RowEvidence)
 SEARCHES = (Direction, Pairs, Search, Sums, *full.RECORDS, *rank.RECORDS)
-RECORDS = (Searched, Place, Weighed, *SEARCHES, *SAMPLERS)  # what a checkpoint, or a hyperparameter, may hold
+RECORDS = (
+    Searched,
+    InflatedEnd,
+    Place,
+    Weighed,
+    *SEARCHES,
+    *SAMPLERS,
+    *inflated.RECORDS,
+)  # what a checkpoint, or a hyperparameter, may hold
 
 
 def fit(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Plan:
     """The plan of a fit; returns its record."""
+    if settings.inflation is not None:
+        return _zero_inflated(settings, data, seed, shard_rows)
     return (_variational if settings.sampling is None else _sampled)(settings, data, seed, shard_rows)
 
 
@@ -85,6 +107,59 @@ def _variational(settings: Settings, data: Prepared, seed: int, shard_rows: int 
     learned = _learned(settings, found.B, found.C, found.Sigma)
     latent = yield from with_unweighted(learned, data, found.M, found.S2, shard_rows)
     return finished(searched_run(kept, seed), data, learned, latent, Likelihood(-found.F, bound=True), found.w)
+
+
+def _zero_inflated(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Generator[Stage, Kept, Fitted]:
+    """Without inflation, to know whether it is needed, and to begin with; then with it."""
+    by, live, v = settings.inflation, data.rows.v > 0, data.rows.v
+    assert by is not None
+    model, start = _search(settings, data)
+    first = yield Stage(
+        "without inflation", model, data.sources, lambda end: _searched(model, end, data), settings.max_iter, start, rows=True
+    )
+    plain: Searched = first.value
+    assert plain.Sigma is not None
+    rows = data.rows.take(live)
+    there = rows.O > HIDDEN
+    pi = 0.5 * (rows.v @ ((rows.Y == 0) & there)) / np.maximum(rows.v @ there, 1e-300)  # half of the zeros, to begin with
+    pi = np.full(len(pi), pi.mean()) if by == "global" else pi
+    rootX = np.sqrt(rows.v)[:, None] * rows.X
+    begun = inflated.begin(Sums(float(rows.v.sum()), rootX.T @ rootX), plain.B, plain.Sigma, pi)
+    search, sources = Inflated(by, settings.kind, tol=LOOSE * settings.tol), cut(rows, shard_rows, plain.M)
+    kept = yield Stage("zero inflation", search, sources, _inflated, settings.max_iter, begun, rows=True)
+    found, B, Sigma, pi = kept.value
+    learned = Learned(
+        None,
+        "variational",
+        settings.kind,
+        B,
+        Sigma,
+        None,
+        None,
+        by,
+        pi if by != "row" else np.full(len(pi), _mean(found.pi, rows.v)),
+    )
+    whole = found
+    if not live.all():
+        others = data.rows.take(~live)._replace(v=np.ones(int((~live).sum())))
+        rest = (yield placing("rows without weight", learned, cut(others, shard_rows), CLOSE)).value
+        both = {
+            k: merged(live, *(np.asarray(getattr(part, k)).reshape(len(part.M), -1) for part in (found, rest)))
+            for k in ("M", "S2", "rho", "pi", "rate")
+        }
+        whole = found._replace(**both | {"pi": both["pi"][:, 0]})
+    likelihood = Likelihood(float(v[live] @ found.bound), bound=True)
+    run = Run.of(kept, seed)
+    fitted = finished(run, data, learned, (whole.M, whole.S2), likelihood, None)
+    return fitted._replace(zeros=Zeros(whole.rho, whole.pi, whole.rate, -plain.F))
+
+
+def _mean(values: np.ndarray, v: np.ndarray) -> float:
+    return float(v @ values / v.sum())
+
+
+def _inflated(end: End) -> InflatedEnd:
+    return InflatedEnd(InflatedRows(*_joined(end.rows, *InflatedRows._fields)), end.params.B, end.params.Sigma, end.params.pi)
 
 
 def searched_run(kept: Kept, seed: int) -> Run:
@@ -101,8 +176,8 @@ def with_unweighted(
     M, live = learned.turned(M), data.rows.v > 0
     if not live.all():
         others = data.rows.take(~live)._replace(v=np.ones(int((~live).sum())))
-        rest = yield _placing("rows without weight", learned, cut(others, shard_rows), NEAR)
-        M, S2 = _merged(live, M, learned.turned(rest.value.M)), _merged(live, S2, rest.value.S2)
+        rest = yield placing("rows without weight", learned, cut(others, shard_rows), NEAR)
+        M, S2 = merged(live, M, learned.turned(rest.value.M)), merged(live, S2, rest.value.S2)
     return M, S2
 
 
@@ -216,7 +291,7 @@ def finished(
     return Fitted(run, data.inputs, learned, *latent, likelihood, data.design, training, w)
 
 
-def _merged(live: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarray:
+def merged(live: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Rows with a weight and those without, in their places."""
     out = np.empty((len(live), some.shape[1]))
     out[live], out[~live] = some, others
@@ -226,14 +301,26 @@ def _merged(live: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarra
 # rows under a fitted model
 
 
-def _placing(name: str, model: Learned, sources: list[Any], tol: float) -> Stage:
+def placing(name: str, model: Learned, sources: list[Any], tol: float) -> Stage:
     """The stage that places rows by the bound."""
     d = len(model.B)
     sums = Sums(float(sum(source.shard.v.sum() for source in sources)), np.zeros((d, d)))
+    if model.inflation is not None:
+        return _placing_inflated(name, model, sources, tol, sums)
     if model.rank is not None:
         return Stage(name, Rank(model.rank, tol=tol, placing=True), sources, _placed, PLACING, rank.begin(sums, model.W), rows=True)
     search = Covariance("given", placing=True, tol=CLOSE)
     return Stage(name, search, sources, _placed, PLACING, full.begin(sums, model.B, model.Sigma), rows=True)
+
+
+def _placing_inflated(name: str, model: Learned, sources: list[Any], tol: float, sums: Sums) -> Stage:
+    """The same where zeros are inflated."""
+    assert model.inflation is not None
+    assert model.pi is not None
+    search = Inflated(model.inflation, "given", tol=tol, placing=True)
+    return Stage(
+        name, search, sources, _placed_inflated, PLACING, inflated.begin(sums, model.B, model.covariance, model.pi), rows=True
+    )
 
 
 def _joined(parts: Iterable[Any], *names: str) -> list[np.ndarray]:
@@ -242,7 +329,11 @@ def _joined(parts: Iterable[Any], *names: str) -> list[np.ndarray]:
 
 
 def _placed(end: End) -> Place:
-    return Place(*_joined(end.rows, *Place._fields))
+    return Place(*_joined(end.rows, "M", "S2", "bound"))
+
+
+def _placed_inflated(end: End) -> InflatedRows:
+    return InflatedRows(*_joined(end.rows, *InflatedRows._fields))
 
 
 def _weighed(end: End) -> Weighed:
@@ -261,8 +352,13 @@ def project(model: Learned, rows: Rows, shard_rows: int | None, close: bool = Fa
     sources = cut(rows, shard_rows)
     if model.method == "importance":
         return Place(*_joined(each(positions, sources, model.B, model.components, model.rank is None), "M", "S2"))
-    found = carry_out(_placing("", model, sources, CLOSE if close else NEAR))
-    return found._replace(M=model.turned(found.M))
+    found = carry_out(placing("", model, sources, CLOSE if close else NEAR))
+    return Place(model.turned(found.M), found.S2, found.bound)
+
+
+def project_inflated(model: Learned, rows: Rows, shard_rows: int | None) -> InflatedRows:
+    """The same where zeros are inflated, with what became of these."""
+    return carry_out(placing("", model, cut(rows, shard_rows), NEAR))
 
 
 def estimate(

@@ -107,3 +107,17 @@ def label_codes(y: Any, n: int, classes: np.ndarray) -> np.ndarray:
     if wrong.any():
         raise DataError(f"y holds labels that are not among the classes {classes.tolist()}: {np.unique(y[wrong])[:5].tolist()}")
     return where.astype(np.int32)
+
+
+def known_codes(y: Any, n: int, classes: np.ndarray) -> np.ndarray:
+    """The code of each of n labels among known classes, -1 where it is missing or none of them, and everywhere without labels.
+
+    >>> known_codes(["b", None, "z"], 3, np.array(["a", "b"])).tolist()
+    [1, -1, -1]
+    """
+    from pandas import Index
+
+    y = np.full(n, None) if y is None else np.asarray(y, dtype=object)
+    if y.shape != (n,):
+        raise DataError(f"y must have one label a row, {n}, but its shape is {y.shape}; pass the labels of the rows in X")
+    return Index(classes.astype(object)).get_indexer(Index(y))

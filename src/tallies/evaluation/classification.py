@@ -11,8 +11,9 @@ from tallies.data.labels import label_codes
 from tallies.evaluation.score import Scored
 
 
-def classification(model: Any, X: Any, y: Any, joint: Scored | None = None) -> dict[str, Any]:
-    """Measures on labelled rows; log loss and Brier are means over rows, smaller is better; `joint`: its `_evaluate`, if at hand.
+def classification(model: Any, X: Any, y: Any, joint: Scored | None = None, **beside: Any) -> dict[str, Any]:
+    """Measures on labelled rows; log loss and Brier are means over rows, smaller is better; `joint`: its `_evaluate`, if at hand;
+    `beside`: what else the model wants to know of these rows.
 
     >>> import tallies
     >>> model = tallies.GDA().fit([[0.0], [1.0], [5.0], [6.0]], ["a", "a", "b", "b"])
@@ -20,11 +21,11 @@ def classification(model: Any, X: Any, y: Any, joint: Scored | None = None) -> d
     >>> round(result["accuracy"], 3), result["confusion"]
     (0.667, [[1, 1], [0, 1]])
     """
-    log_p = model.predict_log_proba(X)
+    log_p = model.predict_log_proba(X, **beside)
     n, K = log_p.shape
     codes = label_codes(y, n, model.classes_)
     found = log_p.argmax(axis=1)
-    joint = joint or model._evaluate(X, y)
+    joint = joint or model._evaluate(X, y, **beside)
     return {
         "rows": n,
         "accuracy": float(accuracy_score(codes, found)),

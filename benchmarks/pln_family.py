@@ -1,0 +1,200 @@
+"""The rest of the PLN family: discriminants beside logistic regression, and both beside pyPLNmodels.
+
+    python benchmarks/pln_family.py [--part discriminant lda mixture zeros] [--seeds 5]
+
+discriminant  log loss in four folds of labelled counts (depth varies), beside multinomial logistic regression on log counts
+lda           CPU seconds of a fit, and its exact bound, beside PlnLDA (pip install pyPLNmodels torch "setuptools<81")
+mixture       CPU seconds of a fit with diagonal covariances, and its bound, beside PlnMixture: the parameters of both scored by placing
+              the samples under each component, exactly; 500 x 50 and 1,000 x 100, four clusters
+zeros         a PLN with shares of structural zeros for each column, beside ZIPln: CPU seconds, the bound of the parameters of both (by
+              one scorer), the error of the shares, and the Brier score of which zeros are structural; 500 x 30 and 1,000 x 60
+
+One thread, CPU seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from typing import Any
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import numpy as np  # noqa: E402
+from scipy.special import gammaln  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.metrics import log_loss  # noqa: E402
+from sklearn.model_selection import StratifiedKFold  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import StandardScaler  # noqa: E402
+
+import tallies  # noqa: E402
+
+
+def labelled(seed: int, n: int, p: int, K: int = 3, apart: float = 0.5, mean: float = 1.0) -> tuple[np.ndarray, ...]:
+    """Counts, classes and log depths."""
+    rng = np.random.default_rng(seed)
+    L = rng.normal(size=(p, p)) / np.sqrt(p)
+    mu, y, depth = rng.normal(mean, 1, p) + apart * rng.normal(size=(K, p)), rng.integers(0, K, n), rng.normal(0, 0.5, n)
+    Z = mu[y] + rng.multivariate_normal(np.zeros(p), 0.5 * L @ L.T + 0.3 * np.eye(p), n) + depth[:, None]
+    return rng.poisson(np.exp(Z)), y, depth
+
+
+def cpu(run: Any) -> tuple[Any, float]:
+    start = time.process_time()
+    found = run()
+    return found, time.process_time() - start
+
+
+def bound(Y: Any, O: Any, X: Any, M: Any, S2: Any) -> float:
+    """The exact bound of a PLN whose rows are there, at the B and Sigma that are best for them."""
+    R = M - X @ np.linalg.lstsq(X, M, rcond=None)[0]
+    Sigma = (R.T @ R + np.diag(S2.sum(axis=0))) / len(Y)
+    fit = float((Y * (O + M) - np.exp(O + M + S2 / 2) - gammaln(Y + 1) + 0.5 * np.log(S2)).sum())
+    return fit - 0.5 * len(Y) * float(np.linalg.slogdet(Sigma)[1])
+
+
+def part_discriminant(options: Any) -> None:
+    cases = (
+        (300, 30, 0.5, 1.0),
+        (100, 30, 0.5, 1.0),
+        (100, 60, 0.5, 1.0),
+        (300, 30, 0.5, -1.0),
+        (200, 100, 0.3, 0.0),
+        (600, 20, 0.3, 1.0),
+    )
+    for n, p, apart, mean in cases:
+        losses = []
+        for seed in range(options.seeds):
+            Y, y, depth = labelled(seed, n, p, apart=apart, mean=mean)
+            proba = np.zeros((3, n, 3))
+            for train, test in StratifiedKFold(4, shuffle=True, random_state=0).split(Y, y):
+                model = tallies.PLNDiscriminant().fit(Y[train], y[train], offsets=depth[train])
+                proba[0, test] = model.predict_proba(Y[test], offsets=depth[test])
+                for k, X in enumerate((np.log1p(Y), np.log1p(Y) - depth[:, None]), 1):
+                    logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)).fit(X[train], y[train])
+                    proba[k, test] = logistic.predict_proba(X[test])
+            losses.append([log_loss(y, found) for found in proba])
+        below = int(np.sum(np.array(losses)[:, 0] <= np.array(losses)[:, 1:].min(axis=1)))
+        ours, raw, scaled = np.mean(losses, axis=0)
+        told = f"ours {ours:.3f}, logistic {raw:.3f}, less the depths {scaled:.3f}"
+        print(f"{n} x {p}, means {apart:g} apart, mean log {mean:g}: {told}; below both in {below} of {len(losses)}", flush=True)
+
+
+def part_lda(options: Any) -> None:
+    import torch
+    from pyPLNmodels import PlnLDA
+
+    torch.set_num_threads(1)
+    tallies.PLNDiscriminant().fit(*labelled(9, 300, 40)[:2])  # compiled
+    for n, p in ((300, 30), (1000, 100)):
+        Y, y, depth = labelled(0, n, p)
+        O, X = np.repeat(depth[:, None], p, axis=1), np.eye(3)[y]
+        ours, seconds = cpu(lambda Y=Y, y=y, depth=depth: tallies.PLNDiscriminant().fit(Y, y, offsets=depth))
+        theirs = PlnLDA(Y, clusters=y, offsets=O, add_const=False)
+        _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
+        M, S = (np.asarray(getattr(theirs, name), float) for name in ("latent_mean", "latent_sqrt_variance"))
+        print(
+            f"{n} x {p}: ours {ours.elbo_:.2f} in {seconds:.2f} s, PlnLDA {bound(Y, O, X, M, S**2):.2f} in {long:.2f} s", flush=True
+        )
+
+
+def score(Y: Any, O: Any, share: Any, means: Any, variances: Any) -> float:
+    """The exact bound of a mixture with these parameters: one scorer for both."""
+    from tallies.counts.door import Rows
+    from tallies.counts.fitted import Learned
+    from tallies.counts.plan import project
+
+    rows, J = Rows(Y.astype(float), O, np.ones((len(Y), 1)), np.ones(len(Y))), []
+    for pi, mean, variance in zip(share, means, variances, strict=True):
+        model = Learned(None, "variational", "diagonal", np.asarray(mean)[None], np.diag(variance), None, None)
+        found = project(model, rows, None, close=True).bound
+        assert found is not None
+        J.append(np.log(pi) + found)
+    return float(np.logaddexp.reduce(J, axis=0).sum())
+
+
+def part_mixture(options: Any) -> None:
+    import torch
+    from pyPLNmodels import PlnMixture
+
+    torch.set_num_threads(1)
+    tallies.PLNMixture(n_components=2).fit(labelled(9, 300, 40)[0])  # compiled
+    for n, p in ((500, 50), (1000, 100)):
+        for seed in range(min(options.seeds, 3)):
+            Y, _, depth = labelled(seed, n, p, K=4, apart=0.5)
+            O, curve, start = np.repeat(depth[:, None], p, axis=1), [], time.process_time()
+            model = tallies.PLNMixture(n_components=4)
+
+            def look(stage: Any, state: Any, curve: Any = curve, start: float = start) -> None:
+                curve.append((time.process_time() - start, stage.name, state.objective[-1]))
+
+            model.fit(Y, offsets=depth, callback=look)
+            seconds = time.process_time() - start
+            theirs = PlnMixture(Y, offsets=O, n_cluster=4, add_const=False)
+            _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
+            variances = np.diagonal(model.covariances_, axis1=1, axis2=2)
+            ours = score(Y, O, model.shares_, model.means_, variances)
+            other = score(Y, O, *(np.asarray(getattr(theirs, name), float) for name in ("weights", "cluster_bias", "covariances")))
+            past = next((at for at, name, value in curve if name == "4 components" and value >= other), None)
+            told = f"ours {ours:.2f} in {seconds:.2f} s (past theirs after {past}), PlnMixture {other:.2f} in {long:.2f} s"
+            print(f"{n} x {p}, seed {seed}: {told}", flush=True)
+
+
+def part_zeros(options: Any) -> None:
+    import torch
+    from pyPLNmodels import ZIPln
+
+    from tallies.counts.door import Rows
+    from tallies.counts.fitted import Learned
+    from tallies.counts.plan import project
+
+    torch.set_num_threads(1)
+    tallies.PLN(zero_inflation="column").fit(labelled(9, 300, 40)[0])  # compiled
+    for n, p in ((500, 30), (1000, 60)):
+        for seed in range(min(options.seeds, 2)):
+            Y, _, depth = labelled(seed, n, p, K=1, apart=0.0, mean=1.5)
+            rng = np.random.default_rng([seed, 1])
+            pi = rng.uniform(0.05, 0.5, p)
+            W = rng.random(Y.shape) < pi
+            Y, O = np.where(W, 0, Y), np.repeat(depth[:, None], p, axis=1)
+            keep = (Y > 0).any(axis=1)  # theirs refuses rows without counts
+            Y, O, W, X = Y[keep], O[keep], W[keep], np.ones((keep.sum(), 1))
+            curve, start = [], time.process_time()
+
+            def look(stage: Any, state: Any, curve: Any = curve, start: float = start) -> None:
+                curve.append((time.process_time() - start, stage.name, state.objective[-1]))
+
+            ours = tallies.PLN(zero_inflation="column").fit(Y, offsets=O, callback=look)
+            seconds = time.process_time() - start
+            theirs = ZIPln(Y, exog=X, exog_inflation=X, offsets=O, add_const=False, add_const_inflation=False)
+            _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
+            get = lambda name, theirs=theirs: np.asarray(getattr(theirs, name).detach().cpu(), float)  # noqa: E731
+            share = np.clip(1 / (1 + np.exp(-get("coef_inflation")[0])), 1e-9, 1 - 1e-9)
+            other = Learned(None, "variational", "full", get("coef"), get("covariance"), None, None, "column", share)
+            found = project(other, Rows(Y.astype(float), O, X, np.ones(len(Y))), None, close=True).bound
+            assert found is not None
+            value, past = float(found.sum()), None
+            past = next((at for at, name, reached in curve if name == "zero inflation" and reached >= value), None)
+            zero = Y == 0
+            told = [f"ours {ours.elbo_:.1f} in {seconds:.2f} s (past theirs after {past}), ZIPln {value:.1f} in {long:.2f} s"]
+            for name, shares, rho in (("ours", ours.inflation_, ours.zero_probability_), ("ZIPln", share, get("latent_prob"))):
+                brier = float(np.mean((rho[zero] - W[zero]) ** 2))
+                told.append(f"{name}: error of shares {np.abs(shares - pi).mean():.3f}, Brier {brier:.3f}")
+            blind = float(W[zero].mean() * (1 - W[zero].mean()))
+            print(f"{len(Y)} x {p}, seed {seed}: {'; '.join(told)}; {blind:.3f} without looking", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", nargs="+", default=["discriminant"])
+    parser.add_argument("--seeds", type=int, default=5)
+    options = parser.parse_args()
+    for part in options.part:
+        globals()[f"part_{part}"](options)
+
+
+if __name__ == "__main__":
+    main()

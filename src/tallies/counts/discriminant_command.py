@@ -1,0 +1,97 @@
+"""PLNDiscriminant on the command line: tables as of a PLN, with a column of classes among the covariates or the counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tallies.cli.options import Option
+from tallies.counts import command
+from tallies.counts.command import PREDICT
+from tallies.counts.door import everything
+from tallies.errors import DataError, nearest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tallies.evaluation.score import Scored
+
+OPTIONS = (
+    *command.OPTIONS,
+    Option("target", "Column with the class, of the covariates or of the counts.", flag="target,t", needed=True),
+)
+SCORE = REPORT = PREDICT
+
+
+def _apart(options: Mapping[str, Any], tables: tuple[Any, Any, Any], needed: bool = True) -> tuple[Any, Any, Any, Any]:
+    """Counts, covariates and offsets without the column of classes, and that."""
+    (counts, table, offsets), name = tables, options["target"]
+    if table is not None and name in table:
+        y, rest = table[name], table.drop(columns=name)
+        if isinstance(counts.index[0], str) and isinstance(table.index[0], str):  # both name their rows
+            y = y.reindex(counts.index)
+        return counts, rest if len(rest.columns) else None, offsets, y
+    if name in counts:
+        return counts.drop(columns=name), table, offsets, counts[name]
+    if needed:
+        known = [*map(str, () if table is None else table.columns), *map(str, counts.columns)]
+        raise DataError(f"--target names the column {name!r}, which no table has; {nearest(name, known)}")
+    return counts, table, offsets, None
+
+
+def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
+    """Fit to the tables that the options name: data, covariates, formula, offsets, target."""
+    counts, table, offsets, y = _apart(options, command.tables(options, options["data"]))
+    if table is not None:
+        return model.fit_formula(options.get("formula") or everything(table), counts, table, y, offsets=offsets, **run)
+    if options.get("formula"):
+        raise DataError("--formula needs --covariates, the table of its variables")
+    return model.fit(counts, y, offsets=offsets, **run)
+
+
+def labels(options: Mapping[str, Any]) -> Any:
+    """The classes of all rows, over which rows are held out evenly."""
+    return _apart(options, command.tables({**options, "rows": None}, options["data"]))[3]
+
+
+def _asked(model: Any, options: Mapping[str, Any], path: str, needed: bool) -> tuple[Any, Any, Any, Any]:
+    """Counts that a fitted model is asked of, their covariates and offsets, and their classes where they are known."""
+    own = str(path) == str(options.get("data")) or options.get("rows")
+    told = {name: options.get(name) if own or name in options.get("told", ()) else None for name in ("covariates", "offsets")}
+    return _apart(options, command.tables({**told, "rows": options.get("rows")}, path), needed)
+
+
+def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
+    """One row a sample: the predicted class, and the probability of each."""
+    import pandas as pd
+
+    counts, covariates, offsets, _ = _asked(model, options, path, needed=False)
+    shares = model.predict_proba(counts, covariates=covariates, offsets=offsets)
+    table = pd.DataFrame(shares, columns=[f"p({name})" for name in model.classes_.tolist()])
+    table.insert(0, "prediction", model.classes_[shares.argmax(axis=1)])
+    if not isinstance(counts.index, pd.RangeIndex):
+        table.insert(0, "sample", counts.index)
+    return table
+
+
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
+    """Accuracy, log loss, Brier score, confusion matrix, and the bound on the mean log p(counts, class)."""
+    from tallies.evaluation.classification import classification
+
+    counts, covariates, offsets, y = _asked(model, options, path, needed=True)
+    found = model._evaluate(counts, y, covariates, offsets)
+    return classification(model, counts, y, found, covariates=covariates, offsets=offsets), found
+
+
+def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:
+    """New counts, with their class in the target's column."""
+    import pandas as pd
+
+    counts, y = model.sample(n, random_state=seed)
+    return pd.DataFrame(counts, columns=list(model._columns())).assign(**{options["target"]: y})
+
+
+def report_data(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, ...]:
+    """What a report judges the model by."""
+    counts, covariates, offsets, y = _asked(model, options, path, needed=False)
+    return counts, y, covariates, offsets

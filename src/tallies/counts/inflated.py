@@ -1,0 +1,221 @@
+"""The variational fit of a zero-inflated PLN: the five verbs.
+
+    W_ij ~ Bernoulli(pi_ij);   Y_ij = 0 where W_ij = 1, else Y_ij | Z_ij ~ Poisson(exp(o_ij + Z_ij));   Z_i ~ N(B'x_i, Sigma)
+
+q is independent between columns, but not within a cell: a structural zero says nothing of Z_ij, so that
+
+    q(W_ij = 1) = rho_ij,     q(Z_ij | W_ij = 0) = N(M_ij, S2_ij),     q(Z_ij | W_ij = 1) = N(C_ij, 1/Omega_jj)           (eq. 1)
+
+With D the means of Z - B'x under q and V its variances, A = exp(O + M + S2/2), the bound is
+
+    J = sum_i v_i { sum_j [(1 - rho)(Y(O + M) - A - log Y!) + rho log pi + (1 - rho) log(1 - pi) + H(rho)
+        + ((1 - rho) log S2 + rho log(1/Omega_jj) + 1) / 2] - (log|Sigma| + D_i'Omega D_i + V_i'Omega_jj) / 2 }           (eq. 2)
+
+A column at a time, its maximum given the others is at
+
+    C_ij = x'B_j - sum_{k != j} Omega_jk D_ik / Omega_jj           what the other columns let expect                      (eq. 3)
+    Omega_jj (M - C) + A - Y = 0,   S2 (Omega_jj + A) = 1          by Newton's method, if that raises J                   (eq. 4)
+    rho = pi / (pi + (1 - pi) exp J0),   J0 = -A - (Omega_jj ((M - C)^2 + S2) - 1 - log(Omega_jj S2)) / 2   where Y = 0   (eq. 5)
+
+and B, Sigma = (D'vD + diag sum v V) / N about the new B, and pi, the mean of rho, follow in closed form. J0 is a bound on the log
+probability of a zero that is none of inflation, given the other columns. With rho = 0 eq. 2 is the bound of a PLN.
+Reference: Batardiere, Chiquet, Gindraud and Mariadassou 2024, whose approximations keep q(Z) apart from W, or have the marginal of
+the prior in place of eq. 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import entr, expit, logit
+
+from tallies.counts.kernels.plain import TOP
+from tallies.counts.records import Coefficients, PerColumn, Shard, Sums, log_factorial
+from tallies.counts.tables import HIDDEN
+from tallies.engine import Model, State
+from tallies.forms import Form
+
+LEAST = 1e-10  # pi stays between this and 1 less this
+REACH = 2.0  # longest step of a mean
+STILL = 1e-6  # a step of a mean that is not worth a second try
+
+Rows = Annotated[np.ndarray, Form("n p")]
+Positive = Annotated[np.ndarray, Form("n p", low=0)]
+Share = Annotated[np.ndarray, Form("n p", low=0, high=1)]
+RowShare = Annotated[np.ndarray, Form("n", low=0, high=1)]
+
+
+class InflatedParams(NamedTuple):
+    """The small global state of `inflated`."""
+
+    sums: Sums
+    B: Coefficients
+    Sigma: Annotated[np.ndarray, Form("p p")]
+    Omega: Annotated[np.ndarray, Form("p p")]
+    pi: PerColumn  # of each column; of rows it is beside them
+    path: tuple[float, ...] = ()  # J after the last sweeps
+
+
+class InflatedLatents(NamedTuple):
+    """What the rows keep."""
+
+    M: Rows
+    S2: Positive
+    C: Rows
+    rho: Share
+    pi: RowShare  # of the rows, where it is theirs
+
+
+class InflatedTally(NamedTuple):
+    """Sums over a shard."""
+
+    J: float
+    P: np.ndarray  # X'vD                                           (d, p)
+    G: np.ndarray  # D'vD                                           (p, p)
+    V: np.ndarray  # sum of v V                                     (p,)
+    R: np.ndarray  # sum of v rho                                   (p,)
+    N: np.ndarray  # sum of v over the cells that are there         (p,)
+
+
+class InflatedRows(NamedTuple):
+    """Where the rows of a shard ended."""
+
+    M: Rows  # means of Z
+    S2: Positive  # variances of Z
+    rho: Share
+    pi: RowShare
+    rate: Positive  # (1 - rho) A
+    bound: Annotated[np.ndarray, Form("n")]  # of every row
+
+
+RECORDS = (InflatedParams, InflatedLatents, InflatedRows)
+
+
+@dataclass(frozen=True)
+class Inflated(Model):
+    """The verbs. A stage begins with the params of `begin`."""
+
+    by: str  # "global", "column" or "row"
+    kind: str = "full"  # of the covariance
+    tol: float = 1e-9  # stop when two sweeps in turn gain less than this part of the bound
+    placing: bool = False  # B, Sigma and pi, those of the first params, stay, but pi of rows: these alone are fitted
+
+    monotone: ClassVar[bool] = True
+
+    def survey(self, shard: Shard) -> Sums:
+        return shard.sums()
+
+    def settle(self, shard: Shard, params: InflatedParams, rng: np.random.Generator) -> InflatedLatents:
+        expected = shard.X @ params.B
+        M = expected if shard.M is None else shard.M
+        S2 = 1.0 / (params.Omega.diagonal() + np.exp(np.clip(shard.O + M, HIDDEN, TOP)))
+        rho = np.where(_zeros(shard), params.pi, 0.0)
+        return InflatedLatents(M.copy(), S2, expected.copy(), rho, _row_share(shard, rho))
+
+    def sweep(
+        self, shard: Shard, latents: InflatedLatents, params: InflatedParams, rng: np.random.Generator
+    ) -> tuple[InflatedTally, InflatedLatents]:
+        z, bound, D, V = self._expect(shard, latents, params)
+        there, v = shard.O > HIDDEN, shard.v
+        vD = v[:, None] * D
+        tally = InflatedTally(float(v @ bound), shard.X.T @ vD, D.T @ vD, v @ V, v @ z.rho, v @ there.astype(float))
+        return tally, z._replace(pi=_row_share(shard, z.rho))
+
+    def _expect(
+        self, shard: Shard, z: InflatedLatents, params: InflatedParams
+    ) -> tuple[InflatedLatents, np.ndarray, np.ndarray, np.ndarray]:
+        """Eq. 3 to 5, a column at a time; the bound of every row, and D and V."""
+        M, S2, C, rho = (part.copy() for part in z[:4])
+        XB, Omega, zero = shard.X @ params.B, params.Omega, _zeros(shard)
+        D = (1 - rho) * M + rho * C - XB
+        coupled = bool((Omega[~np.eye(len(Omega), dtype=bool)] != 0).any())
+        pi = np.broadcast_to(z.pi[:, None] if self.by == "row" else params.pi, M.shape)
+        odds = logit(pi)
+        A = np.empty_like(M)
+        for j, w in enumerate(Omega.diagonal()):
+            C[:, j] = XB[:, j] - ((D @ Omega[:, j]) / w - D[:, j] if coupled else 0.0)
+            M[:, j], S2[:, j], A[:, j] = _cells(shard.Y[:, j], shard.O[:, j], C[:, j], w, M[:, j], S2[:, j])
+            J0 = -A[:, j] - 0.5 * (w * ((M[:, j] - C[:, j]) ** 2 + S2[:, j]) - 1 - np.log(w * S2[:, j]))
+            rho[:, j] = np.where(zero[:, j], expit(odds[:, j] - J0), 0.0)
+            D[:, j] = (1 - rho[:, j]) * M[:, j] + rho[:, j] * C[:, j] - XB[:, j]
+        omega = Omega.diagonal()
+        V = (1 - rho) * S2 + rho / omega + rho * (1 - rho) * (M - C) ** 2
+        cells = (1 - rho) * (shard.Y * (shard.O + M) - A - log_factorial(shard.Y))
+        cells += rho * np.log(pi) + (1 - rho) * np.log1p(-pi) + entr(rho) + entr(1 - rho)
+        cells = np.where(shard.O > HIDDEN, cells, 0.0) + 0.5 * ((1 - rho) * np.log(S2) - rho * np.log(omega) + 1)
+        bound = cells.sum(axis=1) - 0.5 * (((D @ Omega) * D).sum(axis=1) + V @ omega - np.linalg.slogdet(Omega)[1])
+        return InflatedLatents(M, S2, C, rho, z.pi), bound, D, V
+
+    def update(self, params: InflatedParams, tally: InflatedTally, rng: np.random.Generator) -> InflatedParams:
+        params = params._replace(path=(*params.path[-2:], tally.J))
+        if self.placing:
+            return params
+        move = np.linalg.solve(params.sums.XvX, tally.P)
+        Sigma = params.Sigma
+        if self.kind != "given":
+            Sigma = (tally.G - tally.P.T @ move + np.diag(tally.V)) / params.sums.weight
+            spread = Sigma.diagonal()
+            if self.kind != "full":
+                Sigma = np.diag(spread if self.kind == "diagonal" else np.full(len(spread), spread.mean()))
+        pi = params.pi
+        if self.by != "row":
+            share = (
+                tally.R / np.maximum(tally.N, 1e-300) if self.by == "column" else np.full(len(pi), tally.R.sum() / tally.N.sum())
+            )
+            pi = np.clip(share, LEAST, 1 - LEAST)
+        return params._replace(B=params.B + move, Sigma=Sigma, Omega=_inverse(Sigma), pi=pi)
+
+    def objective(self, tally: InflatedTally, before: InflatedParams, after: InflatedParams) -> float:
+        return tally.J
+
+    def done(self, state: State) -> bool:
+        path = state.params.path
+        return len(path) == 3 and path[-1] - path[0] < 2 * self.tol * abs(path[-1])
+
+    def rows(self, shard: Shard, latents: InflatedLatents, params: InflatedParams) -> InflatedRows:
+        z, bound, D, V = self._expect(shard, latents, params)
+        rate = (1 - z.rho) * np.exp(np.clip(shard.O + z.M + 0.5 * z.S2, HIDDEN, TOP))
+        return InflatedRows(shard.X @ params.B + D, V, z.rho, z.pi, rate, bound)
+
+
+def begin(sums: Sums, B: np.ndarray, Sigma: np.ndarray, pi: np.ndarray) -> InflatedParams:
+    """Params to begin with."""
+    return InflatedParams(sums, B, Sigma, _inverse(Sigma), np.clip(pi, LEAST, 1 - LEAST))
+
+
+def _cells(
+    y: np.ndarray, o: np.ndarray, c: np.ndarray, w: float, m: np.ndarray, s2: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A Newton step of eq. 4 for the cells of a column, from m and s2, where it raises their part of J; and A."""
+
+    def value(m: np.ndarray, s2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        A = np.exp(np.clip(o + m + 0.5 * s2, HIDDEN, TOP))
+        return np.where(o > HIDDEN, y * m, 0.0) - A - 0.5 * (w * ((m - c) ** 2 + s2) - np.log(s2)), A
+
+    J, A = value(m, s2)
+    step = np.clip((y - A - w * (m - c)) / (w + A), -REACH, REACH)
+    for part, spread in ((1.0, None), (0.25, s2)):  # what falls is tried again, shorter
+        new = m + part * step
+        S2 = 1.0 / (w + np.exp(np.clip(o + new + 0.5 * s2, HIDDEN, TOP))) if spread is None else spread
+        J_new, A_new = value(new, S2)
+        up = J_new >= J
+        m, s2, J, A = (np.where(up, a, b) for a, b in ((new, m), (S2, s2), (J_new, J), (A_new, A)))
+        step = np.where(up, 0.0, step)
+        if np.abs(step).max(initial=0.0) < STILL:
+            break
+    return m, s2, A
+
+
+def _zeros(shard: Shard) -> np.ndarray:
+    return (shard.Y == 0) & (shard.O > HIDDEN)
+
+
+def _row_share(shard: Shard, rho: np.ndarray) -> np.ndarray:
+    return np.clip(rho.sum(axis=1) / np.maximum((shard.O > HIDDEN).sum(axis=1), 1), LEAST, 1 - LEAST)
+
+
+def _inverse(Sigma: np.ndarray) -> Any:
+    Omega = np.linalg.inv(Sigma)
+    return 0.5 * (Omega + Omega.T)

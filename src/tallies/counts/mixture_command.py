@@ -1,0 +1,43 @@
+"""PLNMixture on the command line: tables as of a PLN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tallies.cli.tables import log_likelihood
+from tallies.counts.command import OPTIONS, PREDICT, REPORT, SCORE, asked, fit, report_data, report_options
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tallies.evaluation.score import Scored
+
+
+def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
+    """One row a sample: its likeliest cluster, from 1 on, and the probability of each."""
+    import pandas as pd
+
+    counts, covariates, offsets = asked(model, options, path)
+    share = model.predict_proba(counts, covariates=covariates, offsets=offsets)
+    table = pd.DataFrame(share, columns=[f"p({k + 1})" for k in range(share.shape[1])])
+    table.insert(0, "cluster", share.argmax(axis=1) + 1)
+    if not isinstance(counts.index, pd.RangeIndex):
+        table.insert(0, "sample", counts.index)
+    return table
+
+
+def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
+    """The bound on the log likelihood of a sample."""
+    return log_likelihood(model._evaluate(*asked(model, options, path)))
+
+
+def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:
+    """New counts, with the clusters they are from."""
+    import pandas as pd
+
+    counts, labels = model.sample(n, random_state=seed)
+    return pd.DataFrame(counts, columns=list(model._columns())).assign(cluster=labels + 1)
+
+
+__all__ = ["OPTIONS", "PREDICT", "REPORT", "SCORE", "fit", "predict", "report_data", "report_options", "sample", "score"]
