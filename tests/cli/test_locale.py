@@ -26,14 +26,16 @@ def test_an_ascii_locale(tmp_path, monkeypatch):
     frame = pd.DataFrame({"größe": [float(i % 4) + i / 50 for i in range(40)], "тип": [names[i % 4] for i in range(40)]})
     frame.to_csv("blüten.csv", index=False)
     call("fit", "gda", "blüten.csv", "--target", "тип", "-o", "RÜN")
-    assert "тип" in Path("RÜN/run.toml").read_text("utf-8")
+    assert "größe" in Path("RÜN/run.toml").read_text("utf-8") + call("info", "RÜN")
     assert json.loads(call("info", "RÜN", "--json"))["options"]["target"] == "тип"
     call("report", "RÜN", "blüten.csv")
     assert "дом" in Path("RÜN/report.html").read_text("utf-8")
     assert "p(дом)" in call("predict", "RÜN", "blüten.csv").splitlines()[0]
+    assert json.loads(call("predict", "RÜN", "blüten.csv", "--json"))[0]["prediction"] == "café"
     call("predict", "RÜN", "blüten.csv", "--out", "вывод.csv")
     found = pd.read_csv("вывод.csv", encoding="utf-8")["prediction"]
     assert set(found) == {*names[:3], "'=x"}
     call("predict", "RÜN", "blüten.csv", "--out", "вывод.csv", "--no-escape")
     assert set(pd.read_csv("вывод.csv", encoding="utf-8")["prediction"]) == set(names)
+    call("score", "RÜN", "blüten.csv")
     call("sample", "RÜN", "-n", "5", "--seed", "0")

@@ -184,7 +184,7 @@ def attempt(
 
     def keep(end: End) -> Tried:
         told, W = np.concatenate(end.rows), end.params.W
-        mean = _by_output(ground, W)[:, : ground.folds].mean(axis=1) if told.sum() > best else None
+        mean = _by_fold(ground, W)[:, : ground.folds].mean(axis=1) if told.sum() > best else None
         sizes = coupling_sizes(zero_sum(model.terms, W, model.starts)[2], model.starts, model.exclude) if ground.by_pair else None
         return Tried(told, None if mean is None else mean.astype(np.float32), sizes)
 
@@ -194,9 +194,9 @@ def attempt(
     return Stage(name, model, ground.sources, keep, PATH_SWEEPS, start=start, rows=True)
 
 
-def _by_output(ground: Ground, W: Array) -> Array:
-    """(p, o, m) of (p, M)."""
-    return W.reshape(len(W), len(ground.model.outputs), -1)
+def _by_fold(ground: Ground, W: Array) -> Array:
+    """(p, folds, M) of (p, folds M); behind the folds all rows, where they are fitted, too."""
+    return W.reshape(len(W), ground.folds + ground.whole, -1)
 
 
 def of_all(ground: Ground, name: str, ridge: float) -> Stage:
@@ -207,7 +207,7 @@ def of_all(ground: Ground, name: str, ridge: float) -> Stage:
     model = replace(ground.model, ridge=ridge, tol=ground.tol, fitted=(ground.folds, ground.folds + 1))
 
     def keep(end: End) -> Tried:
-        return Tried(np.zeros(0), _by_output(ground, end.params.W)[:, -1].astype(np.float32), None)
+        return Tried(np.zeros(0), _by_fold(ground, end.params.W)[:, -1].astype(np.float32), None)
 
     return Stage(name, model, ground.sources, keep, PATH_SWEEPS, start=lambda survey: model.first(survey))
 
@@ -223,7 +223,7 @@ def ridge_path(
             before = yield of_all(ground, f"{name}ridge {ridge:.3g}, all rows", ridge)
             if before.cut:
                 return path._replace(W=before.value.W, end=before)
-            every = np.tile(_by_output(ground, before.params.W)[:, -1], ground.folds + 1)
+            every = np.tile(_by_fold(ground, before.params.W)[:, -1], ground.folds + 1)
             before = before._replace(params=before.params._replace(W=every))
         kept = yield attempt(ground, f"{name}ridge {ridge:.3g}", ridge, before, -path.loss * ground.unseen)
         if kept.cut:
