@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import optimize, stats
 from scipy.special import entr, expit, gammaln
 
 import tallies
 from tallies import PLN
+from tallies.counts import command
 from tallies.counts.door import Rows
 from tallies.counts.plan import project
 
@@ -200,6 +202,14 @@ def test_what_it_cannot_answer_is_told(found: Any) -> None:
     plain = PLN().fit(Y)
     assert plain.zero_probability_ is None
     assert plain.inflation_ is None
+
+
+def test_the_command_scores_by_the_bound(tmp_path: Path, found: Any) -> None:
+    model, Y, *_ = found
+    pd.DataFrame(Y).add_prefix("s").to_csv(tmp_path / "counts.csv", index=False)
+    scores, judged = command.score(model, {}, str(tmp_path / "counts.csv"))
+    assert list(scores) == ["variational"]
+    assert judged.value == pytest.approx(model.score(Y))
 
 
 def test_the_page_says_which_zeros(tmp_path: Path, found: Any) -> None:

@@ -85,8 +85,9 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
     """The bound and the importance sampling estimate of the log likelihood of a sample."""
     kinds = ("importance",) if model.elbo_ is None else ("variational", "importance")
+    kinds = kinds[:1] if model.fitted_.model.inflation is not None else kinds  # draws know no structural zeros
     found = {kind: model._evaluate(*asked(model, options, path), method=kind, random_state=seed) for kind in kinds}
-    return {kind: scored.score._asdict() for kind, scored in found.items()}, found["importance"]
+    return {kind: scored.score._asdict() for kind, scored in found.items()}, found[kinds[-1]]
 
 
 def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> pd.DataFrame:
