@@ -14,7 +14,7 @@ from tallies.counts import offsets
 from tallies.counts.answers import residuals
 from tallies.counts.coefficients import coefficient_covariance
 from tallies.counts.door import Rows
-from tallies.counts.evidence import Evidence
+from tallies.counts.evidence import Evidence, evidence
 from tallies.counts.fitted import Learned
 from tallies.counts.importance import Importance
 from tallies.counts.plan import project
@@ -156,6 +156,14 @@ def test_errors_of_scores_are_those_of_means_and_weighted_sums():
     rows = weighted.evidence(Y, covariates=X, n_draws=1000)
     assert weighted.loglik_stderr_ == pytest.approx(np.sqrt(np.sum(v**2 * rows.rows_stderr**2)), rel=0.4)
     assert weighted.loglik_ == pytest.approx(v @ rows.rows, abs=6 * weighted.loglik_stderr_)
+
+
+def test_evidence_without_latent_variance_is_exact_with_two_draws():
+    """All weights are equal then: any number of draws gives the sum of Poisson log probabilities."""
+    Y, base = np.array([[0.0, 3.0], [2.0, 1.0]]), np.log(np.array([[0.5, 2.0], [1.5, 1.0]]))
+    found = evidence(Y, base, np.zeros((2, 1)), 2, np.random.default_rng(0), "gaussian")
+    np.testing.assert_allclose(found.rows, stats.poisson.logpmf(Y, np.exp(base)).sum(axis=1), rtol=1e-9)
+    assert found.stderr < 1e-9
 
 
 def test_evidence_of_rows_adds_in_squares():

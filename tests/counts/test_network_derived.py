@@ -46,9 +46,9 @@ def test_a_network_of_most_pairs_is_not_called_stable():
 
 def test_a_path_begins_where_weighted_penalties_leave_no_edge():
     S = np.array([[1.0, 0.4, 0.3], [0.4, 1.0, 0.1], [0.3, 0.1, 1.0]])
-    weights = np.array([[0, 4, 1], [4, 0, 0.25], [1, 0.25, 0]])
-    found = grid(S, CHOICE._replace(weights=weights))  # .4 / 4, .3 / 1 and .1 / .25
-    np.testing.assert_allclose(found, np.geomspace(0.4, 0.04, 5))
+    weights = np.array([[0, 4, 1], [4, 0, 0.2], [1, 0.2, 0]])
+    found = grid(S, CHOICE._replace(weights=weights))  # .4 / 4, .3 / 1 and .1 / .2
+    np.testing.assert_allclose(found, np.geomspace(0.5, 0.05, 5))
 
 
 def test_probabilities_are_of_the_subsamples_that_were_drawn():
@@ -68,3 +68,11 @@ def test_the_bound_of_a_fit_has_no_penalty_in_it(model):
     theta = np.abs(model.precision_ * np.sqrt(np.outer(np.diagonal(model.covariance_), np.diagonal(model.covariance_))))
     penalty = 0.5 * 60 * 0.15 * (theta.sum() - np.trace(theta))
     assert -1e-3 < less < (0.02 * penalty if model.joint else 1e-3)
+
+
+def test_the_bounds_of_a_path_are_those_of_fits_at_its_penalties():
+    path = PLNNetwork(penalty=[0.3, 0.1], select="bic", joint=True, tol=1e-12).fit(Y).path_
+    assert path["edges"].iloc[1] > 0
+    for row in path.itertuples():
+        given = PLNNetwork(penalty=row.penalty, select=None, joint=True, tol=1e-12).fit(Y)
+        assert row.loglik == pytest.approx(given.loglik_, rel=1e-6)

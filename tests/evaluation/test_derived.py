@@ -22,6 +22,7 @@ from tallies.html.common import wilson
 from tallies.lbfgs import Direction, along, direction, dots
 from tallies.maths import Whitening, log_density, whiten
 from tallies.sources import Held
+from tallies.sums import Sum
 
 
 def test_error_of_a_mean():
@@ -276,3 +277,12 @@ def test_hits_are_among_the_first_ten():
     # "11" is asked for twice and never among ten, "10" and "1" always, "none" never
     assert macro_recall(rows, gold, 10) == 0.5
     assert macro_recall(rows[:3], [{"1"}, {"11"}, {"11"}], 10) == 0.5
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 11, 64, 75])
+def test_sums_have_every_tally_once(n):
+    """Whole groups of eight, groups of groups, and what is left over."""
+    total = Sum()
+    for k in range(n):
+        total.put(2**k)
+    assert total.value() == 2**n - 1

@@ -126,9 +126,6 @@ WRONGS = [
         ("counts/test_derived.py::test_evidence_of_rows_adds_in_squares",),
     ),
     Wrong(
-        EVIDENCE, "L = L * np.sign(np.diagonal(L))", "L = L * np.sign(np.diagonal(L))[:, None]", "rows turned for columns of a root"
-    ),
-    Wrong(
         IMPORTANCE,
         "g = g - tally.old / tally.rows + params.known / rows",
         "g = g - tally.old / tally.rows",

@@ -134,10 +134,7 @@ def _sequential(Y: np.ndarray, base: np.ndarray, C: np.ndarray, at: Proposal, un
     b = linalg.solve_triangular(C, at.m.T, lower=True, trans=1).T  # Omega (E Z - mu)
     logs = np.empty(uniforms.shape[:2])
     for i in range(len(Y)):
-        # C P C' in its Cholesky factor, from that of P: QR keeps it positive where rounding would not
-        half = C @ np.linalg.cholesky(at.P[i])
-        L = np.asarray(np.linalg.qr(half.T, mode="r")).T
-        L = L * np.sign(np.diagonal(L))
+        L = C @ np.linalg.cholesky(at.P[i])  # of C P C': the product of two lower factors with positive diagonals is one
         k0 = np.log(np.diagonal(L)).sum() - np.log(np.diagonal(C)).sum() - 0.5 * at.m[i] @ at.m[i]
         eta = np.maximum(base[i] + Z[i], -700.0)
         known = Y[i] * (base[i] + Z[i])
