@@ -68,6 +68,7 @@ FLOOR = {
         "runs",
         "storage",
         "phases",
+        "watch",
     },
     "demo": {"html", "registry", "phases"},
     "__init__": {"_version", "registry"},
