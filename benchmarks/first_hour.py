@@ -1,7 +1,8 @@
 """Forty-two messy files to as many pages, as someone new would: read, fit, report. `python benchmarks/first_hour.py`.
 
-The files are thirty of tests/messy.py, written before the reader, and twelve of tests/messier.py, written before it knew them. A line a file: whether names, rows, gaps and kinds are right, how
-it was read, how good the fit is on rows held out, and how long all of it took. Exit code 1 if anything is wrong.
+The files are thirty of tests/messy.py, written before the reader, and twelve of tests/messier.py, written before it knew them. A line
+a file: whether names, rows, gaps and kinds are right, how it was read, how good the fit is on rows held out, and how long all of it
+took. Exit code 1 if anything is wrong.
 """
 
 from __future__ import annotations

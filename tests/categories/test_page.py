@@ -161,6 +161,8 @@ def test_a_class_that_is_chosen_holds_in_every_chart():
         assert len(chart["views"]) == 3
         for name, view in zip(model.classes_, chart["views"], strict=True):
             assert name in (view["views"][0] if "views" in view else view)["title"]
+    opened = {title.rpartition(" of ")[2] for title in (chart["title"] for chart in chosen) if title.startswith("What ")}
+    assert len(opened) == 1  # of one class, before any is chosen
     grids = followed(page, "term")[0]["views"]
     assert all(grid["down"] == model.classes_.tolist() and grid["select"] == "class" for grid in grids)
     html = page.html()

@@ -121,4 +121,6 @@ def test_topics_over_time_and_groups(files, run):
 def test_samples_coloured_by_a_covariate(files, run):
     assert run("fit", "pln", "counts.csv", "--covariates", "sites.csv", "--formula", "~ 1 + depth", "-o", "RUN")[0] == 0
     assert run("report", "RUN", "--group", "site")[0] == 0
-    assert "east" in Path("RUN/report.html").read_text()
+    page = Path("RUN/report.html").read_text()
+    assert "east" in page
+    assert "Where the samples lie, by site</h3>" in page  # it opens so

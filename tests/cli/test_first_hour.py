@@ -15,6 +15,7 @@ import tallies
 from messy import write
 from tallies.bayes import command as bayes_command
 from tallies.cli.holdout import parts
+from tallies.data import files as files_module
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -112,6 +113,21 @@ def test_rows_held_out_are_not_fitted(run):
     told = json.loads(run("info", "RUN", "--json")[1])["held_out"]
     assert told["scores"]["accuracy"] == by_hand.score(frame.loc[held, ["x"]], frame["y"][held])
     assert "20% of the rows, held out" in run("info", "RUN")[1]
+
+
+def test_a_table_is_read_once_by_a_command_and_told_of_once(run, monkeypatch):
+    reads, read = [], files_module.contents
+    monkeypatch.setattr(files_module, "contents", lambda path: reads.append(path.name) or read(path))
+    for name, words in (
+        ("semicolons.csv", ["fit", "naive-bayes", "semicolons.csv", "-t", "Art", "-o", "A", "--holdout", "0.3"]),
+        ("semicolons.csv", ["report", "A"]),
+        ("semicolons.csv", ["fit", "fem", "semicolons.csv", "-t", "Art", "-o", "B", "--cv", "2"]),
+        ("full.csv", ["fit", "fem-network", "full.csv", "-o", "C", "--holdout", "0.3"]),
+    ):
+        code, _, err = run(*words)
+        assert (code, reads) == (0, [name]), err
+        assert err.count(f"{name} read with") == (name == "semicolons.csv")
+        reads.clear()
 
 
 def test_cross_validation(run):

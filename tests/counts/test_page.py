@@ -129,6 +129,17 @@ def test_effects_of_a_formula_are_told_in_words_in_the_order_of_what_is_shown():
     assert "[T." not in page.html().split('id="data"')[0].split("What was fitted on what")[0]
 
 
+def test_a_lead_that_passes_over_larger_effects_says_why():
+    """A rare species may respond more than a common one, and less surely."""
+    rng = np.random.default_rng(5)
+    x = np.repeat([0.0, 1.0], 60)[:, None]
+    counts_ = pd.DataFrame(rng.poisson(np.exp([5.0, 5.0, 5.0, -1.0] + x * [1.0, 1.0, 1.0, 2.0])), columns=["a", "b", "c", "rare"])
+    page = build(PLN(intercept=True).fit(counts_, covariates=pd.DataFrame(x, columns=["wet"])))
+    told = next(text for text in page.findings if text.startswith("Effect of wet"))
+    assert "rare x" not in told and "4 of 4 species respond clearly" in told
+    assert told.startswith("Effect of wet: the surest are ")
+
+
 def test_names_are_not_capitalised_and_what_is_asked_for_is_coloured(fitted):
     model, Y, X, *_ = fitted
     page = build(model, colour={"wetness": np.arange(80.0)})

@@ -1,4 +1,4 @@
-"""What columns are, and what becomes of them: in all thirty messy files, and in a model's `columns_`."""
+"""What columns are, and what becomes of them: in all messy files, and in a model's `columns_`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 
 import tallies
+from messier import messier_files
 from messy import messy_files
 from tallies.data.kinds import describe
 from tallies.errors import DataError
 
-FILES = {messy.name: messy for messy in messy_files()}
+FILES = {messy.name: messy for messy in [*messy_files(), *messier_files()]}
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import tallies
 from tallies.registry import furniture
 from tallies.topics import command as topics
 from tallies.topics.estimator import LDA
@@ -51,6 +52,14 @@ def test_the_language_of_the_fit_is_that_of_new_texts(tmp_path):
         assert len(topics.predict(model, options, str(new))) == 1
     kept = topics.fit(LDA(n_topics=2, max_iter=6, burn_in=3, random_state=1), options | {"stop_words": "none"})
     assert "und" in kept.vocabulary_
+
+
+def test_emoji_are_words_where_the_line_says_so(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs.jsonl").write_text("\n".join(json.dumps({"text": f"{word} iron zinc 👍🏽"}) for word in ("tin", "lead") * 4))
+    for name, more in (("PLAIN", []), ("EMOJI", ["--emoji"])):
+        assert run("fit", "lda", "docs.jsonl", "-k", "2", "--sweeps", "6", "-o", name, "-q", *more)[0] == 0
+        assert ("👍🏽" in tallies.load(f"{name}/model.tallies").vocabulary_) == bool(more)
 
 
 def test_the_demo_settles():

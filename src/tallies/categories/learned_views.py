@@ -132,7 +132,11 @@ class Learned:
         if len(classes) == 2:
             return view(1, f"for {classes[0]}")
         each = [view(k, "against it") for k in range(len(classes))]
-        return charts.follow("class", each, each[int(np.abs(self.V[mine]).max(axis=0).argmax())])
+        return charts.follow("class", each, each[self._loudest()])
+
+    def _loudest(self) -> int:
+        """The class that charts of one open with, all of them the same, until the reader chooses."""
+        return int(np.abs(self.V).max(axis=0).argmax())
 
     def grid(self, t: int) -> charts.Chart:
         """The weights of a term: for each of several classes, or of two for the second."""
@@ -151,8 +155,7 @@ class Learned:
             each = [views.effect(self.categories, self.terms, self.V[:, k], v, self.classes[k]) for v in range(self.shown)]
             return charts.follow("variable", each, each[int(np.argmax([np.abs(chart["values"]).max() for chart in each]))])
 
-        loud = int(np.abs(self.V).max(axis=0).argmax())
-        return of(1) if len(K) == 1 else charts.follow("class", [of(k) for k in K], of(loud))
+        return of(1) if len(K) == 1 else charts.follow("class", [of(k) for k in K], of(self._loudest()))
 
 
 def standing_out(size: Array, sure: np.ndarray) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallies.cli.tables import CHOICE, COLUMNS, WEIGHTS, chosen, data, log_likelihood, rows_of, say_first, with_ids
+from tallies.cli.tables import CHOICE, COLUMNS, WEIGHTS, chosen, data, log_likelihood, read_once, rows_of, say_first, with_ids
 from tallies.data.kinds import fitted_columns
 
 if TYPE_CHECKING:
@@ -20,10 +20,9 @@ OPTIONS = (data("Table of categories (csv, xlsx, jsonl, parquet, ...), or an ali
 def _table(path: str) -> pd.DataFrame:
     """A table, or an alignment in FASTA."""
     from tallies.categories.fasta import read_fasta
-    from tallies.data.files import read_table
 
     suffixes = [s.lower() for s in Path(path).suffixes if s.lower() != ".gz"]
-    return read_fasta(path) if suffixes[-1:] and suffixes[-1] in (".fasta", ".fa", ".a2m", ".a3m", ".aln") else read_table(path)
+    return read_fasta(path) if suffixes[-1:] and suffixes[-1] in (".fasta", ".fa", ".a2m", ".a3m", ".aln") else read_once(path)
 
 
 def in_order(model: Any) -> bool:

@@ -49,7 +49,7 @@ def fit(line: Line, config: Path | None, pairs: list[str] | None, force: bool, *
     model = build(name, options)
     holdout.check(options, furniture(model, "command"), model)
     options = as_written(name, model, options)
-    with runs.writing(out, options) as place:
+    with read_as(options, options["data"]), runs.writing(out, options) as place:
         return _carry_out(line, out, place, model, options)
 
 
@@ -80,7 +80,7 @@ def resume(line: Line, run: Path, **own: Any) -> Answer:
             )
     model = build(model_name(options["model"], str(folder / runs.OPTIONS)), options)
     options.pop("version", None)
-    with runs.writing(run, options, folder) as place:
+    with read_as(options, options["data"]), runs.writing(run, options, folder) as place:
         return _carry_out(line, run, place, model, options, safe=folder == run)
 
 
@@ -98,7 +98,7 @@ def _carry_out(line: Line, out: Path, place: Path, model: Any, options: dict[str
     )
     try:
         reading = phase(f"reading {Path(options['data']).name}", show=not line.quiet)
-        with reading, place_to_run(), read_as(options, options["data"]), warnings.catch_warnings():
+        with reading, place_to_run(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".* was interrupted after")  # said below, with the command to go on
             holdout.fit(model, options, family, **run, progress=False if line.quiet else None)
     except BaseException as error:
@@ -126,7 +126,7 @@ def _carry_out(line: Line, out: Path, place: Path, model: Any, options: dict[str
         say(f"\nInterrupted. Wrote {out}, which can be used as it is. Go on with: tallies resume {out}")
         return Answer(result, summary, code=130)
     try:
-        with place_to_run(), read_as(options, options["data"]), warnings.catch_warnings():
+        with place_to_run(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they were said of the fit itself
             judged = holdout.judge(model, options, family, partial(build, options["model"], options))
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -222,8 +223,12 @@ def notes(quiet: bool) -> Iterator[None]:
         log.setLevel(before)
 
 
-def read_as(options: Mapping[str, Any], data: str | Path | None) -> AbstractContextManager[None]:
-    """Inside the block files are read as the options say, which must be about a text."""
+TABLES: ContextVar[dict[str, Any]] = ContextVar("tables")  # those read inside a block of `read_as`, by their paths
+
+
+@contextmanager
+def read_as(options: Mapping[str, Any], data: str | Path | None) -> Iterator[None]:
+    """Inside the block files are read as the options say, which must be about a text; see also `tables.read_once`."""
     from tallies.data.files import KINDS, told
 
     about = {option.name: options.get(option.name) for option in READING}
@@ -231,7 +236,12 @@ def read_as(options: Mapping[str, Any], data: str | Path | None) -> AbstractCont
     name = "" if data is None else Path(data).name.lower().removesuffix(".gz").removesuffix(".zip")
     if given and name and KINDS.get(Path(name).suffix, "") not in ("text", ""):
         raise DataError(f"{given[0]} is about tables of text, but {str(data)!r} is none; leave it out")
-    return told(**about)
+    token = TABLES.set({})
+    try:
+        with told(**about):
+            yield
+    finally:
+        TABLES.reset(token)
 
 
 def _encoding(stream: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallies.cli.options import Option
+from tallies.cli.options import TABLES, Option
 from tallies.errors import DataError, nearest
 
 if TYPE_CHECKING:
@@ -128,11 +128,19 @@ def with_ids(model: Any, frame: pd.DataFrame, answers: pd.DataFrame) -> pd.DataF
     return answers
 
 
-def _read(options: Mapping[str, Any], path: str, need_target: bool) -> tuple[pd.DataFrame, pd.Series | None]:
-    """A table, and its target."""
+def read_once(path: str) -> pd.DataFrame:
+    """A table; it is read once in a block of `read_as`, however many parts of the command ask for it."""
     from tallies.data.files import read_table
 
-    frame, target = read_table(path), options["target"]
+    found = TABLES.get({})
+    if path not in found:
+        found[path] = read_table(path)
+    return found[path].copy(deep=False)
+
+
+def _read(options: Mapping[str, Any], path: str, need_target: bool) -> tuple[pd.DataFrame, pd.Series | None]:
+    """A table, and its target."""
+    frame, target = read_once(path), options["target"]
     if not len(frame):
         raise DataError(f"{path!r} has a header but no rows; there is nothing to work on")
     y = column(frame, target, "--target") if need_target or target in frame else None

@@ -193,7 +193,8 @@ def _matters(model: Any, effects: list[int], table: pd.DataFrame | None, apart: 
         best = best[np.argsort(-np.abs(B[best]), kind="stable")]  # the surest, in the order of what is shown
         told = [f"{species[j]} {times(B[j])} ({factor(ends[j, 0])} to {factor(ends[j, 1])})" for j in best if z[j] > 1.96]
         count = f"{clear:,} of {len(species):,} species respond clearly"
-        out.append(f"{of}: {', '.join(told)}; {count}." if told else f"{of}: no species responds clearly.")
+        surest = "the surest are " * (clear > len(told))  # the chart has larger effects that are less sure
+        out.append(f"{of}: {surest}{', '.join(told)}; {count}." if told else f"{of}: no species responds clearly.")
     return out
 
 

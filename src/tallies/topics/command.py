@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallies.cli.options import Option
-from tallies.cli.tables import data, log_likelihood, rows_of
+from tallies.cli.tables import data, log_likelihood, read_once, rows_of
 from tallies.data.corpus import Corpus
-from tallies.data.files import read_table
 from tallies.data.text import check_fields, read_field
 from tallies.errors import DataError
 from tallies.topics import scores as evaluation
@@ -61,7 +60,7 @@ def read(options: Mapping[str, Any], path: str, model: Any = None, texts: bool =
     and matched to its vocabulary by name. With `texts` the corpus keeps its sentences.
     """
     if options.get("counts"):
-        return rows_of(read_table(path), options)
+        return rows_of(read_once(path), options)
     reading = {key: options[key] for key in READING if key in options}
     if reading.get("stop_words") == "none":  # TOML has no word for None
         reading["stop_words"] = None
