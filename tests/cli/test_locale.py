@@ -13,7 +13,7 @@ import pandas as pd
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0"}
 
 
-# several commands in one process, which takes seconds to begin, in the state to which `main` takes one (the first fit is all of it);
+# several commands in one process, which takes seconds to begin, in the state to which `main` takes one (the fit goes all that way);
 # each has streams as at the start of a process
 CODE = """
 import sys
