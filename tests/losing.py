@@ -22,7 +22,7 @@ import tallies
 from contract import CASES, Case
 
 HANGS = 60.0  # seconds after which a fit is said to hang
-PARTS, ROWS = 5, 150
+PARTS, ROWS, MOST = 3, 150, 30  # shards, rows, sweeps of a stage: enough for a death in the middle
 
 
 @contextmanager
@@ -42,6 +42,8 @@ def cluster(workers: int = 2) -> Iterator[Any]:
 def fit(case: Case, data: dict[str, Any]) -> Any:
     model = case.make()
     model.shard_rows = ROWS // PARTS
+    if model.get_params().get("max_iter"):
+        model.set_params(max_iter=min(model.max_iter, MOST))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # these fits are short
         return model.fit(**data)

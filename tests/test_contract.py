@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from contract import CASES, Case, arrays, take
 from tallies.engine import Runner, Stage, add, stream
 
 ROWS = 400
+FEWER = 300  # rows on a cluster, where every sweep of a search waits for its messages
 STORED = 50_000  # bytes that the settings and small constants of a model may take
 
 
@@ -22,22 +24,33 @@ def case(request: pytest.FixtureRequest) -> Case:
     return request.param
 
 
+def made(case: Case, rows: int = ROWS) -> dict[str, Any]:
+    return case.data(np.random.default_rng(7), rows)
+
+
 @pytest.fixture
 def data(case: Case) -> dict[str, Any]:
-    return case.data(np.random.default_rng(7), ROWS)
+    return made(case)
 
 
 def estimator(case: Case, parts: int = 1) -> Any:
-    made = case.make()
-    made.shard_rows = -(-ROWS // parts)
-    return made
+    model = case.make()
+    model.shard_rows = -(-ROWS // parts)
+    return model
 
 
 def fit(case: Case, data: dict[str, Any], parts: int = 1, **run: Any) -> Any:
     return estimator(case, parts).fit(**data, **run)
 
 
-def stages(case: Case, data: dict[str, Any], parts: int = 1) -> list[Stage]:
+@cache
+def usual(case: Case, parts: int = 1, rows: int = ROWS) -> Any:
+    """A fit that nothing disturbs, which several tests look at and none may change."""
+    return fit(case, made(case, rows), parts)
+
+
+@cache
+def stages(case: Case, parts: int = 1, rows: int = ROWS) -> list[Stage]:
     """All stages of the plan, by running it."""
     found: list[Stage] = []
 
@@ -51,10 +64,10 @@ def stages(case: Case, data: dict[str, Any], parts: int = 1) -> list[Stage]:
             found.extend([asked] if isinstance(asked, Stage) else asked)
             answer = yield asked
 
-    made = estimator(case, parts)
+    model = estimator(case, parts)
     from tallies.backends import place
 
-    Runner(place).run(watched(made._plan(made._prepare(**data), 0)))
+    Runner(place).run(watched(model._plan(model._prepare(**made(case, rows)), 0)))
     return found
 
 
@@ -92,8 +105,8 @@ def start(stage: Stage, whole: list[Any]) -> Any:
     return stage.start(surveyed) if stage.start else stage.model.init(surveyed, stream(0, 0, 0, 0))
 
 
-def test_verbs_are_pure_and_speak_in_records(case: Case, data: dict[str, Any]) -> None:
-    for stage in {type(stage.model): stage for stage in stages(case, data)}.values():
+def test_verbs_are_pure_and_speak_in_records(case: Case) -> None:
+    for stage in {type(stage.model): stage for stage in stages(case)}.values():
         model = pickle.loads(pickle.dumps(stage.model))  # a model is its settings: it works wherever they are
         (shard,) = shards(stage)
         freeze(shard)
@@ -112,18 +125,17 @@ def test_verbs_are_pure_and_speak_in_records(case: Case, data: dict[str, Any]) -
         assert pickle.dumps(model) == facts
 
 
-def test_models_hold_no_data(case: Case, data: dict[str, Any]) -> None:
-    more = case.data(np.random.default_rng(7), 2 * ROWS)
-    for few, many in zip(stages(case, data)[:3], stages(case, more)[:3], strict=True):
+def test_models_hold_no_data(case: Case) -> None:
+    for few, many in zip(stages(case)[:3], stages(case, rows=2 * ROWS)[:3], strict=True):
         small, large = len(pickle.dumps(few.model)), len(pickle.dumps(many.model))
         assert small < STORED
         assert large < 1.2 * small + 500
 
 
-def test_tallies_of_parts_add_to_the_tally_of_the_whole(case: Case, data: dict[str, Any]) -> None:
+def test_tallies_of_parts_add_to_the_tally_of_the_whole(case: Case) -> None:
     if case.stochastic:
         pytest.skip("other shards, other draws")
-    one, seven = stages(case, data)[-1], stages(case, data, 7)[-1]
+    one, seven = stages(case)[-1], stages(case, 7)[-1]
     whole, parts, model = shards(one), shards(seven), one.model
     assert len(parts) > 5
     params = start(one, whole)
@@ -143,7 +155,7 @@ def close(case: Case, one: list[np.ndarray], two: list[np.ndarray], least: float
 def test_shards_change_nothing(case: Case, data: dict[str, Any]) -> None:
     if case.stochastic or case.approximate:
         pytest.skip(case.approximate or "other shards, other draws")
-    close(case, case.view(fit(case, data), data), case.view(fit(case, data, parts=7), data), 1e-12)
+    close(case, case.view(usual(case), data), case.view(fit(case, data, parts=7), data), 1e-12)
 
 
 def test_threads_change_no_bit(case: Case, data: dict[str, Any]) -> None:
@@ -160,14 +172,14 @@ def test_memory_changes_no_bit(case: Case, data: dict[str, Any]) -> None:
     """What is kept of rows lives in files, and shards that are made of others are made again for every sweep."""
     with tallies.backend("threads", workers=2, memory=1):
         there = fit(case, data, parts=5)
-    assert same_fit(fit(case, data, parts=5), there)
+    assert same_fit(usual(case, parts=5), there)
 
 
-def test_dask_changes_no_bit(case: Case, data: dict[str, Any], cluster: Any) -> None:
-    parts = 2 if "cv" in case.make().get_params() else 5  # a search has many stages, each of which asks every worker
-    here = fit(case, data, parts=parts)
+def test_dask_changes_no_bit(case: Case, cluster: Any) -> None:
+    data = made(case, FEWER)
+    here = fit(case, data, parts=4)
     with tallies.backend(cluster):
-        there = fit(case, data, parts=parts)
+        there = fit(case, data, parts=4)
         view = case.view(there, data)
     assert same_fit(here, there)
     assert same_bits(view, case.view(here, data))
@@ -241,11 +253,11 @@ def test_row_order_does_not_matter(case: Case, data: dict[str, Any]) -> None:
     if case.stochastic or case.by_place or "corpus" in data:
         pytest.skip("other rows in other places, other draws; a corpus has no order of rows")
     shuffled = take(data, np.random.default_rng(1).permutation(ROWS))
-    close(case, case.view(fit(case, data), data), case.view(fit(case, shuffled), data), 1e-9)
+    close(case, case.view(usual(case), data), case.view(fit(case, shuffled), data), 1e-9)
 
 
 def test_save_and_load(case: Case, data: dict[str, Any], tmp_path: Any) -> None:
-    model = fit(case, data)
+    model = usual(case)
     model.save(tmp_path / "model.tallies")
     again = tallies.load(tmp_path / "model.tallies")
     assert again.get_params() == model.get_params()
@@ -255,17 +267,17 @@ def test_save_and_load(case: Case, data: dict[str, Any], tmp_path: Any) -> None:
     assert same_fit(pickle.loads(pickle.dumps(model)), model)
 
 
-def test_objective_never_falls(case: Case, data: dict[str, Any]) -> None:
-    model = fit(case, data)
-    if not stages(case, data)[-1].model.monotone or len(model.history_) < 2:
+def test_objective_never_falls(case: Case) -> None:
+    model = usual(case)
+    if not stages(case)[-1].model.monotone or len(model.history_) < 2:
         pytest.skip("nothing is promised, or one sweep was enough")
     assert np.diff(model.history_).min() >= -1e-11 * np.abs(model.history_).max()
 
 
-def test_parameters_return_from_own_samples(case: Case, data: dict[str, Any]) -> None:
+def test_parameters_return_from_own_samples(case: Case) -> None:
     if case.z_scores is None:
         pytest.skip("another line of the table has the same estimates")
-    z = case.z_scores(fit(case, data))
+    z = case.z_scores(usual(case))
     # largest of some hundred normal deviates: beyond 6 once in about a million runs
     assert np.abs(z).max() < 6
     assert np.abs(z).max() > 0.1  # the samples are not the parameters themselves

@@ -223,6 +223,6 @@ def test_a_wide_table_is_read_as_its_columns_are_alone_and_in_time_that_grows_wi
         return time.process_time() - begun
 
     found = []
-    few = seconds(320, "few.csv")
-    assert seconds(1280, "many.csv") < 9 * few  # 4 where it grows with the columns, 16 with their square
-    assert found[1].shape == (12, 1280)
+    few = seconds(160, "few.csv")
+    assert seconds(640, "many.csv") < 9 * few  # 4 where it grows with the columns, 16 with their square
+    assert found[1].shape == (12, 640)
