@@ -93,7 +93,7 @@ def lda(n: int, seed: int) -> Found:
         below = (np.array(kept) < _of_topics(theta, phi)).sum(axis=0)
         places.append((below + rng.random(below.shape)) / (draws + 1))
         p = [uniform(each) for each in np.array(places).T]
-        if len(places) >= 50 and together(p) < ALARM / n:  # n looks raise no more false alarms than the last alone: it is wrong
+        if len(places) >= 50 and together(p) < ALARM / n**2:  # far off already; all n looks add ALARM / n of false alarms
             break
     names = ("sum theta^2", "sum phi^2", "largest phi")
     told = f"{len(places)} truths from the prior, {draws} draws each, thinned by {thin}; p-values of uniform places"
