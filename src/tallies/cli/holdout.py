@@ -102,7 +102,10 @@ def judge(model: Any, options: Mapping[str, Any], family: Any, again: Callable[[
                     raise KeyboardInterrupt
                 found.append(_flat(family.score(fold, {**options, "rows": split(k, True)}, path, seed)[0]))
     means: dict[str, Any] = {key: _mean([one[key] for one in found]) for key in found[0]}
-    return {"how": f"by {folds}-fold cross-validation; the model itself is fitted to all rows", "scores": means}
+    return {
+        "how": f"by {folds}-fold cross-validation, ± one standard error; the model itself is fitted to all rows",
+        "scores": means,
+    }
 
 
 def _flat(scores: Mapping[str, Any]) -> dict[str, float]:
