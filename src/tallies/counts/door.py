@@ -96,9 +96,14 @@ def read_offsets(value: str | Path) -> Any:
 
 
 def everything(table: pd.DataFrame) -> str:
-    """A formula of all columns, leaving out one that only names the rows."""
-    names = [c for c in table.columns if list(table[c]) != list(table.index)]
-    return "~ 1 + " + " + ".join(f"`{c}`" for c in names)
+    """A formula of all columns, leaving out one that only names the rows.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"site": ["a", "b"], "depth": [1.0, 2.0]}, index=["a", "b"])
+    >>> everything(table), everything(table[["site"]])
+    ('~ 1 + `depth`', '~ 1')
+    """
+    return " + ".join(["~ 1", *(f"`{c}`" for c in table.columns if list(table[c]) != list(table.index))])
 
 
 # the rows of a fit
