@@ -29,6 +29,7 @@ class Case(NamedTuple):
     approximate: str = ""  # several shards are an approximation, and why
     tolerance: float = 1e-12  # relative: where the path of an optimiser amplifies rounding
     by_place: bool = False  # which rows are held out is drawn by their place: another order of rows is another draw
+    whole: str = ""  # why its rows are never cut into shards
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -266,15 +267,25 @@ CASES = [
         approximate="topics of other shards are a sweep old (AD-LDA)",
     ),
     # categories
-    Case("fem", lambda: tallies.FEM(degree=2, ridge=1.0, tol=1e-12), states, proba, {"degree": 1, "solver": "lbfgs"}),
+    Case("fem", lambda: tallies.FEM(degree=2, ridge=1.0, solver="lbfgs", tol=1e-12), states, proba, {"degree": 1, "solver": "fem"}),
     Case(
         "fem by cross-validation",
-        lambda: tallies.FEM(degree="auto", max_degree=2, cv=3),
+        lambda: tallies.FEM(degree="auto", max_degree=2, cv=3, solver="lbfgs"),
         states,
         proba,
         {"degree": 2, "ridge": 3.0},
         weights=False,  # it takes them, but a row that is there twice may be in two folds, where one of weight 2 is in one
         tolerance=1e-6,
+    ),
+    Case(
+        "fem by cross-validation, kernel",
+        lambda: tallies.FEM(degree="auto", max_degree=2, cv=3, solver="kernel"),
+        states,
+        proba,
+        {"degree": 2, "ridge": 3.0},
+        weights=False,  # as above
+        tolerance=1e-6,
+        whole="the kernel is a matrix of all rows",
     ),
     Case(
         "fem, screened",

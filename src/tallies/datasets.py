@@ -264,7 +264,9 @@ def species_web(n: int = 300, p: int = 30, random_state: int = 0) -> Dataset:
     made = species(n, p, random_state)
     assert made.truth is not None
     design = made.truth["covariates"]
-    Z = design.to_numpy() @ made.truth["coefficients"] + rng.multivariate_normal(np.zeros(p), np.linalg.inv(Omega), n)
+    Z = design.to_numpy() @ made.truth["coefficients"] + rng.multivariate_normal(
+        np.zeros(p), np.linalg.inv(Omega), n, method="cholesky"
+    )
     X = DataFrame(rng.poisson(np.exp(Z)), columns=made.X.columns)
     edges = [(X.columns[a], X.columns[b]) for a, b in pairs]
     about = f"{n:,} made-up sites with counts of {p} made-up species, from a known network of {len(edges)} edges"

@@ -158,7 +158,11 @@ def test_ctrl_c_in_a_fold_leaves_the_model_and_no_score(run, monkeypatch):
         return fit(model, options, **how)
 
     monkeypatch.setattr(bayes_command, "fit", pressed)
-    code, _, err = run("fit", "naive-bayes", "semicolons.csv", "-t", "Art", "-o", "RUN", "--cv", "3", "-q")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where tests run in the background
+    try:
+        code, _, err = run("fit", "naive-bayes", "semicolons.csv", "-t", "Art", "-o", "RUN", "--cv", "3", "-q")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (code, len(fits)) == (130, 3)  # the model itself, and two folds
     assert "how good it is on unseen rows was not found out" in err
     assert json.loads(run("info", "RUN", "--json")[1])["held_out"] is None

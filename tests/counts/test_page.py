@@ -57,7 +57,9 @@ def test_the_first_screen_is_for_readers_and_criteria_come_later(fitted):
     page = build(model, Y, X)
     head = " ".join([page.lead, *page.findings])
     assert "rise and fall together (mean correlation" in head
-    assert re.search(r"Effect of height, a standard deviation \([\d.]+\) more: species \d x[\d.]+ \([\d.]+ to [\d.]+\)", head)
+    assert re.search(
+        r"Effect of height, a standard deviation \([\d.]+\) more: the surest are species \d x[\d.]+ \([\d.]+ to [\d.]+\)", head
+    )
     assert not page.numbers
     for word in ("BIC", "ICL", "likelihood", "bound"):
         assert word not in head

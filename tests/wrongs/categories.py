@@ -56,8 +56,8 @@ WRONGS = [
     Wrong(FEM, "H[:, 1] - H[:, 0] if H.shape[1] == 2", "H[:, 0] - H[:, 1] if H.shape[1] == 2", "log odds of the first class"),
     Wrong(
         FEM,
-        "seen = _rows(rows.codes, np.tile(rows.Y, k) - held, M)",
-        "seen = _rows(rows.codes, np.tile(rows.Y, k), M)",
+        "seen = _rows(rows.codes, np.tile(rows.Y, len(model.outputs)) - held, M)",
+        "seen = _rows(rows.codes, np.tile(rows.Y, len(model.outputs)), M)",
         "folds are fitted to the rows they are judged by",
     ),
     Wrong(

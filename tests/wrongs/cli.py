@@ -30,8 +30,8 @@ WRONGS = [
     ),
     Wrong(
         HOLDOUT,
-        'family.fit(again(), {**options, "rows": split(k, False)}, progress=False)',
-        'family.fit(again(), {**options, "rows": None}, progress=False)',
+        'family.fit(again(), {**options, "rows": split(k, False)}, progress=False, callback=',
+        'family.fit(again(), {**options, "rows": None}, progress=False, callback=',
         "folds fitted to all rows",
     ),
     Wrong(

@@ -173,9 +173,16 @@ class Path(NamedTuple):
 
 
 def attempt(
-    ground: Ground, name: str, ridge: float, before: Kept | None, best: float = -np.inf, pair_ridges: Array | None = None
+    ground: Ground,
+    name: str,
+    ridge: float,
+    before: Kept | None,
+    best: float = -np.inf,
+    pair_ridges: Array | None = None,
+    from_all: bool = False,
 ) -> Stage:
-    """A stage that fits with a ridge, or one for each pair, from where another ended; it keeps weights that beat `best`."""
+    """A stage that fits with a ridge, or one for each pair, from where another ended, which may be that `of_all`; it keeps weights
+    that beat `best`."""
     if ground.stage is not None:
         return ground.stage(name, ridge, before, best, pair_ridges)
     model = replace(ground.model, ridge=ridge, tol=ground.tol)
@@ -189,7 +196,8 @@ def attempt(
         return Tried(told, None if mean is None else mean.astype(np.float32), sizes)
 
     def start(survey: Any) -> Any:
-        return model.first(survey, None if before is None else before.params.W, pair_ridges)
+        W = None if before is None else before.params.W
+        return model.first(survey, np.tile(_by_fold(ground, W)[:, -1], ground.folds + 1) if from_all else W, pair_ridges)
 
     return Stage(name, model, ground.sources, keep, PATH_SWEEPS, start=start, rows=True)
 
@@ -219,13 +227,13 @@ def ridge_path(
     from the weights of the one before. A walk ends where it is hopeless to come down to `goal`."""
     path, least, before = Path(ground.model.solver, {}), EVIDENCE / max(ground.unseen, 1e-300), None
     while (ridge := next_ridge(path.losses, given, centre, least)) is not None and not hopeless(path.losses, goal):
-        if ground.whole and centre is not None and not path.losses:
+        from_all = ground.whole and centre is not None and not path.losses
+        if from_all:
             before = yield of_all(ground, f"{name}ridge {ridge:.3g}, all rows", ridge)
             if before.cut:
                 return path._replace(W=before.value.W, end=before)
-            every = np.tile(_by_fold(ground, before.params.W)[:, -1], ground.folds + 1)
-            before = before._replace(params=before.params._replace(W=every))
-        kept = yield attempt(ground, f"{name}ridge {ridge:.3g}", ridge, before, -path.loss * ground.unseen)
+        best = -path.loss * ground.unseen
+        kept = yield attempt(ground, f"{name}ridge {ridge:.3g}", ridge, before, best, from_all=from_all)
         if kept.cut:
             return path._replace(W=path.W if path.losses else kept.value.W, end=kept)
         path.losses[ridge] = -float(kept.value.told.sum()) / ground.unseen
