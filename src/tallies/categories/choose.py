@@ -197,7 +197,9 @@ def attempt(
 
     def start(survey: Any) -> Any:
         W = None if before is None else before.params.W
-        return model.first(survey, np.tile(_by_fold(ground, W)[:, -1], ground.folds + 1) if from_all else W, pair_ridges)
+        if W is not None and from_all:
+            W = np.tile(_by_fold(ground, W)[:, -1], ground.folds + 1)
+        return model.first(survey, W, pair_ridges)
 
     return Stage(name, model, ground.sources, keep, PATH_SWEEPS, start=start, rows=True)
 
