@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -115,10 +116,7 @@ def sources_of(model: Any, rows: Rows, shard_rows: int | None, judges: Rows | No
 
 def final(model: Any, sources: Any, most: int, W: Any = None, pair_ridges: Any = None, name: str = "") -> Stage:
     """The fit to all rows, which keeps its weights (p, M); kernel: (u, M). At W where a search was cut short, else from nothing."""
-
-    def start(survey: Any) -> Any:
-        return model.first(survey, W, pair_ridges)
-
+    start = partial(model.first, W=W, pair_ridges=pair_ridges)
     return Stage(name, model, sources, lambda end: end.params.W, most, start=start)
 
 
@@ -173,18 +171,12 @@ class Path(NamedTuple):
 
 
 def attempt(
-    ground: Ground,
-    name: str,
-    ridge: float,
-    before: Kept | None,
-    best: float = -np.inf,
-    pair_ridges: Array | None = None,
-    from_all: bool = False,
+    ground: Ground, name: str, ridge: float, before: Kept | None, best: float = -np.inf, pairs: Any = None, from_all: bool = False
 ) -> Stage:
-    """A stage that fits with a ridge, or one for each pair, from where another ended, which may be that `of_all`; it keeps weights
-    that beat `best`."""
+    """A stage that fits with a ridge, or one for each of the pairs, from where another ended, which may be that `of_all`; it keeps
+    weights that beat `best`."""
     if ground.stage is not None:
-        return ground.stage(name, ridge, before, best, pair_ridges)
+        return ground.stage(name, ridge, before, best, pairs)
     model = replace(ground.model, ridge=ridge, tol=ground.tol)
     if ground.whole:
         model = replace(model, fitted=(0, ground.folds))
@@ -199,7 +191,7 @@ def attempt(
         W = None if before is None else before.params.W
         if W is not None and from_all:
             W = np.tile(_by_fold(ground, W)[:, -1], ground.folds + 1)
-        return model.first(survey, W, pair_ridges)
+        return model.first(survey, W, pairs)
 
     return Stage(name, model, ground.sources, keep, PATH_SWEEPS, start=start, rows=True)
 
