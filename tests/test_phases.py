@@ -6,10 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+
+from running import usual_signals
 
 pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
 
@@ -24,7 +27,8 @@ class Terminal:
         self.master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (24, 80))  # without a size, no bar is drawn
         env = os.environ | {"COLUMNS": "80"}
-        self.child = subprocess.Popen([sys.executable, "-c", code, *words], stdout=slave, stderr=slave, stdin=slave, env=env)
+        ends: dict[str, Any] = {"stdout": slave, "stderr": slave, "stdin": slave}
+        self.child = subprocess.Popen([sys.executable, "-c", code, *words], **ends, env=env, preexec_fn=usual_signals)
         os.close(slave)
         self.text = ""
 
