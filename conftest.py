@@ -1,11 +1,28 @@
-"""What every test, also those in docstrings and documentation, leaves behind is put away."""
+"""What every test, also those in docstrings and documentation, leaves behind is put away; and which worker runs which tests."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+
+# files that take long: they come first, so that no worker is left alone with one at the end
+LONG = (
+    "tests/test_contract.py",
+    "tests/test_sklearn.py",
+    "tests/test_cluster.py",
+    "tests/html/test_browser.py",
+    "tests/categories/test_network.py",
+    "tests/categories/test_panels.py",
+    "tests/cli/test_nothing_lost.py",
+    "tests/test_calibration.py",
+    "tests/concepts/test_large.py",
+    "tests/counts/test_backends.py",
+    "tests/test_phases.py",
+    "tests/topics/test_lda.py",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -14,3 +31,28 @@ def close_figures() -> Iterator[None]:
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+def together(nodeid: str) -> str:
+    """What a worker of pytest-xdist runs as a whole: a file, whose tests share what takes long to make; of the contract a case."""
+    file, _, name = nodeid.partition("::")
+    if file == "tests/test_contract.py":
+        return f"{file}::{name.partition('[')[2]}"
+    return "tests/html/test_browser.py" if file == "tests/html/test_page.py" else file  # both look at the gallery
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    place = {file: i for i, file in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(place)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return together(nodeid)
+
+    config.option.loadscopereorder = False  # by number of tests, which says little of how long they take
+    return Together(config, log) if config.option.dist == "load" else None

@@ -21,6 +21,13 @@ SMALL = {  # model -> code that makes data and fits them
     "PLN 1000 x 150": "Y = rng.poisson(np.exp(rng.normal(1, 1, (1000, 150)))); fit = lambda: tallies.PLN(max_iter=200).fit(Y)",
     "PLN rank 3": "Y = rng.poisson(np.exp(rng.normal(1, 1, (100, 20)))); fit = lambda: tallies.PLN(rank=3).fit(Y)",
     "PLNNetwork": "Y = rng.poisson(np.exp(rng.normal(1, 1, (100, 20)))); fit = lambda: tallies.PLNNetwork().fit(Y)",
+    "PLNMixture": "Y = rng.poisson(np.exp(rng.normal(1, 1, (100, 20)))); fit = lambda: tallies.PLNMixture(n_components=2).fit(Y)",
+    "PLNDiscriminant": (
+        "Y = rng.poisson(np.exp(rng.normal(1, 1, (100, 20)))); fit = lambda: tallies.PLNDiscriminant().fit(Y, np.arange(100) % 3)"
+    ),
+    "PLN zero inflation": (
+        "Y = rng.poisson(np.exp(rng.normal(1, 1, (100, 20)))); fit = lambda: tallies.PLN(zero_inflation='column').fit(Y)"
+    ),
     "FEM": "X, y = tallies.datasets.tic_tac_toe(); fit = lambda: tallies.FEM(degree=2).fit(X, y)",
     "FEMNetwork": "X = rng.integers(0, 3, (300, 8)); fit = lambda: tallies.FEMNetwork().fit(X)",
     "AuthorConcept": (

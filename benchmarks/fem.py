@@ -373,7 +373,7 @@ def nested(args):
         X, y = load(args.folder, name)
         code = LabelEncoder().fit_transform(y)
         rows, chosen, seconds = [], [], 0.0
-        for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, code):
+        for train, test in StratifiedKFold(5, shuffle=True, random_state=args.split).split(X, code):
             model, spent = cpu(lambda X=X, code=code, train=train: FEM(degree="auto", ridge="auto").fit(X.iloc[train], code[train]))
             seconds += spent
             encoder = OneHotEncoder(handle_unknown="ignore").fit(X.iloc[train])
@@ -407,6 +407,7 @@ def main():
         part.add_argument("folder", help="folder with the tables")
         if task is nested:
             part.add_argument("names", nargs="*")
+            part.add_argument("--split", type=int, default=0, help="seed of the outer folds")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     args.task(args)

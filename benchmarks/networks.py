@@ -1,6 +1,6 @@
 """Networks of counts: graphical lassos, paths, stability, recovery of simulated graphs, and pyPLNmodels.
 
-    python benchmarks/networks.py [--part lasso path stability recovery rival] [--data FOLDER] [--draws 10] [--means 1 3] [--json FILE]
+    python benchmarks/networks.py [--part lasso path stability recovery intervals rival] [--data FOLDER] [--draws 10] [--means 1 3] [--json FILE]
 
 FOLDER holds oaks_Abundance.csv and oaks_Offset.csv as shipped with the R package PLNmodels. One thread.
 
@@ -10,6 +10,7 @@ stability  50 subsamples on 300 x 100
 recovery   area under precision-recall of five kinds of graphs (300 x 100, depth varies, a covariate): the order in which edges enter
            the path of (a) two steps, (j) the joint fit, (s) shares of subsamples, mean over the path, (c) the lasso on centred log ratios;
            and how many edges with a selection probability of 0.9 are right
+intervals  how many 95% intervals of edges, and of other pairs, have the truth in them; how often two networks that are the same differ
 rival      the bound of pyPLNmodels' PlnNetwork, evaluated exactly at the same penalty, beside ours: 500 x 300
 """
 
@@ -33,8 +34,8 @@ import pandas as pd  # noqa: E402
 from scipy.special import gammaln  # noqa: E402
 
 import tallies  # noqa: E402
-from tallies.counts import lasso  # noqa: E402
 from tallies.counts.answers import correlation  # noqa: E402
+from tallies.counts.network import lasso  # noqa: E402
 
 KINDS = ("band", "cluster", "scale-free", "random", "hub")
 
@@ -62,13 +63,19 @@ def graph(kind: str, p: int, rng: np.random.Generator) -> np.ndarray:
     return A + A.T
 
 
-def draw(kind: str, n: int, p: int, mean: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A graph, and counts from it: latent variances of 1, depth and a covariate."""
-    rng = np.random.default_rng(seed)
+def precision(kind: str, p: int, rng: np.random.Generator) -> np.ndarray:
+    """That of a graph, with signs at random."""
     A = graph(kind, p, rng)
     sign = np.triu(rng.choice([-1, 1], (p, p)), 1)
     Omega = 0.3 * A * (sign + sign.T)
-    Omega += np.eye(p) * (0.2 - np.linalg.eigvalsh(Omega)[0])
+    return Omega + np.eye(p) * (0.2 - np.linalg.eigvalsh(Omega)[0])
+
+
+def draw(kind: str, n: int, p: int, mean: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A graph, and counts from it: latent variances of 1, depth and a covariate."""
+    rng = np.random.default_rng(seed)
+    Omega = precision(kind, p, rng)
+    A = (Omega != 0) - np.eye(p)
     X, O = np.column_stack([np.ones(n), rng.normal(size=n)]), rng.normal(0, 0.5, n)
     B = np.vstack([rng.normal(np.log(mean) - 0.5, 0.5, p), rng.normal(0, 0.3, p)])
     Z = O[:, None] + X @ B + rng.multivariate_normal(np.zeros(p), correlation(np.linalg.inv(Omega)), n)
@@ -208,6 +215,32 @@ def part_recovery(options: Any) -> list[dict[str, Any]]:
             precision=table.groupby(["mean", "graph"])["right"].sum() / table.groupby(["mean", "graph"])["sure"].sum()
         ).to_string()
     )
+    return rows
+
+
+def part_intervals(options: Any) -> list[dict[str, Any]]:
+    rows, cases = (
+        [],
+        [(300, 10, 3.0, "band"), (300, 10, 1.0, "band"), (100, 10, 3.0, "band"), (300, 50, 3.0, "random"), (300, 50, 3.0, "hub")],
+    )
+    warnings.simplefilter("ignore")
+    for n, p, mean, kind in cases:
+        inside: dict[bool, list[bool]] = {True: [], False: []}
+        length = []
+        for seed in range(options.first, options.first + options.draws * (6 if p < 50 else 1)):
+            _, Y, X, O = draw(kind, n, p, mean, seed)
+            if Y.shape[1] < p:  # a column was never seen
+                continue
+            truth = -correlation(precision(kind, p, np.random.default_rng(seed)))[np.triu_indices(p, 1)]
+            table = tallies.PLNNetwork(penalty=0.3, select=None).fit(Y, covariates=X, offsets=O).edge_table(every=True)
+            known = table["lower"].notna().to_numpy()
+            hit = ((table["lower"] <= truth) & (truth <= table["upper"])).to_numpy()
+            for edge in (True, False):
+                inside[edge] += hit[known & ((truth != 0) == edge)].tolist()
+            length.append(float((table["upper"] - table["lower"]).mean()))
+        row = {"n": n, "p": p, "mean": mean, "graph": kind, "edges": np.mean(inside[True]), "others": np.mean(inside[False])}
+        rows.append(row | {"of": [len(part) for part in inside.values()], "length": float(np.mean(length))})
+        print(rows[-1], flush=True)
     return rows
 
 

@@ -1,9 +1,13 @@
-"""Tables larger than memory: peak memory and time per row of a fit from a folder of Parquet files, against a tenth of it in memory.
+"""Data larger than memory: peak memory and time of fits from files, against the same in memory.
 
-    python benchmarks/scale.py --folder FOLDER [--model gda] [--rows 6000000]
+    python benchmarks/scale.py --folder FOLDER [--model gda] [--rows 6000000] [--memory 300MB]
 
-Tables are made by DuckDB where they are not there yet. Every fit is a process of its own, whose peak is the largest resident memory
-that the system has seen of it. Time per row counts reading: in memory it is that of `read_table` and `fit`.
+Data are made where they are not there yet. Every fit is a process of its own, whose peak is the largest resident memory that the
+system has seen of it; a small fit of the same kind comes first, so that nothing is compiled, or read of what is, inside the clock.
+
+gda, naive-bayes, fem    a folder of Parquet against a tenth of its rows, read and fitted in memory: time per row, reading included
+lda                      texts counted once, then 20 sweeps with 200 topics, against the same counts in memory: time per sweep
+pln                      sparse counts of 500 columns at rank 10, 20 sweeps, against a tenth of the rows laid out: time per row and sweep
 """
 
 from __future__ import annotations
@@ -14,6 +18,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
 
 FILES = 10
 TABLES = {  # rows, and columns in SQL; y is one of three classes
@@ -32,66 +40,165 @@ TABLES = {  # rows, and columns in SQL; y is one of three classes
     ),
 }
 FITS = {"gda": "tallies.GDA()", "naive-bayes": "tallies.NaiveBayes()", "fem": "tallies.FEM(ridge=1.0)"}
+LDA = "tallies.LDA(n_topics={topics}, max_iter={sweeps}, burn_in=15, thin=1, start='random')"
+PLN = "tallies.PLN(rank=10, n_starts=1, max_iter={sweeps}, tol=0.0)"
 CHILD = """
-import json, resource, sys, time
-import tallies
-model = {fit}
+import json, resource, time, warnings
+import numpy as np, scipy.sparse as sp, tallies
+warnings.simplefilter("ignore")
+clock = []
 with tallies.backend("threads", workers={workers}, memory={memory!r}, scratch={scratch!r}):
+    {warm}
+    data = {data}
     began = time.perf_counter()
-    model.fit({data!r}, "y")
+    model = {fit}
     took = time.perf_counter() - began
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({{"seconds": took, "peak": peak, "sweeps": model.n_iter_}}))
+sweep = (clock[-1] - clock[0]) / (len(clock) - 1) if len(clock) > 1 else None
+print(json.dumps({{"seconds": took, "peak": peak, "sweeps": model.n_iter_, "sweep": sweep}}))
 """
+TIMED = "progress=False, callback=lambda *_: clock.append(time.perf_counter())"
 
 
-def make(folder: Path, name: str, rows: int) -> tuple[Path, Path]:
-    """The table as a folder of files, and a tenth of it as one file."""
-    import duckdb
-
-    whole, tenth = folder / f"{name}-{rows}", folder / f"{name}-{rows}-tenth.parquet"
-    whole.mkdir(parents=True, exist_ok=True)
-    base, sql = duckdb.connect(), TABLES[name][1]
-    for k, path in enumerate([*(whole / f"{k}.parquet" for k in range(FILES)), tenth]):
-        if not path.exists():
-            base.execute(f"SELECT setseed({k / 100})")
-            part = f"(SELECT (random() * 3)::INTEGER % 3 AS y FROM range({rows // FILES}))"
-            base.execute(f"COPY (SELECT 'class ' || y AS y, {sql} FROM {part}) TO '{path}.part' (FORMAT parquet)")
-            Path(f"{path}.part").rename(path)
-    return whole, tenth
-
-
-def fit(name: str, data: Path, workers: int, memory: str | None, scratch: Path) -> dict[str, float]:
-    code = CHILD.format(fit=FITS[name], data=str(data), workers=workers, memory=memory, scratch=str(scratch))
+def child(fit: str, data: str, warm: str, asked: Any, memory: str | None) -> dict[str, float]:
+    """Run a fit in a process of its own; `fit`, `data` and `warm` are Python."""
+    told = {"workers": asked.workers, "memory": memory, "scratch": str(asked.folder)}
+    code = CHILD.format(fit=fit, data=data, warm=warm, **told)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(done.stderr)
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# tables
+
+
+def write_table(path: Path, name: str, rows: int, seed: float) -> None:
+    import duckdb
+
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        base = duckdb.connect()
+        base.execute(f"SELECT setseed({seed})")
+        part = f"(SELECT (random() * 3)::INTEGER % 3 AS y FROM range({rows}))"
+        base.execute(f"COPY (SELECT 'class ' || y AS y, {TABLES[name][1]} FROM {part}) TO '{path}.part' (FORMAT parquet)")
+        Path(f"{path}.part").rename(path)
+
+
+def table(name: str, asked: Any) -> str:
+    rows = asked.rows or TABLES[name][0]
+    whole, tenth = asked.folder / f"{name}-{rows}", asked.folder / f"{name}-{rows}-tenth.parquet"
+    for k, path in enumerate([*(whole / f"{k}.parquet" for k in range(FILES)), tenth]):
+        write_table(path, name, rows // FILES, k / 100)
+    small = asked.folder / f"{name}-small"
+    for k in range(2):
+        write_table(small / f"{k}.parquet", name, 20_000, k / 100)
+    warm = "; ".join(f"{FITS[name]}.fit({str(path)!r}, 'y')" for path in (small, small / "0.parquet"))
+    there, here = (
+        child(f"{FITS[name]}.fit(data, 'y')", repr(str(data)), warm, asked, memory)
+        for data, memory in ((whole, asked.memory), (tenth, None))
+    )
+    ratio = there["seconds"] / there["sweeps"] / (FILES * here["seconds"] / here["sweeps"])
+    size = sum(file.stat().st_size for file in whole.iterdir()) / 1e9
+    return row(name, f"{rows:,} rows, {size:.2f} GB of Parquet", there, here, ratio)
+
+
+# texts
+
+
+def write_texts(folder: Path, documents: int, topics: int = 200, words: int = 20_000, length: int = 200) -> None:
+    """Documents of an LDA whose words have frequencies as in a language."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    base = 1.0 / np.arange(10, words + 10)
+    phi = np.cumsum(rng.dirichlet(0.3 * base / base.mean(), topics), axis=1)
+    names = np.array([f"w{np.base_repr(v, 36).lower()}x" for v in range(words)], dtype=object)
+    folder.mkdir(parents=True, exist_ok=True)
+    for k, first in enumerate(range(0, documents, 10_000)):
+        path = folder / f"{k:04d}.parquet"
+        n = min(10_000, documents - first)
+        sizes = rng.poisson(length, n)
+        theta = rng.dirichlet(np.full(topics, 0.05), n)
+        n_dk = np.array([rng.multinomial(size, share) for size, share in zip(sizes, theta, strict=True)])
+        cells = np.repeat(np.arange(n * topics), n_dk.ravel())
+        found = np.empty(len(cells), dtype=np.int64)
+        for t in range(topics):
+            mine = np.flatnonzero(cells % topics == t)
+            found[mine] = np.minimum(np.searchsorted(phi[t], rng.random(len(mine)) * phi[t, -1]), words - 1)
+        texts = [" ".join(part) for part in np.split(names[found], np.cumsum(sizes)[:-1])]
+        pd.DataFrame({"id": first + np.arange(n), "text": texts}).to_parquet(f"{path}.part", index=False)
+        Path(f"{path}.part").rename(path)
+
+
+def texts(asked: Any) -> str:
+    documents = asked.rows or 100_000
+    folder, counted = asked.folder / f"lda-{documents}", asked.folder / f"lda-{documents}-counted"
+    if not folder.exists():
+        write_texts(folder, documents)
+    began = time.perf_counter()
+    if not counted.exists():
+        code = f"import tallies; tallies.Corpus.prepare({str(folder)!r}, {str(counted)!r})"
+        subprocess.run([sys.executable, "-c", code], check=True)
+        print(f"(counted in {time.perf_counter() - began:.0f} s)", file=sys.stderr)
+    settings = LDA.format(topics=200, sweeps=asked.sweeps)
+    fit = f"{settings}.fit(data, {TIMED})"
+    some = "np.random.default_rng(0).poisson(0.3, size=(4000, 2500))"
+    warm = "; ".join(
+        f"tallies.LDA(n_topics=200, max_iter=3, burn_in=1, thin=1, shards={s}).fit({some}, progress=False)" for s in (1, 2)
+    )
+    whole = (
+        "(lambda bags: tallies.Corpus(sp.vstack([bag.load()[1] for bag in bags.bags]), bags.vocabulary))"
+        f"(__import__('tallies.data.bags').data.bags.open_bags({str(counted)!r}))"
+    )
+    there, here = child(fit, repr(str(counted)), warm, asked, asked.memory), child(fit, whole, warm, asked, None)
+    about = json.loads((counted / "manifest.json").read_text())
+    what = f"{about['documents']:,} documents, {about['tokens']:,} tokens, {len(about['files']) - 2} shards"
+    return row("lda", what, there, here, there["sweep"] / here["sweep"])
+
+
+# counts
+
+
+def counts(asked: Any) -> str:
+    rows, p, path = asked.rows or 200_000, 500, asked.folder / f"pln-{asked.rows or 200_000}.npz"
+    if not path.exists():
+        rng = np.random.default_rng(0)
+        axes, level = rng.normal(0.0, 0.4, (10, p)), np.maximum(rng.normal(-2.5, 1.0, p), -3.5)
+        parts = [
+            sp.csr_array(rng.poisson(np.exp(np.minimum(rng.normal(size=(1000, 10)) @ axes + level, 8.0))))
+            for _ in range(rows // 1000)
+        ]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sp.save_npz(path, sp.vstack(parts, format="csr"))
+    fit = f"{PLN.format(sweeps=asked.sweeps)}.fit(data, {TIMED})"
+    warm = f"{PLN.format(sweeps=12)}.fit(sp.load_npz({str(path)!r})[:2000], progress=False)"
+    there = child(fit, f"sp.csr_array(sp.load_npz({str(path)!r}))", warm, asked, asked.memory)
+    here = child(fit, f"sp.load_npz({str(path)!r})[: {rows // 10}].toarray()", warm, asked, None)
+    matrix = sp.load_npz(path)
+    what = f"{rows:,} x {p} counts, {matrix.nnz / rows / p:.0%} not zero"
+    return row("pln", what, there, here, there["sweep"] / (10 * here["sweep"]))
+
+
+def row(name: str, what: str, there: dict[str, float], here: dict[str, float], ratio: float) -> str:
+    sweeps = f"{there['sweeps']:.0f}, {here['sweeps']:.0f}"
+    return f"| {name} | {what} | {there['peak']:.0f} | {here['peak']:.0f} | {there['seconds']:.1f} | {sweeps} | {ratio:.2f} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--model", choices=sorted(TABLES), action="append")
+    parser.add_argument("--model", choices=[*TABLES, "lda", "pln"], action="append")
     parser.add_argument("--rows", type=int)
+    parser.add_argument("--sweeps", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--memory", default="300MB")
     asked = parser.parse_args()
-    print("| model | rows | Parquet, GB | peak, MB | in memory, of a tenth | seconds | per row, against a tenth in memory |")
-    print("|---|---|---|---|---|---|---|")
-    for name in asked.model or TABLES:
-        rows = asked.rows or TABLES[name][0]
-        began = time.perf_counter()
-        whole, tenth = make(asked.folder, name, rows)
-        print(f"(made in {time.perf_counter() - began:.0f} s)", file=sys.stderr)
-        size = sum(file.stat().st_size for file in whole.iterdir()) / 1e9
-        there = fit(name, whole, asked.workers, asked.memory, asked.folder)
-        here = fit(name, tenth, asked.workers, None, asked.folder)
-        ratio = there["seconds"] / (FILES * here["seconds"])
-        told = (
-            f"| {name} | {rows:,} | {size:.2f} | {there['peak']:.0f} | {here['peak']:.0f} | {there['seconds']:.1f} | {ratio:.2f} |"
-        )
-        print(told, f"({there['sweeps']:.0f} sweeps, of the tenth {here['sweeps']:.0f})", flush=True)
+    print(
+        "| model | data | peak, MB | in memory, MB | seconds | sweeps of both | time against memory |\n|---|---|---|---|---|---|---|"
+    )
+    for name in asked.model or [*TABLES, "lda", "pln"]:
+        print(texts(asked) if name == "lda" else counts(asked) if name == "pln" else table(name, asked), flush=True)
 
 
 if __name__ == "__main__":

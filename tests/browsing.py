@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 CHROMIUM, DRIVER = shutil.which("chromium") or shutil.which("chromium-browser"), shutil.which("chromedriver")
@@ -49,6 +51,14 @@ class Browser:
             if self.run("document.documentElement.dataset.ready"):
                 break
             time.sleep(0.1)
+
+    def used(self) -> dict[int, float]:
+        """Seconds of the processor that each of its processes has used, whatever else the machine does."""
+        found = {}
+        for process in psutil.Process(self.driver.service.process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                found[process.pid] = sum(process.cpu_times()[:2])
+        return found
 
     def logs(self) -> tuple[list[str], list[str]]:
         """Console messages and addresses asked for since the last call."""

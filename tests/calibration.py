@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from scipy import special, stats
 
 import tallies
-from tallies import FEM, GDA, LDA, PLN, FEMNetwork, NaiveBayes
+from tallies import FEM, GDA, LDA, PLN, FEMNetwork, NaiveBayes, PLNNetwork
 from tallies.counts.evidence import gaussians, weigh
 from tallies.errors import ConvergenceWarning, DataWarning
 from tallies.html.common import wilson
@@ -204,6 +204,33 @@ def coefficients(n: int, seed: int) -> Found:
     return Found(figures, together(p), f"{n} tables each, an intercept and a slope a column; coverage, wanted .94 to .96")
 
 
+def edges(n: int, seed: int) -> Found:
+    """PLNNetwork: 95% intervals of edges and of pairs without one; p-values of differences between networks that are the same."""
+    rng, p, hits, alarms = np.random.default_rng(seed), 6, [], []
+    sign, (a, b) = np.array([1, 1, -1, 1, -1, -1]), np.triu_indices(p, 1)
+    Omega = np.eye(p) - 0.35 * (np.eye(p, k=1) + np.eye(p, k=-1)) * np.outer(sign, sign)
+    truth = -Omega[a, b]
+    for _ in range(n):
+        both = []
+        for _ in range(2):
+            X, effort = np.column_stack([np.ones(200), rng.normal(size=200)]), rng.normal(0, 0.5, 200)
+            Z = X @ [[0.7], [0.3]] + effort[:, None] + rng.multivariate_normal(np.zeros(p), np.linalg.inv(Omega), 200)
+            both.append(PLNNetwork(penalty=0.1, select=None).fit(rng.poisson(np.exp(Z)), covariates=X, offsets=effort))
+        tables = [model.edge_table(every=True) for model in both]
+        hits += [(table["lower"] <= truth) & (truth <= table["upper"]) for table in tables]
+        alarms.append(both[0].difference(both[1])["p_value"] >= 0.05)
+    figures: dict[str, float] = {}
+    hit, there = np.array(hits), truth != 0
+    p_values = [
+        share_found(hit[:, there], figures, "edges", 0.93, 0.97),
+        share_found(hit[:, ~there], figures, "others", 0.93, 0.97),
+    ]
+    p_values.append(share_found(np.array(alarms), figures, "no difference, p above .05", 0.93, 0.97))
+    return Found(
+        figures, together(p_values), f"{2 * n} tables of 200 rows, 6 columns in a chain; coverage of 95%, wanted .93 to .97"
+    )
+
+
 def network_errors(n: int, seed: int) -> Found:
     """FEM and FEMNetwork: bootstrap errors against the spread of estimates over data sets, and their 95% intervals."""
     rng, hits, means, network = np.random.default_rng(seed), [], [], []
@@ -318,6 +345,7 @@ STUDIES: dict[str, tuple[Callable[[int, int], Found], int]] = {  # and how many 
     "latents": (latents, 1000),
     "estimates": (estimates, 300),
     "coefficients": (coefficients, 300),
+    "edges": (edges, 150),
     "networks": (network_errors, 200),
     "scores": (scores, 200),
     "probabilities": (probabilities, 100),

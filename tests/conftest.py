@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from subprocess import Popen
@@ -16,11 +15,10 @@ from running import command
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
     """Two Dask worker processes on this machine."""
-    distributed = pytest.importorskip("distributed", reason="needs tallies[dask]")
-    here = os.path.dirname(__file__)
-    local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
-    with local, distributed.Client(local) as client:
-        client.run(lambda: __import__("sys").path.insert(0, here))  # models defined in test files are importable there
+    pytest.importorskip("distributed", reason="needs tallies[dask]")
+    import losing
+
+    with losing.cluster() as client:  # models defined in test files are importable there
         yield client
 
 

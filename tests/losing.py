@@ -22,17 +22,22 @@ import tallies
 from contract import CASES, Case
 
 HANGS = 60.0  # seconds after which a fit is said to hang
+QUICK = {"distributed.comm.timeouts.connect": "3s"}  # to see that a worker is gone; by default 30 s, which a fit then waits
 PARTS, ROWS, MOST = 3, 150, 30  # shards, rows, sweeps of a stage: enough for a death in the middle
 
 
+# what workers need: they are forks of one process that has it, so that each begins at once
+NEED = ("distributed", "numba", "pandas", "scipy.optimize", "scipy.stats", "sklearn.base", "tallies.estimator")
+
+
 @contextmanager
-def cluster(workers: int = 2) -> Iterator[Any]:
+def cluster(workers: int = 2, **settings: Any) -> Iterator[Any]:
     """A client of some workers. A nanny may fail to bring one back that was killed: for every kill there are new ones."""
     import dask
     import distributed
 
-    # how long a worker tries to reach one that is gone; by default 30 s, which a fit then waits
-    with dask.config.set({"distributed.comm.timeouts.connect": "3s"}):
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver", **settings}):
+        distributed.utils.get_mp_context().set_forkserver_preload(list(NEED))
         local = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0")
         with local, distributed.Client(local) as client:
             client.run(lambda here: __import__("sys").path.insert(0, here), str(Path(__file__).parent))
@@ -101,7 +106,7 @@ def main() -> None:
     same = 0
     for kill in range(asked.kills):
         case = CASES[(kill + asked.seed) % len(CASES)]
-        with cluster() as client:
+        with cluster(**QUICK) as client:
             ok, moment, took = disturbed(client, case, asked.seed + kill)
         same += ok
         print(f"{case.name:34} killed at {moment:5.2f} s, ended {took:5.2f} s later: {'same bits' if ok else 'OTHER'}", flush=True)

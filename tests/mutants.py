@@ -1,9 +1,10 @@
 """Put small wrongs into a copy of the package, one at a time, and see that its tests notice: `python tests/mutants.py --jobs 2`.
 
 The wrongs stand in `wrongs/`, a file a room; one whose old text is not found exactly once is an error. Against a copy with a wrong
-in it run first the tests that were written for such wrongs (`test_derived.py`). Where these notice nothing, all tests of the room
-run once on an unchanged copy, which says how long each test takes and which functions it enters; then against the copy those that
-enter the function with the wrong (of a compiled loop: all), the quick ones first, until one fails. What no test notices survived.
+in it run first the tests that were written for such wrongs (`test_derived.py`), and of these first what enters the function with
+the wrong: a run on an unchanged copy says which functions each test enters, and how long it takes. Where these notice nothing, all
+tests of the room run once on an unchanged copy, and then against the copy those that enter the function (of a compiled loop: all),
+the quick ones first, until one fails. What no test notices survived.
 Compiled loops are taken from the cache of the unchanged copy, but for the rooms whose loops are wrong.
 """
 
@@ -45,7 +46,7 @@ ROOMS = {  # the tests of each; doctests of its source come with them
     "cli": ("cli/test_derived.py", DERIVED, "cli/test_every_model.py", "cli/test_first_hour.py"),
     "floor": (DERIVED, "test_engine.py", "test_maths.py", "test_lbfgs.py", "test_storage.py"),
 }
-SOURCES = {"floor": ("engine.py", "maths.py", "lbfgs.py", "sums.py"), "cli": ("cli/holdout.py", "cli/tables.py")}
+SOURCES = {"floor": ("engine.py", "rules.py", "maths.py", "lbfgs.py", "sums.py"), "cli": ("cli/holdout.py", "cli/tables.py")}
 LEAST = 120.0  # seconds of the processor before a run of tests is taken for one that would never end; that is noticed, too
 QUICK = 0.3  # seconds of a test that runs before all slower ones
 
@@ -108,8 +109,9 @@ def mutants(rooms: Sequence[str]) -> list[Mutant]:
 class Watch:
     """A plugin of pytest: keeps what each test took and did, or puts those that matter first; remembers what failed."""
 
-    def __init__(self, package: Path, known: dict[str, Known] | None, mutant: Mutant | None):
+    def __init__(self, package: Path, known: dict[str, Known] | None, mutant: Mutant | None, whole: bool):
         self.package, self.known, self.mutant = str(package), known, mutant
+        self.all = whole  # also those that do not enter the function with the wrong, behind those that do
         self.found: dict[str, Known] = {}
         self.failed = ""
         self.entered: set[Any] = set()
@@ -121,12 +123,14 @@ class Watch:
             return
         known, mutant, place, new = self.known, self.mutant, {}, Known(0.0, True, None)
 
-        def key(item: Any) -> tuple[bool, int]:
-            return known.get(item.nodeid, new).seconds > QUICK, place.setdefault(item.location[0], len(place))
+        def key(item: Any) -> tuple[bool, bool, int]:
+            its = known.get(item.nodeid, new)
+            return not mutant.in_reach(its), its.seconds > QUICK, place.setdefault(item.location[0], len(place))
 
-        some = [i for i in items if mutant.in_reach(known.get(i.nodeid, new))]
+        passed = [item for item in items if known.get(item.nodeid, new).passed]
+        some = [item for item in passed if mutant.in_reach(known.get(item.nodeid, new))]
         # tests of a file stay together, for they may share what takes long to make
-        items[:] = sorted(some or [item for item in items if known.get(item.nodeid, new).passed], key=key)
+        items[:] = sorted(some if some and not self.all else passed, key=key)
 
     def pytest_runtest_setup(self, item: Any) -> None:
         if self.known is None:
@@ -164,7 +168,9 @@ class Run(NamedTuple):
     mutant: Mutant | None
 
 
-def begin(folder: Path, tests: Sequence[str], known: dict[str, Known] | None, mutant: Mutant | None, limit: float) -> Run:
+def begin(
+    folder: Path, tests: Sequence[str], known: dict[str, Known] | None, mutant: Mutant | None, limit: float, whole: bool = False
+) -> Run:
     """Start tests in a fork of this process, which has all but the package loaded."""
     child = os.fork()
     if not child:
@@ -177,7 +183,7 @@ def begin(folder: Path, tests: Sequence[str], known: dict[str, Known] | None, mu
         os.dup2(out, 1), os.dup2(out, 2)
         code = 3
         try:
-            code = _in_child(folder, tests, known, mutant)
+            code = _in_child(folder, tests, known, mutant, whole)
         finally:
             os._exit(code)
     return Run(folder, child, time.monotonic(), mutant)
@@ -202,7 +208,7 @@ def end(run: Run, status: int) -> Result:
     return Result(code != 0, failed.replace(str(run.folder) + "/", "").replace(str(run.folder)[1:] + "/", ""), seconds)
 
 
-def _in_child(folder: Path, tests: Sequence[str], known: dict[str, Known] | None, mutant: Mutant | None) -> int:
+def _in_child(folder: Path, tests: Sequence[str], known: dict[str, Known] | None, mutant: Mutant | None, whole: bool) -> int:
     import pytest
 
     sys.path[:0] = [str(folder), str(ROOT)]
@@ -212,7 +218,7 @@ def _in_child(folder: Path, tests: Sequence[str], known: dict[str, Known] | None
     import tallies
 
     assert Path(tallies.__file__).parent == folder / "tallies", tallies.__file__
-    watch = Watch(folder / "tallies", known, mutant)
+    watch = Watch(folder / "tallies", known, mutant, whole)
     words = ["-q", "--tb=short", "--no-header", "-p", "no:xdist", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
     words += ["-c", str(ROOT / "pyproject.toml"), f"--basetemp={folder / 'pytest'}", *(["-x"] if known is not None else [])]
     code = int(pytest.main([*words, *tests], plugins=[watch]))
@@ -262,11 +268,11 @@ def apply(wrong: Wrong, folder: Path) -> None:
             stale.unlink()
 
 
-def baseline(base: Path, room: str) -> dict[str, Known]:
-    """What the tests of a room do on the unchanged copy; it fills the cache of loops, too."""
+def baseline(base: Path, room: str, tests: Sequence[str]) -> dict[str, Known]:
+    """What tests of a room do on the unchanged copy; it fills the cache of loops, too."""
     kept = base / f"{room}.json"
     if not kept.exists():
-        run = begin(base, tests_of(room, base), None, None, 3600)
+        run = begin(base, tests, None, None, 3600)
         try:
             _, status = os.waitpid(run.child, 0)
         finally:
@@ -280,13 +286,13 @@ def baseline(base: Path, room: str) -> dict[str, Known]:
     return known
 
 
-def start(base: Path, mutant: Mutant, known: dict[str, Known] | None) -> Run:
-    """Tests against a copy with a wrong: those of its room, or without what is known of them those that the wrong names."""
+def start(base: Path, mutant: Mutant, known: dict[str, Known], named: bool) -> Run:
+    """Tests against a copy with a wrong: those that the wrong names, or those of its room."""
     folder = Path(tempfile.mkdtemp(dir=base.parent, prefix=f"{mutant.name}."))
     shutil.copytree(base / "tallies", folder / "tallies", copy_function=os.link)  # whoever changes a file writes a new one
     apply(mutant.wrong, folder)
-    if known is None:
-        return begin(folder, [str(HERE / test) for test in mutant.wrong.tests], {}, mutant, LEAST)
+    if named:
+        return begin(folder, [str(HERE / test) for test in mutant.wrong.tests], known, mutant, LEAST, whole=True)
     # doctests have the folder in their names
     known = {where.replace(base.name, folder.name): each for where, each in known.items()}
     limit = LEAST + 3 * sum(each.seconds for each in known.values())
@@ -329,14 +335,15 @@ def tried(
     then by all tests of the room, unless they are to stay `alone`."""
     rest, usual = [], [test for test in ROOMS[room] if test.endswith("test_derived.py")] or [f"{room}/test_derived.py"]
     named = (m._replace(wrong=m.wrong._replace(tests=by or m.wrong.tests or usual)) for m in some)
-    for m, result in side_by_side((start(base, m, None) for m in named), jobs):
+    first = {} if alone else baseline(base, f"{room}-derived", [str(HERE / test) for test in usual])
+    for m, result in side_by_side((start(base, m, first, named=True) for m in named), jobs):
         if result.noticed or alone:
             yield m, result
         else:
             rest.append(m)
     if rest:
-        known = baseline(base, room)
-        yield from side_by_side((start(base, m, known) for m in rest), jobs)
+        known = baseline(base, room, tests_of(room, base))
+        yield from side_by_side((start(base, m, known, named=False) for m in rest), jobs)
 
 
 def preload() -> None:

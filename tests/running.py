@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 from tallies.runs import unfinished
+
+
+def busy() -> float:
+    """How many times as long as alone this machine takes at the moment."""
+    wall, own = time.monotonic(), time.thread_time()
+    sum(range(3_000_000))
+    return max(1.0, (time.monotonic() - wall) / (time.thread_time() - own))
 
 
 def usual_signals() -> None:
@@ -16,10 +26,10 @@ def usual_signals() -> None:
         signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 
-def begin(*words: str) -> subprocess.Popen:
+def begin(*words: str, **more: Any) -> subprocess.Popen:
     """Python in a process of its own, with signals as in a terminal."""
     pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, *words], stdout=pipe, stderr=pipe, text=True, preexec_fn=usual_signals)
+    return subprocess.Popen([sys.executable, *words], stdout=pipe, stderr=pipe, text=True, preexec_fn=usual_signals, **more)
 
 
 def command(*words: str) -> subprocess.Popen:
@@ -34,3 +44,45 @@ def until_checkpoint(child: subprocess.Popen) -> None:
         assert child.poll() is None, child.stderr.read()
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+class Terminal:
+    """A process whose stderr is a terminal."""
+
+    def __init__(self, code: str, *words: str):
+        import pty  # not on Windows
+        import termios
+
+        self.master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (24, 80))  # without a size, no bar is drawn
+        env = os.environ | {"COLUMNS": "80"}
+        ends: dict[str, Any] = {"stdout": slave, "stderr": slave, "stdin": slave}
+        self.child = subprocess.Popen([sys.executable, "-c", code, *words], **ends, env=env, preexec_fn=usual_signals)
+        os.close(slave)
+        self.text = ""
+
+    def until(self, words: str, seconds: float = 120.0) -> float:
+        """Wait for words; how long it took."""
+        begun = time.monotonic()
+        while words not in self.text:
+            left = begun + seconds - time.monotonic()
+            assert left > 0, f"{words!r} did not come: {self.text!r}"
+            if select.select([self.master], [], [], left)[0]:
+                try:
+                    self.text += os.read(self.master, 4096).decode()
+                except OSError:  # the process is gone
+                    assert words in self.text, self.text
+        return time.monotonic() - begun
+
+    def end(self, seconds: float = 120.0) -> int:
+        """What it has said, and its exit code."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                if select.select([self.master], [], [], 0.1)[0]:
+                    self.text += os.read(self.master, 4096).decode()
+            except OSError:
+                break
+        code = self.child.wait(max(end - time.monotonic(), 0.1))
+        os.close(self.master)
+        return code

@@ -24,7 +24,7 @@ KILLED = ["gda with gaps", "lda", "fem", "pln of rank 2", "author-concept mentio
 @pytest.mark.parametrize("name", KILLED)
 def test_a_killed_worker_changes_no_bit(name):
     case = next(case for case in CASES if case.name == name)
-    with losing.cluster() as client:
+    with losing.cluster(**losing.QUICK) as client:
         same, _, took = losing.disturbed(client, case, seed=KILLED.index(name))
     assert same
     assert took < losing.HANGS

@@ -17,7 +17,7 @@ import tallies
 from running import begin
 from tallies import engine, storage, watch
 from tallies.backends import Threads, each, thread_count
-from tallies.blas import aligned
+from tallies.blas import _blas, aligned, one_blas_thread
 from tallies.engine import Model, Runner, Stage
 from tallies.errors import ConvergenceWarning, FileError, FitError
 from tallies.estimator import Estimator, Run
@@ -582,3 +582,13 @@ def test_old_files_are_refused_with_a_remedy(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(FileError, match="refit with this version"):
         tallies.load(tmp_path / "old.tallies")
+
+
+def test_a_block_of_one_blas_thread_inside_another_changes_nothing_and_the_outer_one_ends():
+    libraries = _blas().lib_controllers
+    before = [library.num_threads for library in libraries]
+    with one_blas_thread():
+        with one_blas_thread():
+            assert {library.num_threads for library in libraries} == {1}
+        assert {library.num_threads for library in libraries} == {1}
+    assert [library.num_threads for library in libraries] == before

@@ -36,6 +36,10 @@ def test_without_pairs_the_direction_is_preconditioned_descent():
     assert to.scale_g == 1
     assert not to.of_s.any()
     assert not to.of_y.any()
+    none = lbfgs.Dots(np.zeros((0, 0, 3)), np.zeros((0, 3)), np.zeros((0, 0, 3)), np.zeros((0, 3)))  # of three searches
+    to = lbfgs.direction(none, [])
+    assert to.of_s.shape == to.of_y.shape == (0, 3)
+    assert to.scale_g.tolist() == [1, 1, 1]
 
 
 def test_backtrack_stays_inside_and_survives_infinity():

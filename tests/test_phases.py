@@ -1,62 +1,20 @@
 """What a terminal is told while something takes long, and how Ctrl-C is answered: seen through a pseudo-terminal."""
 
-import os
-import select
 import signal
 import subprocess
 import sys
 import time
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from running import usual_signals
+from running import Terminal, busy
 
-pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
+pytest.importorskip("pty")
 
 # a call that neither lets the main thread hear signals nor holds the lock of the interpreter
 LONG = "__import__('hashlib').pbkdf2_hmac('sha256', b'a', b'b', {})"
-
-
-class Terminal:
-    """A process whose stderr is a terminal."""
-
-    def __init__(self, code: str, *words: str):
-        self.master, slave = pty.openpty()
-        termios.tcsetwinsize(slave, (24, 80))  # without a size, no bar is drawn
-        env = os.environ | {"COLUMNS": "80"}
-        ends: dict[str, Any] = {"stdout": slave, "stderr": slave, "stdin": slave}
-        self.child = subprocess.Popen([sys.executable, "-c", code, *words], **ends, env=env, preexec_fn=usual_signals)
-        os.close(slave)
-        self.text = ""
-
-    def until(self, words: str, seconds: float = 120.0) -> float:
-        """Wait for words; how long it took."""
-        begun = time.monotonic()
-        while words not in self.text:
-            left = begun + seconds - time.monotonic()
-            assert left > 0, f"{words!r} did not come: {self.text!r}"
-            if select.select([self.master], [], [], left)[0]:
-                try:
-                    self.text += os.read(self.master, 4096).decode()
-                except OSError:  # the process is gone
-                    assert words in self.text, self.text
-        return time.monotonic() - begun
-
-    def end(self, seconds: float = 120.0) -> int:
-        """What it has said, and its exit code."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            try:
-                if select.select([self.master], [], [], 0.1)[0]:
-                    self.text += os.read(self.master, 4096).decode()
-            except OSError:
-                break
-        code = self.child.wait(max(end - time.monotonic(), 0.1))
-        os.close(self.master)
-        return code
 
 
 def slow(seconds: float) -> int:
@@ -90,7 +48,7 @@ print("done", flush=True)
 """
     terminal = Terminal(code)
     terminal.until("go")
-    assert terminal.until("reading counts.csv ...") < 1.5  # half a second, and what a busy machine adds
+    assert terminal.until("reading counts.csv ...") < 1.5 * busy()  # half a second, and what a busy machine adds
     assert "done" not in terminal.text
     terminal.until("reading counts.csv ... 1 s")
     assert terminal.end() == 0
@@ -152,16 +110,36 @@ with {around}:
     terminal.until("go")
     time.sleep(1.0)  # until it is in its long call
     terminal.child.send_signal(signal.SIGINT)
-    assert terminal.until(words) < 2.0  # one second, and what a busy machine adds
+    assert terminal.until(words) < 2.0 * busy()  # one second, and what a busy machine adds
     assert terminal.child.poll() is None
     if "hard" in around:
         terminal.child.send_signal(signal.SIGINT)
         begun = time.monotonic()
         assert terminal.end() == 130
-        assert time.monotonic() - begun < 6
+        assert time.monotonic() - begun < 6 * busy()
     else:
         terminal.child.kill()
         terminal.end()
+
+
+def test_what_hears_nothing_is_ended_by_the_first_ctrl_c_with_what_there_is_to_tidy(tmp_path):
+    code = f"""
+import pathlib
+from tallies import phases
+phases.PATIENCE = 1.0
+with phases.answering("Stopping", wait=0.5, hard=True), phases.tidying(pathlib.Path({str(tmp_path / "left")!r}).touch):
+    print("go", flush=True)
+    {LONG.format(slow(60))}
+"""
+    terminal = Terminal(code)
+    terminal.until("go")
+    time.sleep(1.0)  # until it is in its long call
+    terminal.child.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    assert terminal.end() == 130
+    assert time.monotonic() - begun < 30  # one second, and what a busy machine adds; the call takes a minute
+    assert "Stopped." in terminal.text
+    assert (tmp_path / "left").exists()
 
 
 COMMAND = """
@@ -172,24 +150,38 @@ main()
 """
 
 
+# several in one process, which takes seconds to begin
+COMMANDS = """
+import sys
+from tallies import phases
+phases.DELAY, phases.TICK = 0.0, 0.005
+from tallies.cli.main import main
+for words in sys.argv[1:]:
+    sys.argv[1:] = words.split()
+    main()
+    print("ended", flush=True)
+"""
+
+
 def test_every_phase_of_a_command_has_its_words(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 6))
     pd.DataFrame(X, columns=list("abcdef")).assign(kind=np.where(X[:, 0] > 0, "p", "q")).to_csv("n.csv", index=False)
     told = {
-        ("fit", "gda", "n.csv", "--target", "kind", "--out", "RUN"): ["starting ...", "reading n.csv ...", "GDA:"],
-        ("score", "RUN", "n.csv"): ["scoring by n.csv ..."],
-        ("report", "RUN", "n.csv"): ["reading n.csv ...", "writing report.html ..."],
+        "fit gda n.csv --target kind --out RUN": ["starting ...", "reading n.csv ...", "GDA:"],
+        "score RUN n.csv": ["scoring by n.csv ..."],
+        "report RUN n.csv": ["reading n.csv ...", "writing report.html ..."],
+        "score RUN n.csv --quiet": [],
     }
-    for words, phases in told.items():
-        terminal = Terminal(COMMAND, *words)
-        assert terminal.end() == 0, terminal.text
+    terminal = Terminal(COMMANDS, *told)
+    assert terminal.end() == 0, terminal.text
+    said = terminal.text.split("ended")
+    assert len(said) == len(told) + 1
+    for phases, text in zip(told.values(), said, strict=False):
         for phase in phases:
-            assert phase in terminal.text
-    terminal = Terminal(COMMAND, "score", "RUN", "n.csv", "--quiet")
-    assert terminal.end() == 0
-    assert "..." not in terminal.text
+            assert phase in text
+    assert "..." not in said[3]
 
 
 def test_ctrl_c_while_reading_is_answered_and_ends_the_command(tmp_path, monkeypatch):
@@ -201,7 +193,7 @@ def test_ctrl_c_while_reading_is_answered_and_ends_the_command(tmp_path, monkeyp
     terminal.child.send_signal(signal.SIGINT)
     begun = time.monotonic()
     assert terminal.end() == 130
-    assert time.monotonic() - begun < 8
+    assert time.monotonic() - begun < 8 * busy()
     assert "Stopped" in terminal.text
     assert [path.name for path in tmp_path.iterdir()] == ["n.csv"]
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # "as" says that a name is public, where __all__ is not a lis
     from tallies.bayes.gda import GDA as GDA
     from tallies.bayes.naive_bayes import NaiveBayes as NaiveBayes
     from tallies.categories.fem import FEM as FEM
-    from tallies.categories.network import FEMNetwork as FEMNetwork
+    from tallies.categories.network.estimator import FEMNetwork as FEMNetwork
     from tallies.concepts.estimator import AuthorConcept as AuthorConcept
     from tallies.concepts.settings import Mention as Mention
     from tallies.concepts.settings import Multinomial as Multinomial

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,21 +40,28 @@ def write_answers(model: Any, X: Any, out: str | os.PathLike | None, ask: Callab
 
     `ask` is a function of a module. Files are named by their order, and appear whole or not at all.
     """
-    if out is None:
-        raise DataError("answers to a table that is not in memory go to files; name a folder for them with out=FOLDER (--out)")
-    folder, table = Path(out), open_table(X)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{str(folder)!r} exists already; answers go to a new folder, or an empty one")
-    names = model.feature_names_in_.tolist()
+    table, names = open_table(X), model.feature_names_in_.tolist()
     for name in names:
         table.need(name, "values of a column of the fit")
     ids = [name for name, fact in table.facts.items() if fact.kind == "id" and name not in names]
+    return write_parts(model, table.pieces, table.cells([*names, *ids]), table.rows, out, partial(_with_ids, ids, ask))
+
+
+def write_parts(
+    model: Any, pieces: list[Piece], cells: str, rows: int, out: str | os.PathLike | None, ask: Callable[[Any, Any], Any]
+) -> Path:
+    """Write ask(model, these cells of a piece) for every piece."""
+    if out is None:
+        raise DataError("answers to a table that is not in memory go to files; name a folder for them with out=FOLDER (--out)")
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{str(folder)!r} exists already; answers go to a new folder, or an empty one")
     folder.mkdir(parents=True, exist_ok=True)
-    cells, home = table.cells([*names, *ids]), os.path.abspath(folder)
-    parts = [Part(piece, cells, os.path.join(home, f"part-{k:06d}.parquet")) for k, piece in enumerate(table.pieces)]
-    with _bar(table.rows) as bar:
+    home = os.path.abspath(folder)
+    parts = [Part(piece, cells, os.path.join(home, f"part-{k:06d}.parquet")) for k, piece in enumerate(pieces)]
+    with _bar(rows) as bar:
         for a in range(0, len(parts), AT_ONCE):
-            bar.update(sum(each(_answer, parts[a : a + AT_ONCE], model, ask, ids)))
+            bar.update(sum(each(_answer, parts[a : a + AT_ONCE], model, ask)))
     return folder
 
 
@@ -64,16 +72,22 @@ def _bar(rows: int) -> Any:
     return tqdm(total=rows, desc="answers", unit="row", delay=0.5, file=sys.stderr, disable=not shown)
 
 
-def _answer(shard: tuple[pd.DataFrame, str], model: Any, ask: Callable[[Any, Any], Any], ids: list[str]) -> int:
+def _answer(shard: tuple[pd.DataFrame, str], model: Any, ask: Callable[[Any, Any], Any]) -> int:
     """Answer the rows of a piece, and write them; their number comes home."""
     frame, path = shard
-    found = ask(model, fitted_columns(model, frame, path))
-    for place, name in enumerate(ids):
-        found.insert(place, name, frame[name].to_numpy())
+    found = ask(model, frame)
     with atomic(path) as part, closing(dialect.connect()) as base:
         base.register("found", found)
         base.execute(f"COPY found TO {dialect.quoted(str(part))} (FORMAT parquet)")
     return len(found)
+
+
+def _with_ids(ids: list[str], ask: Callable[[Any, Any], Any], model: Any, frame: pd.DataFrame) -> pd.DataFrame:
+    """What is asked of the columns of the fit, after the ids."""
+    found = ask(model, fitted_columns(model, frame, "the table"))
+    for place, name in enumerate(ids):
+        found.insert(place, name, frame[name].to_numpy())
+    return found
 
 
 def predictions(model: Any, X: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache, cached_property, partial
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, NamedTuple
 
 from tallies.blas import one_blas_thread
@@ -245,11 +245,17 @@ def on_cluster() -> bool:
 def over_rows(task: Callable[[slice], None], n: int, block: int) -> None:
     """Call `task` on consecutive slices of n rows, on the threads of this process; it writes its result where it belongs."""
     slices = [slice(a, min(a + block, n)) for a in range(0, n, block)]
-    workers = thread_count()
+    workers, stopped = thread_count(), Event()
 
     def part(first: int) -> None:
         # one task a thread with every workers-th slice: the queue costs more than a slice of a narrow table
         for rows in slices[first::workers]:
+            if stopped.is_set():
+                return
             task(rows)
 
-    _all_of(part, min(workers, len(slices)), workers)
+    try:
+        _all_of(part, min(workers, len(slices)), workers)
+    except BaseException:  # Ctrl-C, too: the end of the process would wait for all the rest
+        stopped.set()
+        raise

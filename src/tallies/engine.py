@@ -13,11 +13,17 @@ plan      a generator: yields stages, is sent what was kept of each, returns the
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextvars import ContextVar
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from tallies.aside import Late
+from tallies.rules import plateau as plateau
+from tallies.rules import settled as settled
 from tallies.sums import add as add
 
 Stopped = Literal["", "converged", "limit", "interrupted", "callback", "cycle"]  # why a stage ended; "" where it goes on
@@ -32,7 +38,9 @@ class Model:
     tol: float | None = None  # stop when the objective changes by less than this part of it; None: never
     monotone: ClassVar[bool] = False  # whether the objective can never fall (tested where it is declared)
     gaps: ClassVar[bool] = False  # whether sweeps may have no objective (NaN) after others had one
+    draws: ClassVar[bool] = True  # whether its verbs draw random numbers; making a stream ready costs as much as a small sweep
     leaves_latents: ClassVar[bool] = False  # whether a sweep leaves the latents it is handed as they are: then it can be dropped
+    goes_on: ClassVar[bool] = False  # whether a sweep looks at `stopping`, and goes on with the same bits from what it then left
 
     def survey(self, shard: Any) -> Any:
         """Tally of the raw data that `init` needs, one pass."""
@@ -88,7 +96,19 @@ class Source(Protocol):
 
 
 class Dropped(Exception):
-    """A sweep was not carried to its end: Ctrl-C came between two shards."""
+    """A sweep was not carried to its end: Ctrl-C came between two shards, or two pieces of one."""
+
+
+STOP: ContextVar[Callable[[], bool]] = ContextVar("tallies_stop")  # asked between the pieces of a sweep that may be dropped
+QUICK = 0.2  # seconds of a sweep: the next one of the stage is not worth a thread of its own
+GRACE = 1.5  # seconds after Ctrl-C in which a sweep that can be dropped may still come to its end
+PATIENCE = 3.0  # the same for what has nothing to show without it; then the fit is broken off
+WRAP_UP = 5.0  # the same for what makes a model of a fit that was cut
+
+
+def stopping() -> bool:
+    """Whether the running sweep should raise `Dropped`."""
+    return STOP.get(lambda: False)()
 
 
 class Backend(Protocol):
@@ -172,6 +192,9 @@ def stream(seed: int, stage: int, iteration: int, place: int) -> np.random.Gener
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, stage, iteration, place])))
 
 
+NO_STREAM: Any = None  # what a model that draws nothing is handed
+
+
 def _survey(i: int, shard: Any, latents: Any, model: Model) -> tuple[Any, Any]:
     return model.survey(shard), None
 
@@ -181,7 +204,7 @@ def _settle(i: int, shard: Any, latents: Any, model: Model, params: Any, seed: i
 
 
 def _sweep(i: int, shard: Any, latents: Any, model: Model, params: Any, seed: int, stage: int, t: int) -> tuple[Any, Any]:
-    return model.sweep(shard, latents, params, stream(seed, stage, t, i + 1))
+    return model.sweep(shard, latents, params, stream(seed, stage, t, i + 1) if model.draws else NO_STREAM)
 
 
 def _recount(i: int, shard: Any, latents: Any, model: Model, params: Any) -> tuple[Any, Any]:
@@ -226,7 +249,7 @@ def steps(
     while True:
         t = len(state.objective) + 1
         total, latents = backend.total(_sweep, state.latents, model, model.outgoing(state.params), seed, number, t)
-        params = model.update(state.params, total, stream(seed, number, t, 0))
+        params = model.update(state.params, total, stream(seed, number, t, 0) if model.draws else NO_STREAM)
         objective = float(model.objective(total, state.params, params))
         state = State(params, latents, (*state.objective, objective))
         yield state
@@ -239,7 +262,10 @@ class Runner:
         self.place, self.seed, self.watch = place, seed, watch
         self.known = Record() if record is None else record
         self.cut: Stopped = ""  # why the fit was told to stop
+        self.took = 0.0  # seconds of the last sweep
         self.pressed: Callable[[], bool] = lambda: False  # whether Ctrl-C was
+        # how to make a call that may take long: left behind, with `Late`, so many seconds after Ctrl-C
+        self.aside: Callable[[Callable[[], Any], float | None], Any] = lambda call, patience: call()
         self.dropped: Callable[[], object] = lambda: None  # called when a sweep was dropped, while `record` is the state before it
         self.ended: list[Kept] = []
         self.running: tuple[tuple[Kept, ...], list[Any], list[Backend]] | None = None  # see `record`
@@ -251,7 +277,7 @@ class Runner:
         answer: Any = None
         while True:
             try:
-                asked = plan.send(answer)
+                asked = self._patiently(partial(plan.send, answer))
             except StopIteration as end:
                 return end.value
             group = [asked] if isinstance(asked, Stage) else list(asked)
@@ -278,27 +304,54 @@ class Runner:
         resumed = number == len(self.known.ended) and bool(self.known.states)
         states: list[Any] = list(self.known.states) if resumed else [None] * len(group)
         backends = [self._place(stage) for stage in group]
-        loops = [self._loop(*what) for what in zip(group, backends, range(number, number + len(group)), states, strict=True)]
+        what = zip(group, backends, range(number, number + len(group)), states, strict=True)
+        loops = [self._patiently(partial(self._loop, *its)) for its in what]
         stopped: list[Stopped] = [""] * len(group)
         while not all(stopped):
             for i, stage in enumerate(group):
                 stopped[i] = stopped[i] or self._stop(stage, states[i])
                 if not stopped[i]:
                     try:
-                        backends[i].stop = self.pressed if _droppable(stage, states[i]) else None
-                        states[i] = state = next(loops[i])
+                        states[i] = state = self._sweep(stage, backends[i], loops[i], states[i])
                     except Dropped:
                         self.cut = stopped[i] = "interrupted"
                         self.dropped()
                         continue
-                    finally:
-                        backends[i].stop = None
                     if not stage.model.gaps and np.isnan(state.objective[-1]) and not np.isnan(state.objective[:-1]).all():
                         raise lost(stage, state.objective)
                     self.running = tuple(self.ended), states, backends
                     if not self.cut:
                         self.cut = self.watch(stage, state)
-        return [self._kept(*what) for what in zip(group, backends, states, stopped, strict=True)]
+        ends = zip(group, backends, states, stopped, strict=True)
+        return [self._patiently(partial(self._kept, *end)) for end in ends]
+
+    def _sweep(self, stage: Stage, backend: Backend, loop: Iterator[State], state: State | None) -> State:
+        """The next state; `Dropped` where the one before is the last."""
+        shown = state is not None and bool(state.objective)
+        # half of a sweep would change none of the latents
+        droppable = state is not None and shown and (stage.model.leaves_latents or all(part is None for part in state.latents))
+        backend.stop = self.pressed if droppable else None
+        token = STOP.set(self.pressed if droppable or (shown and stage.model.goes_on) else lambda: False)
+        begun = time.monotonic()
+        try:
+            if not shown:
+                return self._patiently(partial(next, loop), safe=stage.latents is None)
+            return next(loop) if self.took < QUICK else self.aside(partial(next, loop), GRACE if droppable else None)
+        except Late:
+            raise Dropped from None
+        finally:
+            self.took = time.monotonic() - begun
+            STOP.reset(token)
+            backend.stop = None
+
+    def _patiently(self, call: Callable[[], Any], safe: bool = True) -> Any:
+        """A call without which there is nothing to show; `safe`: it leaves alone what a checkpoint would hold."""
+        try:
+            return self.aside(call, WRAP_UP if self.cut else PATIENCE)
+        except Late:
+            if safe and self.running is not None:
+                self.dropped()
+            raise KeyboardInterrupt from None
 
     def _place(self, stage: Stage) -> Backend:
         if self.placed is None or self.placed[0].sources is not stage.sources or self.placed[0].shared is not stage.shared:
@@ -331,13 +384,6 @@ class Runner:
         return Kept(value, stopped, state.objective, state.latents, state.params)
 
 
-def _droppable(stage: Stage, state: State | None) -> bool:
-    """Whether a stage has an end to show without its next sweep, and none of its latents would be changed by half of one."""
-    if state is None or not state.objective:
-        return False
-    return stage.model.leaves_latents or all(latents is None for latents in state.latents)
-
-
 def _check_end(stage: Stage, end: Kept) -> None:
     """Refuse the end of a stage without a finite objective; there may be none yet where it was told to stop."""
     known = [value for value in end.objective if not math.isnan(value)]
@@ -350,34 +396,3 @@ def lost(stage: Stage, objective: Sequence[float]) -> FloatingPointError:
     finite = [f" (it was {value:.6g} after sweep {t})" for t, value in enumerate(objective, 1) if math.isfinite(value)]
     name = f"the stage {stage.name!r}" if stage.name else "the fit"
     return FloatingPointError(f"the objective of {name} was {objective[-1]} after sweep {len(objective)}{(finite or [''])[-1]}")
-
-
-def settled(objective: Sequence[float], tol: float | None) -> bool:
-    """True when the last change of the objective is within `tol` of its size.
-
-    >>> settled([-120.0, -100.0], tol=1e-3), settled([-100.001, -100.0], tol=1e-3)
-    (False, True)
-    """
-    if tol is None or len(objective) < 2:
-        return False
-    old, new = objective[-2:]
-    # a non-finite value never counts as settled: it is either the start or a fault
-    return math.isfinite(new - old) and abs(new - old) <= tol * max(abs(new), 1e-300)
-
-
-BATCHES = 5  # parts of a window, whose means say how much a mean of neighbours that resemble each other may vary
-
-
-def plateau(objective: Sequence[float], window: int, z: float = 2.0) -> bool:
-    """True when a noisy objective has stopped rising: the last `window` values are no higher than those before them,
-    within `z` standard errors of the difference of the two means (by batch means, since neighbours are alike).
-
-    >>> plateau([1.0, 2.0, 3.0, 4.0], window=2), plateau([1.0, 4.0, 4.1, 3.9, 4.0], window=2)
-    (False, True)
-    """
-    if len(objective) < 2 * window:
-        return False
-    late, early = np.asarray(objective[-window:]), np.asarray(objective[-2 * window : -window])
-    n = min(BATCHES, window)
-    spread = sum(np.var([part.mean() for part in np.array_split(half, n)], ddof=1) for half in (late, early)) if n > 1 else 0.0
-    return bool(late.mean() - early.mean() <= z * math.sqrt(spread / n))

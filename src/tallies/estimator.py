@@ -190,7 +190,7 @@ class Estimator(BaseEstimator):
                     saver(last=bool(stop))
                 return stop
 
-            runner.watch, runner.pressed = look, interrupted
+            runner.watch, runner.pressed, runner.aside = look, interrupted, interrupted.aside
             runner.dropped = saver.write if saver is not None else runner.dropped
             try:
                 fitted = runner.run(self._plan(data, seed))

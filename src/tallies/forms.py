@@ -104,9 +104,9 @@ def _forms(hint: Any) -> list[Form]:
 
 def _bind(value: Any, forms: list[Form], lengths: dict[str, int], where: str) -> None:
     """Learn the lengths that are plain names from an array, where one form alone has as many dimensions."""
-    fitting = [names for form in forms if len(names := form.shape.split()) == len(getattr(value, "shape", ()))]
+    fitting = {form.shape for form in forms if len(form.shape.split()) == len(getattr(value, "shape", ()))}
     if len(fitting) == 1:
-        for name, size in zip(fitting[0], getattr(value, "shape", ()), strict=True):
+        for name, size in zip(fitting.pop().split(), getattr(value, "shape", ()), strict=True):
             if name.isidentifier():
                 _need(lengths.setdefault(name, size) == size, where, f"{name} = {lengths[name]}", size)
 

@@ -113,18 +113,31 @@ def direction(table: Dots, order: Sequence[int], bounds: tuple[float, float] = (
     >>> of_y, of_s
     (array([-0.25]), array([0.5]))
     """
-    sy, sg, yDy, yDg = table
-    alpha, shift, gamma = np.zeros_like(sg), np.zeros_like(sg), np.ones(sg.shape[1:])
-    rho = {k: np.divide(1.0, sy[k, k], out=np.zeros_like(gamma), where=sy[k, k] > 0) for k in order}
+    m, many = len(table.sg), table.sg.ndim > 1
+    # of one search in plain numbers, where a call of NumPy costs more than its work
+    sy, sg, yDy, yDg = table if many else (part.tolist() for part in table)
+    zero = np.zeros(table.sg.shape[1:]) if many else 0.0
+    alpha, shift, gamma = [zero] * m, [zero] * m, zero + 1.0
+    rho = {k: _over(1.0, sy[k][k]) for k in order}
     for k in reversed(order):
-        alpha[k] = rho[k] * (sg[k] - (alpha * sy[k]).sum(axis=0))
+        alpha[k] = rho[k] * (sg[k] - sum(alpha[l] * sy[k][l] for l in order))
     for k in order:  # the latest pair tells the true scale of the curvature
-        np.divide(sy[k, k], yDy[k, k], out=gamma, where=(rho[k] > 0) & (yDy[k, k] > 0))
-    gamma = np.clip(gamma, *bounds)
+        scale = _over(sy[k][k], yDy[k][k])
+        gamma = np.where(scale > 0, scale, gamma) if many else scale if scale > 0 else gamma
+    gamma = np.clip(gamma, *bounds) if many else min(max(gamma, bounds[0]), bounds[1])
     for k in order:
-        beta = rho[k] * (gamma * (yDg[k] - (yDy[k] * alpha).sum(axis=0)) + (shift * sy[:, k]).sum(axis=0))
+        rest = yDg[k] - sum(yDy[k][l] * alpha[l] for l in order)
+        beta = rho[k] * (gamma * rest + sum(shift[l] * sy[l][k] for l in order))
         shift[k] = alpha[k] - beta
-    return Direction(gamma, -gamma * alpha, shift)
+    shape = table.sg.shape  # also where there are no pairs
+    return Direction(gamma, -gamma * np.array(alpha).reshape(shape), np.array(shift).reshape(shape))
+
+
+def _over(a: Any, b: Any) -> Any:
+    """a / b where b is positive, else 0."""
+    if isinstance(b, float):
+        return a / b if b > 0 else 0.0
+    return np.divide(a, b, out=np.zeros_like(b), where=b > 0)
 
 
 def along(toward: Direction, Dg: np.ndarray, S: np.ndarray, DY: np.ndarray) -> np.ndarray:

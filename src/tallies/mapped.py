@@ -92,14 +92,11 @@ def nbytes(tree: Any) -> int:
     >>> nbytes((np.zeros(3), (np.ones(2, dtype=np.int32), "word")))
     32
     """
-    total = 0
-
-    def count(leaf: Any) -> None:
-        nonlocal total
-        total += leaf.nbytes if isinstance(leaf, np.ndarray) else 0
-
-    over_leaves(count, tree)
-    return total
+    if isinstance(tree, np.ndarray):
+        return tree.nbytes
+    if isinstance(tree, tuple):  # a file is none: it takes no memory
+        return 0 if isinstance(tree, Leaf) else sum(map(nbytes, tree))
+    return nbytes(over_leaves(lambda part: part, tree)) if sp.issparse(tree) else 0
 
 
 def store(tree: Any, new: Callable[[], Leaf], known: Mapping[int, Leaf] | None = None) -> Any:

@@ -6,6 +6,7 @@ library is imported: the command says that it is starting before anything heavy 
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from typing import Any
 DELAY = 0.4  # seconds of silence that nobody minds
 TICK = 0.1
 GRACE = 2.0  # seconds in which a second Ctrl-C may end the process in good order
+PATIENCE = 3.0  # seconds in which the first may, where nothing is lost with what runs
 
 
 class Phase:
@@ -156,11 +158,19 @@ def hear_compilers() -> None:
     event.register("numba:compile", Ear())
 
 
+class Words:
+    """What to say to Ctrl-C inside a block, how long to wait for the main thread to say it, and whether it ends the process."""
+
+    def __init__(self, told: str, wait: float, hard: bool):
+        self.told, self.wait, self.hard = told, wait, hard
+
+
 class Answers:
-    """What to say to Ctrl-C, and how long to wait for the main thread to say it: those of the innermost block."""
+    """Those to Ctrl-C: the words of the innermost block."""
 
     def __init__(self) -> None:
-        self.words: list[tuple[str, float]] = []
+        self.words: list[Words] = []
+        self.tidy: list[Callable[[], object]] = []  # what to do before the process is ended, the innermost last
         self.pressed, self.heard = 0, False
 
     def listen(self, ear: socket.socket, hard: bool) -> None:
@@ -169,15 +179,53 @@ class Answers:
             while signals := ear.recv(16):
                 for _ in range(signals.count(signal.SIGINT)):
                     self.pressed += 1
+                    block = self.words[-1] if self.words else Words("", 0.0, False)
                     if hard and self.pressed > 1:
                         time.sleep(GRACE)
-                        os._exit(130)
-                    told, wait = self.words[-1] if self.words else ("", 0.0)
-                    time.sleep(wait)
-                    if self.words and told:
+                        end_process()
+                    if block.hard:  # nothing is lost with what runs
+                        threading.Thread(target=self.end, args=(block,), daemon=True).start()
+                    time.sleep(block.wait)
+                    if self.words and block.told:
                         clear()
                         with suppress(OSError, ValueError):
-                            print("\n" + told, file=sys.stderr, flush=True)
+                            print("\n" + block.told, file=sys.stderr, flush=True)
+
+    def end(self, block: Words) -> None:
+        """End the process, where the main thread has not left the block in time."""
+        time.sleep(PATIENCE)
+        if block in self.words:
+            clear()
+            with suppress(OSError, ValueError):
+                print("Stopped.", file=sys.stderr, flush=True)
+            end_process()
+
+
+def end_process(code: int = 130) -> None:
+    """End it whatever its threads are at, after what there is to tidy."""
+
+    def tidy() -> None:
+        for leave in reversed(ANSWERS.tidy):
+            leave()
+        atexit._run_exitfuncs()  # folders for the time of a fit, and the like
+
+    work = threading.Thread(target=tidy, daemon=True)
+    work.start()
+    work.join(GRACE)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+@contextmanager
+def tidying(leave: Callable[[], object]) -> Iterator[None]:
+    """Inside the block, what to do before the process is ended from outside of the main thread."""
+    ANSWERS.tidy.append(leave)
+    try:
+        yield
+    finally:
+        ANSWERS.tidy.remove(leave)
 
 
 ANSWERS = Answers()
@@ -187,10 +235,11 @@ ANSWERS = Answers()
 def answering(told: str, wait: float = 0.0, hard: bool = False) -> Iterator[bool]:
     """Inside the block Ctrl-C is answered by `told` after `wait` seconds, unless the block has ended by then.
 
-    Yields whether that is so: only in the main thread, and where nobody else listens to signals. `hard`: a second Ctrl-C ends the
-    process within `GRACE`, also where the main thread hears nothing.
+    Yields whether that is so: only in the main thread, and where nobody else listens to signals. `hard`: it ends the process within
+    `PATIENCE` where the main thread hears nothing, and a second Ctrl-C does within `GRACE`, also inside blocks inside it.
     """
-    ANSWERS.words.append((told, wait))
+    words = Words(told, wait, hard)
+    ANSWERS.words.append(words)
     try:
         if ANSWERS.heard or threading.current_thread() is not threading.main_thread():
             yield ANSWERS.heard
@@ -210,4 +259,4 @@ def answering(told: str, wait: float = 0.0, hard: bool = False) -> Iterator[bool
             ANSWERS.heard = False
             mouth.close()
     finally:
-        ANSWERS.words.pop()
+        ANSWERS.words.remove(words)

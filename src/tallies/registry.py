@@ -15,15 +15,14 @@ class Entry(NamedTuple):
     """An estimator, and which modules of its room know it."""
 
     name: str  # of the class
-    home: str  # module with the class
+    home: str  # module with the class; its page and command stand beside it
     help: str  # what it is for, in one line
-    prefix: str = ""  # of the modules "page" and "command" that are its own, where the room has several of them
 
     @property
     def word(self) -> str:
         """Its name on the command line.
 
-        >>> Entry("FEMNetwork", "network", "").word, Entry("GDA", "gda", "").word
+        >>> Entry("FEMNetwork", "network.estimator", "").word, Entry("GDA", "gda", "").word
         ('fem-network', 'gda')
         """
         return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", self.name).lower()
@@ -33,15 +32,13 @@ FAMILIES = {  # room -> its estimators, in the order of help and gallery
     "topics": [Entry("LDA", "estimator", "Topics of texts: latent Dirichlet allocation by collapsed Gibbs sampling.")],
     "counts": [
         Entry("PLN", "estimator", "Counts of many species in many samples: the Poisson log-normal model, or PLN-PCA with --rank."),
-        Entry("PLNNetwork", "network", "Which species depend on which, given all others: a sparse network of counts.", "network_"),
-        Entry("PLNMixture", "mixture", "Clusters of samples by their counts: a mixture of Poisson log-normal models.", "mixture_"),
-        Entry("PLNDiscriminant", "discriminant", "Which class a sample belongs to, told by its counts.", "discriminant_"),
+        Entry("PLNNetwork", "network.estimator", "Which species depend on which, given all others: a sparse network of counts."),
+        Entry("PLNMixture", "mixture.estimator", "Clusters of samples by their counts: a mixture of Poisson log-normal models."),
+        Entry("PLNDiscriminant", "discriminant.estimator", "Which class a sample belongs to, told by its counts."),
     ],
     "categories": [
         Entry("FEM", "fem", "How combinations of categories shape an outcome: named interactions, calibrated probabilities."),
-        Entry(
-            "FEMNetwork", "network", "The coupling network of a table of categories, a time series, or an alignment.", "network_"
-        ),
+        Entry("FEMNetwork", "network.estimator", "The coupling network of a table of categories, a time series, or an alignment."),
     ],
     "concepts": [Entry("AuthorConcept", "estimator", "Which concept of an ontology each sentence speaks of, given who wrote it.")],
     "bayes": [
@@ -76,13 +73,12 @@ def estimator(name: str) -> Any:
 
 
 def part(name: str, what: str) -> Any:
-    """The module "page" or "command" of the class of that name; None where its room has no such module.
+    """The module "page" or "command" beside the class of that name; None where there is no such module.
 
-    >>> part("GDA", "page").__name__
-    'tallies.bayes.page'
+    >>> part("GDA", "page").__name__, part("PLNNetwork", "page").__name__
+    ('tallies.bayes.page', 'tallies.counts.network.page')
     """
-    room, entry = ENTRIES[name]
-    return _module(f"tallies.{room}.{entry.prefix}{what}")
+    return _module(f"{homes()[name].rpartition('.')[0]}.{what}")
 
 
 def furniture(model: Any, what: str) -> Any:

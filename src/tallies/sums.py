@@ -53,5 +53,5 @@ class Sum:
         """The sum of all."""
         rest: list[Any] = []
         for n, part in self.levels:
-            rest = [add([part, *rest])] if n else rest
+            rest = [add([part, *rest]) if rest else part] if n else rest
         return rest[0]

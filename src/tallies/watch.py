@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from tallies import forms, phases, storage
+from tallies.aside import aside
 from tallies.engine import Kept, Record, Stage, State
 from tallies.errors import FileError
 from tallies.forms import Form
@@ -136,31 +137,50 @@ def check(path: str | Path, tree: dict[str, Any], **hints: Any) -> None:
         raise FileError(f"the checkpoint {path} is damaged ({error}); start a new fit") from error
 
 
+class Ear:
+    """Hears Ctrl-C, where it `hears` any; called, it tells whether there was one."""
+
+    def __init__(self, hears: bool):
+        self.hears, self.asked = hears, False
+
+    def __call__(self) -> bool:
+        return self.asked
+
+    def ask(self, number: int, frame: Any) -> None:
+        """The handler of the signal: the first one asks, the second one breaks."""
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        if not phases.ANSWERS.heard:
+            with suppress(OSError):  # the terminal may be gone
+                print("\n" + STOPPING, file=sys.stderr)
+
+    def aside(self, call: Callable[[], Any], patience: float | None) -> Any:
+        """See `tallies.aside`: where Ctrl-C is heard."""
+        return aside(call, self, patience) if self.hears else call()
+
+
+STOPPING = "Stopping after this sweep, or without it where it takes long (Ctrl-C again: at once)."
+
+
 @contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible() -> Iterator[Ear]:
     """Inside the block, Ctrl-C asks to stop after the running sweep instead of breaking it; a second one breaks it.
 
-    Yields a function that tells whether to stop. Outside the main thread, or where the program has a handler of its own,
-    nothing changes.
+    Yields what tells whether to stop; of blocks inside one another the same. Outside the main thread, or where the program has a
+    handler of its own, nothing changes.
     """
-    current = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
-    if current is not signal.default_int_handler:
-        yield lambda: False
+    current: Any = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if isinstance(outer := getattr(current, "__self__", None), Ear):
+        yield outer
         return
-    asked, told = False, "Stopping after this sweep (Ctrl-C again: at once)."
-
-    def ask(number: int, frame: Any) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-        if not answered:
-            with suppress(OSError):  # the terminal may be gone
-                print("\n" + told, file=sys.stderr)
-
-    with phases.answering(told) as answered:
-        signal.signal(signal.SIGINT, ask)
+    ear = Ear(hears=current is signal.default_int_handler)
+    if not ear.hears:
+        yield ear
+        return
+    with phases.answering(STOPPING):
+        signal.signal(signal.SIGINT, ear.ask)
         try:
-            yield lambda: asked
+            yield ear
         finally:
             signal.signal(signal.SIGINT, current)

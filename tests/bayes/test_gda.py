@@ -258,12 +258,12 @@ def test_names_are_kept_and_checked(data):
 @pytest.mark.parametrize("covariance", ["shared", "class"])
 def test_a_fit_that_takes_long_is_told_before_it_begins(covariance):
     X, y = np.random.default_rng(0).normal(size=(60, 20_000)), np.arange(60) % 2
-    begun = time.perf_counter()
+    begun = time.process_time()
     with pytest.raises(DataWarning, match=r'20,000 columns.*minutes.*"diagonal"'):
         GDA(covariance=covariance).fit(X, y)
     model = GDA(covariance="diagonal").fit(X, y)  # what it is told to do, without a word
     assert model.predict(X).shape == (60,)
-    assert time.perf_counter() - begun < 20
+    assert time.process_time() - begun < 20
     GDA(covariance=covariance, shrinkage=0.5).fit(X[:, :300], y)  # and a moment needs no warning
 
 

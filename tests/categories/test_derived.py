@@ -8,9 +8,9 @@ import pytest
 from tallies import FEM, FEMNetwork
 from tallies.backends import Threads, carry_out
 from tallies.categories import choose
-from tallies.categories.alike import sequence_weights
 from tallies.categories.answers import Scorer, energies
 from tallies.categories.model import Conditional, Rows
+from tallies.categories.network.alike import sequence_weights
 from tallies.categories.scores import coupling_scores, top_pairs
 from tallies.categories.screen import pair_scores
 from tallies.categories.terms import Layout, grow, terms_of

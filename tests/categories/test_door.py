@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 import tallies
 from tallies import FEM, FEMNetwork
 from tallies.categories import choose as fem_choose
-from tallies.categories.door import read_codes
+from tallies.categories.door import code_columns, learn, read_codes
 from tallies.categories.fasta import read_fasta
 from tallies.errors import DataError, DataWarning
 
@@ -250,3 +250,10 @@ def test_command_line_functions(tmp_path):
         with pytest.raises(DataError, match=f"--{key}"):
             merged("fem", {key: "x"}, {}, None)
     assert tallies.evaluate(model, data[["colour", "legs", "wings"]], Y).kind == "conditional"
+
+
+def test_a_number_on_an_edge_is_in_the_interval_that_ends_there():
+    x = np.array([1.0, 2.0, 3.0])
+    known = learn(["x"], [x], "state", {"x": 2})
+    assert known.labels == [["<=2", ">2"]]
+    assert code_columns([x], known)[:, 0].tolist() == [0, 0, 1]

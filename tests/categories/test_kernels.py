@@ -6,8 +6,8 @@ import pytest
 from tallies.backends import carry_out
 from tallies.categories import products
 from tallies.categories import terms as term_room
-from tallies.categories.alike import sequence_weights
 from tallies.categories.kernels import fem as kernels
+from tallies.categories.network.alike import sequence_weights
 from tallies.categories.terms import features, groups_of, make_terms
 
 

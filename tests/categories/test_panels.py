@@ -12,10 +12,10 @@ import pytest
 import tallies
 from tallies import FEMNetwork
 from tallies.backends import carry_out
-from tallies.categories import alike, large
-from tallies.categories.climb import Problem
 from tallies.categories.model import Rows
-from tallies.categories.panels import Outputs, table_of, yet_to_gain
+from tallies.categories.network import alike, large
+from tallies.categories.network.climb import Problem
+from tallies.categories.network.panels import Outputs, table_of, yet_to_gain
 from tallies.errors import DataError
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -152,11 +151,14 @@ def test_help_imports_nothing_heavy(words):
 
 
 def test_help_is_quick():
-    start = time.perf_counter()
+    def used() -> float:
+        """Seconds of the processor by ended children, whatever else the machine does."""
+        return sum(os.times()[2:4])
+
+    before = used()
     done = subprocess.run([sys.executable, "-m", "tallies", "--help"], capture_output=True, text=True, check=True)
     assert "fit" in done.stdout
-    # 0.2 s on an idle machine; the test only guards against importing numpy and the rest, on a busy one too
-    assert time.perf_counter() - start < 2.0
+    assert used() - before < 1.0  # 0.2 s; with numpy and the rest it would be more
     assert subprocess.run(
         [sys.executable, "-m", "tallies", "--version"], capture_output=True, text=True, check=True
     ).stdout.split() == [
@@ -208,3 +210,11 @@ def test_a_report_without_data_does_not_replace_one_with_them(iris, run):
     assert Path("RUN/report.html").read_text() == before
     assert run("report", "RUN", "--force")[0] == 0
     assert Path("RUN/report.html").read_text() != before
+
+
+def test_the_recipe_of_a_cluster_is_python(run):
+    code, out, _ = run("cluster", "--threads", "3")
+    assert code == 0
+    compile(out, "recipe", "exec")
+    assert "LocalCluster(n_workers=3" in out
+    assert "tallies.backend(client" in out

@@ -39,6 +39,9 @@ def test_a_messy_file_to_a_page(files, run, name):
     assert code == 0, err
     assert "30% of the rows, held out of the fit" in Path("RUN/report.html").read_text()
     assert "it had not seen" in Path("RUN/report.html").read_text()
+    if name == "trailing.csv":  # its own file, by name: the rows that were held out, too
+        assert run("report", "RUN", name, "--force")[0] == 0
+        assert "it had not seen" in Path("RUN/report.html").read_text()
 
 
 def test_describe(run):

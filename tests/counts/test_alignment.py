@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 import tallies
+from tallies.counts.alignment import in_order
 from tallies.counts.estimator import PLN
+from tallies.counts.tables import Counts
 from tallies.errors import DataError, DataWarning
 
 
@@ -213,3 +215,10 @@ def test_a_misspelt_column_of_a_formula_is_told_with_the_nearest(text, told):
 def test_formulas_need_no_extra():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert any(line.startswith("formulaic") for line in project["dependencies"])
+
+
+def test_gaps_go_with_their_columns():
+    table = Counts(np.array([[1.0, 2.0, 0.0]]), np.array([[False, False, True]]), None, np.array(["a", "b", "c"], dtype=object))
+    found = in_order(table, ["c", "a", "b"])
+    assert found.Y.tolist() == [[0.0, 1.0, 2.0]]
+    assert found.missing.tolist() == [[True, False, False]]

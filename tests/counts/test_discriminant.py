@@ -16,7 +16,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 import tallies
 from tallies import PLN, PLNDiscriminant
-from tallies.counts import discriminant_answers as asked
+from tallies.counts.discriminant import answers as asked
+from tallies.html import build
 
 
 def labelled(seed: int, n: int = 240, p: int = 8, K: int = 3, apart: float = 0.7) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -180,6 +181,13 @@ def test_bad_input_is_told(change: dict[str, Any], says: str) -> None:
         PLNDiscriminant().fit(np.column_stack([Y, np.zeros(240)]), y)
 
 
+def test_a_constant_column_is_fitted_and_named() -> None:
+    Y, y, _ = labelled(4)
+    with pytest.warns(tallies.errors.DataWarning, match=r"\['y8'\] \(1 of 9\) vary less"):
+        model = PLNDiscriminant().fit(np.column_stack([Y[:, :8], np.full(240, 3)]), y)
+    assert np.isfinite(model.predict_proba(np.column_stack([Y[:, :8], np.full(240, 3)]))).all()
+
+
 def test_new_samples_need_what_the_fit_had() -> None:
     Y, y, x = labelled(5)
     model = PLNDiscriminant().fit(Y, y, covariates=x[:, None], offsets=0.1 * x)
@@ -218,3 +226,16 @@ def test_the_page_leads_with_what_marks_the_classes(tmp_path: Path, found: Any) 
     two = PLNDiscriminant().fit(Y, y == "wood")
     two.report(tmp_path / "two.html", Y)
     assert "no meaning" in (tmp_path / "two.html").read_text()
+
+
+def test_a_species_whose_effects_are_not_finite_marks_no_class() -> None:
+    """Seen once in each class, at the highest value of a covariate, its means are anything."""
+    rng = np.random.default_rng(0)
+    x, y = np.linspace(-1, 1, 40), np.arange(40) % 2
+    Y = rng.poisson(np.exp(1.5 + np.outer(y, [0.0, 0.6, -0.6]) + rng.normal(0, 0.3, (40, 3))))
+    counts = pd.DataFrame(Y, columns=["a", "b", "c"]).assign(rare=np.where(np.arange(40) >= 38, 3, 0))
+    model = PLNDiscriminant().fit(counts, y, covariates=pd.DataFrame({"x": x}))
+    page = build(model)
+    assert not any("rare" in text for text in page.findings)
+    assert any(text.startswith("rare: seen so rarely") for text in page.warnings)
+    assert any("b (x" in text for text in page.findings)

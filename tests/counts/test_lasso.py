@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tallies.counts import lasso
-from tallies.counts.kernels.lasso import descend
+from tallies.counts.network import lasso
 
 
 def correlations(p: int, n: int, seed: int = 0) -> np.ndarray:
@@ -112,7 +111,7 @@ def test_the_loop_minimises_its_quadratic_model() -> None:
     L, Theta = np.full(S.shape, 0.1), np.eye(10)
     W = np.linalg.inv(Theta + 0.1 * np.eye(10, k=1) + 0.1 * np.eye(10, k=-1))
     G, D, U = S - W, np.zeros_like(S), np.zeros_like(S)
-    assert descend(Theta, W, G, L, *lasso._free(Theta, G, L), 10_000, 1e-13, D, U)
+    assert lasso._descend(Theta, W, G, L, 10_000, 1e-13, D, U)
     slope, to = G + W @ D @ W, Theta + D
     np.testing.assert_allclose(U, D @ W, atol=1e-12)
     off = ~np.eye(10, dtype=bool)
@@ -120,3 +119,23 @@ def test_the_loop_minimises_its_quadratic_model() -> None:
     assert np.abs(slope + L * np.sign(to))[(to != 0) & off].max() < 1e-9
     free = (np.abs(G) > L) & off
     assert (np.abs(slope) <= L + 1e-9)[free & (to == 0)].all()
+
+
+def test_a_leap_goes_where_sweeps_lead_and_never_up() -> None:
+    """Eq. 2 by its definition; the limit of a linear iteration from a few of its iterates; and a leap that would not be lower."""
+    rng, p = np.random.default_rng(0), 4
+    W, G, L = (0.5 * (a + a.T) for a in rng.normal(size=(3, p, p)))
+    W, L, Theta = W @ W, np.abs(L), np.eye(p)
+    D, at = 0.1 * (G + np.eye(p)), np.triu_indices(p)
+    U, off = D @ W, ~np.eye(p, dtype=bool)
+    wanted = np.vdot(G, D) + 0.5 * np.trace(W @ D @ W @ D) + (L * np.abs(Theta + D))[off].sum()
+    assert lasso._value(Theta, G, L, at, D, U) == pytest.approx(wanted)
+    rates, end = np.resize([0.3, 0.6, 0.9], lasso.KEPT), rng.normal(size=lasso.KEPT)
+    seen = end + rates ** np.arange(lasso.KEPT + 1)[:, None]  # converges to the end, slowly in one direction
+    assert np.abs(lasso._limit(seen) - end).max() < 1e-3 < np.abs(seen[-1] - end).max()
+    before = D.copy()
+    assert not lasso._leap(Theta, W, G, L, at, 10 * D[at], D, U)
+    np.testing.assert_array_equal(D, before)
+    assert lasso._leap(Theta, W, G, 100 * L, at, np.where(at[0] == at[1], 0.0, -1e-3), D, U)
+    np.testing.assert_allclose(U, D @ W)
+    assert np.array_equal(D, D.T)

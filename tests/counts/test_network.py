@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from tallies import PLN, PLNNetwork
-from tallies.counts import network_views as views
 from tallies.counts.answers import correlation
-from tallies.counts.network_answers import how
-from tallies.errors import DataError
+from tallies.counts.network import lasso, views
+from tallies.counts.network.answers import how
+from tallies.errors import DataError, DataWarning
 from tallies.html import build
 from tallies.html.common import listing
 
@@ -264,6 +264,33 @@ def test_odd_tables_are_refused_in_words(counts: np.ndarray) -> None:
         PLNNetwork().fit(counts[:, :1])
     with pytest.raises(DataError, match="have no counts"):
         PLNNetwork().fit(counts * (np.arange(8) > 0))
+    with pytest.raises(DataError, match="more rows than covariates"):
+        PLNNetwork().fit(counts[:6], covariates=np.random.default_rng(0).normal(size=(6, 7)))
+
+
+def test_a_lasso_that_does_not_settle_is_told(counts: np.ndarray, monkeypatch: Any) -> None:
+    """Here since it is given one step; a penalty may be so small that a hundred do not do."""
+    assert joint().fit(counts).fitted_.graph.gap < 1e-6
+    whole = lasso.solve
+    monkeypatch.setattr(lasso, "solve", lambda S, L, start=None, tol=1e-9, most=1: whole(S, L, start, tol, most))
+    with pytest.warns(UserWarning, match="lasso did not settle"):
+        PLNNetwork(penalty=1e-3, select=None).fit(counts)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1e-9])
+def test_hardly_any_penalty_of_more_columns_than_rows_settles(penalty: float) -> None:
+    Y = chain(12, 15)
+    model = PLNNetwork(penalty=penalty, select=None).fit(Y[:, Y.sum(axis=0) > 0])
+    assert model.converged_
+    assert model.fitted_.graph.gap < 1e-6
+    assert np.isfinite(model.partial_correlation_).all()
+
+
+def test_constant_columns_are_told_and_no_smaller_penalty_is_asked_for() -> None:
+    with pytest.warns(DataWarning, match="vary less than Poisson") as told:
+        model = PLNNetwork(n_subsamples=2, n_penalties=3).fit(np.full((30, 4), 3))
+    assert len(told) == 1
+    assert len(model.edges_) == 0
 
 
 def test_a_path_that_ends_too_soon_is_told(counts: np.ndarray) -> None:

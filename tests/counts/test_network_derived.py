@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tallies import PLNNetwork
 from tallies.counts.fitted import Path
-from tallies.counts.network_plan import Choice, choose, criterion, grid
+from tallies.counts.network import answers
+from tallies.counts.network.plan import Choice, choose, criterion, grid
 
 Y = np.random.default_rng(0).poisson(np.exp(1 + np.random.default_rng(1).normal(size=(60, 5)) @ (np.eye(5) + 0.6 * np.eye(5, k=1))))
 CHOICE = Choice(None, 5, 0.1, "stability", False, False, None, 10, 0.05, 0.5)
@@ -76,3 +79,16 @@ def test_the_bounds_of_a_path_are_those_of_fits_at_its_penalties():
     for row in path.itertuples():
         given = PLNNetwork(penalty=row.penalty, select=None, joint=True, tol=1e-12).fit(Y)
         assert row.loglik == pytest.approx(given.loglik_, rel=1e-6)
+
+
+def test_edges_of_a_network_by_hand():
+    """Probabilities go both ways, an edge of just the probability asked for is there, neighbours are sorted by strength alone."""
+    Omega = np.array([[1.0, 0.5, -0.2], [0.5, 1.0, 0.0], [-0.2, 0.0, 1.0]])
+    graph = SimpleNamespace(Omega=Omega, pairs=np.array([[0, 1], [0, 2]]), probability=np.array([0.7, 0.9]))
+    fitted = SimpleNamespace(graph=graph, columns=np.array(["a", "b", "c"], dtype=object))
+    np.testing.assert_array_equal(answers.probabilities(fitted), [[0, 0.7, 0.9], [0.7, 0, 0], [0.9, 0, 0]])
+    assert answers.likely(fitted, 0.9)["b"].tolist() == ["c"]
+    assert len(answers.likely(fitted, 0.7)) == 2
+    found = answers.neighbours(fitted, "a")
+    assert found["neighbour"].tolist() == ["b", "c"]
+    np.testing.assert_allclose(found["partial_correlation"], [-0.5, 0.2])

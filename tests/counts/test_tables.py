@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.io import mmwrite
+from scipy.special import gammaln
 
 from tallies.counts import tables
 from tallies.counts.alignment import as_design, as_offsets
 from tallies.counts.offsets import OFFSETS
+from tallies.counts.records import SMALL, log_factorial
 from tallies.counts.tables import as_counts, read_counts
 from tallies.errors import DataError, DataWarning
 
@@ -147,3 +149,8 @@ def test_a_formula_from_a_file_runs_no_code(tmp_path):
     with pytest.raises(ValueError, match="is code"):
         tallies.load(tmp_path / "model").transform(Y, covariates=data)
     assert not target.exists()
+
+
+def test_log_factorials_of_small_and_large_counts():
+    Y = np.array([[0.0, 1, 2, len(SMALL) - 1], [len(SMALL), len(SMALL) + 1, 1e6, 3]])
+    np.testing.assert_array_equal(log_factorial(Y), gammaln(Y + 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from scipy.special import entr, expit, gammaln
 import tallies
 from tallies import PLN
 from tallies.counts import command
+from tallies.counts import page as counts_page
 from tallies.counts.door import Rows
 from tallies.counts.plan import project
+from tallies.html import Page
 
 
 def drawn(seed: int, n: int = 300, p: int = 4, mean: float = 2.0, most: float = 0.5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -80,6 +83,16 @@ def test_a_row_against_brute_force(row: list[int]) -> None:
     model = PLN(zero_inflation="column").fit(Y)
     want = best(np.array(row, float), model.coefficients_[0], model.covariance_, model.inflation_)
     assert model.log_prob([row])[0] == pytest.approx(want, abs=2e-6)
+
+
+@pytest.mark.parametrize("row", [[0, 5], [0, 0]])
+def test_a_row_whose_zeros_have_covariates_against_brute_force(row: list[int]) -> None:
+    Y, _, _ = drawn(2, p=2)
+    data = pd.DataFrame({"depth": np.linspace(-1, 1, len(Y))})
+    model = PLN(zero_inflation="~ depth").fit_formula("~ 1", Y, data)
+    pi = expit([1.0, 0.4] @ model.inflation_coefficients_.to_numpy())
+    want = best(np.array(row, float), model.coefficients_[0], model.covariance_, pi)
+    assert model.log_prob([row], covariates=pd.DataFrame({"depth": [0.4]}))[0] == pytest.approx(want, abs=2e-6)
 
 
 def test_without_a_zero_it_is_a_pln() -> None:
@@ -184,7 +197,7 @@ def test_rows_without_weight_are_placed(found: Any) -> None:
     ("settings", "says"),
     [
         ({"zero_inflation": "species"}, "zero_inflation"),
-        ({"zero_inflation": "column", "rank": 2}, "without a rank"),
+        ({"zero_inflation": "row", "rank": 2}, "with a rank"),
         ({"zero_inflation": "column", "method": "importance"}, "variational"),
     ],
 )
@@ -219,3 +232,15 @@ def test_the_page_says_which_zeros(tmp_path: Path, found: Any) -> None:
     assert "structural" in text
     assert "Which zeros are structural?" in text
     assert "zero-inflated" in model.summary()
+
+
+def test_a_page_names_no_species_for_zeros_it_does_not_have() -> None:
+    rho = np.zeros((50, 4))
+    rho[:10, 2], rho[:, 3] = 0.95, 1e-9
+    fitted = SimpleNamespace(zeros=1, data=SimpleNamespace(counts=np.zeros((50, 4))))
+    model = SimpleNamespace(fitted_=fitted, zero_probability_=rho)
+    (told,) = counts_page._structural(model, list("abcd"))
+    assert told == "Of 200 zeros about 10 are structural, 10 of them with a probability above 90%; most of c (19% of its counts)."
+    section = Page("t", "").section("zeros", "Zeros")
+    counts_page._zeros(section, model, list("abcd"))
+    assert not any("e−0" in str(part) or "e-0" in str(part) for part in section.parts)

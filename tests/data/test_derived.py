@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 from tallies import Corpus, Ontology
+from tallies.data import dialect
+from tallies.data.columns import states_of
+from tallies.data.edges import without_totals
 from tallies.data.files import read_table
 from tallies.data.kinds import columns_of, kind_of_column
 from tallies.data.labels import encode_labels
-from tallies.data.lazy import _cut, open_table
+from tallies.data.lazy import cut_rows, open_table
+from tallies.data.table import sparse
 from tallies.data.text import language_of
 
 TEXTS = ["pears pears plums", "plums figs", "pears plums", "kiwi kiwi kiwi"]
@@ -70,7 +75,7 @@ def test_gaps_of_a_table_in_files(tmp_path):
 def test_pieces_hold_every_row_once_and_are_as_large_as_asked(tmp_path):
     path = tmp_path / "a"
     path.touch()
-    pieces = _cut([(str(path), i, 10) for i in range(9)], 30)
+    pieces = cut_rows([(str(path), i, 10) for i in range(9)], 30)
     assert [(piece[1], piece[2]) for piece in pieces] == [(0, 30), (30, 60), (60, 90)]
 
 
@@ -98,3 +103,49 @@ def test_distances_and_lineage_of_concepts():
 def test_a_language_is_seen_by_its_share_of_all_words():
     """Three German stop words among four different words, one of which fills the text."""
     assert language_of(["der die und " + "zinc " * 60]) is None
+
+
+# tables as people write them
+
+
+def test_titles_are_at_most_half_as_wide_as_the_table():
+    assert dialect._are_titles([1, 1], 3)
+    assert not dialect._are_titles([2], 3)
+    assert not dialect._are_titles([2, 2], 4)  # one of several cells may be a title, two are rows
+
+
+def load(path, text, **told):
+    path.write_text(text)
+    with dialect.connect() as base:
+        raw = dialect.load(base, path, dialect.Told(**told))
+        return raw, base.execute("SELECT * FROM raw").fetchall()
+
+
+def test_a_first_row_with_a_negative_number_is_data(tmp_path):
+    raw, rows = load(tmp_path / "t.csv", "x,-3,5\ny,-1,7\nz,-2,4\n")
+    assert not raw.header
+    assert rows == [("x", "-3", "5"), ("y", "-1", "7"), ("z", "-2", "4")]
+
+
+def test_no_line_below_a_title_is_lost_where_there_is_no_header(tmp_path):
+    raw, rows = load(tmp_path / "t.csv", "measured in May,,\n1,2,3\n4,5,6\n7,8,9\n", header=False)
+    assert rows == [("1", "2", "3"), ("4", "5", "6"), ("7", "8", "9")]
+    assert raw.notes[0] == "1 line above the table left out"
+
+
+def test_a_last_row_is_a_total_only_where_it_is_one():
+    plots = pd.DataFrame({"site": [*"ababab", "all"], "n": [1, 2, 3, 4, 5, 6, 21]})
+    assert len(without_totals(plots)[0]) == 6
+    assert len(without_totals(plots.assign(n=[1, 2, 3, 4, 5, 6, 19]))[0]) == 7  # near a sum is none
+    assert len(without_totals(plots.assign(site=[*"ababab", "a"]))[0]) == 7  # a sum by accident: its site is one of the others
+
+
+def test_states_are_in_order():
+    assert states_of(np.array(["oak", "elm", "ash", "elm"], dtype=object), "categorical").tolist() == ["ash", "elm", "oak"]
+
+
+def test_rows_of_a_sparse_table_are_those_of_the_matrix():
+    matrix = sp.csr_array(np.array([[0, 2, 0], [1, 0, 3], [0, 0, 4], [5, 0, 0]]))
+    some = sparse(matrix).rows(slice(1, 3))
+    assert some.indptr.tolist() == [0, 2, 3]
+    assert sp.csr_array(some[:3], shape=some.shape).toarray().tolist() == [[1, 0, 3], [0, 0, 4]]

@@ -10,6 +10,7 @@ import pytest
 
 import tallies
 from tallies.data import lazy
+from tallies.data.bags import open_texts
 from tallies.data.lazy import is_lazy, open_table
 from tallies.errors import DataError
 
@@ -125,6 +126,45 @@ def test_lazy_frames_and_datasets_are_tables(folder):
         found = tallies.NaiveBayes().fit(X, "kind")
         np.testing.assert_allclose(found.params_.n, whole.params_.n)
         np.testing.assert_allclose(found.history_, whole.history_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("missing", ["state", "ignore"])
+def test_a_network_of_a_folder_is_that_of_its_rows(folder, missing, run, tmp_path):
+    frame = table()[["eggs", "colour", "wings", "kind"]].replace({"colour": {"NA": None}})
+    whole = tallies.FEMNetwork(ridge=1.0, missing=missing).fit(frame, sample_weight=table()["weight"].to_numpy())
+    opened = open_table(folder)._replace(drop=["size", "width"])
+    for workers in (1, 2):
+        with tallies.backend("threads", workers=workers):
+            found = tallies.FEMNetwork(ridge=1.0, missing=missing).fit(opened, sample_weight="weight")
+        assert found.feature_names_in_.tolist() == list(frame.columns)
+        np.testing.assert_array_equal(found.couplings_, whole.couplings_)
+    assert found.columns_.set_index("column")["use"]["size"] == "left out: as told"
+    code, _, err = run(
+        "fit", "fem-network", str(folder), "--drop", "size,width,weight", "--ridge", "1", "--out", str(tmp_path / "run")
+    )
+    assert code == 0, err
+
+
+def test_collections_of_dask_are_tables(folder, cluster, tmp_path):
+    """Written by the workers, a file for each partition; those without rows have none."""
+    dataframe, array, bag = (pytest.importorskip(f"dask.{name}") for name in ("dataframe", "array", "bag"))
+    whole = tallies.NaiveBayes().fit(folder, "kind")
+    frame = dataframe.from_pandas(table(), npartitions=5)
+    with tallies.backend(cluster, scratch=tmp_path / "scratch"):
+        for X in (
+            frame,
+            dataframe.concat([frame, frame[frame["eggs"] < 0]]),
+            bag.from_sequence(table().to_dict("records"), npartitions=3),
+        ):
+            assert is_lazy(X)
+            found = tallies.NaiveBayes().fit(X, "kind")
+            np.testing.assert_allclose(found.params_.n, whole.params_.n)
+            np.testing.assert_allclose(found.history_, whole.history_, rtol=1e-11)
+        opened = open_table(array.from_array(np.arange(12.0).reshape(4, 3), chunks=(3, 2)))
+        assert opened.rows == 4
+        assert list(opened.facts) == ["x0", "x1", "x2"]
+        texts = open_texts(bag.from_sequence(["one text", "another"], npartitions=2), "text")
+        assert [text for part in texts.read() for text in part] == ["one text", "another"]
 
 
 def test_workers_memory_and_clusters_change_no_bit(folder, cluster):

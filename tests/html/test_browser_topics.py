@@ -28,7 +28,7 @@ def pages(tmp_path_factory) -> dict[int, Path]:
         warnings.simplefilter("ignore")
         for K in (1, 4, 30):
             model = LDA(n_topics=K, max_iter=60, burn_in=30, random_state=0).fit(TEXTS)
-            found[K] = write(model, home / f"{K}.html", TEXTS, group=[i // 4 for i in range(48)])
+            found[K] = write(model, home / f"{K}.html", TEXTS, group=[2000 + i // 4 for i in range(48)])
     return found
 
 
@@ -130,3 +130,10 @@ def test_names_on_the_map_hide_no_other(browser, pages, width):
     for i, (x, y, w, h) in enumerate(boxes):
         for u, v, a, b in boxes[:i]:
             assert not (x + 1 < u + a and u + 1 < x + w and abs(y - v) < min(h, b) - 4)
+
+
+def test_years_are_written_as_years(browser, pages):
+    browser.open(pages[4])
+    told = [text.text for text in browser.figure("Topics by period").find_elements(By.CSS_SELECTOR, "text.tick")]
+    assert "2004" in told
+    assert not any("," in text for text in told)

@@ -54,6 +54,14 @@ def test_too_sure_is_said_beyond_the_interval_alone():
         assert len(page.warnings(About(), "", "")) == many
 
 
+def test_no_model_is_called_shy_by_the_rows_it_was_fitted_to():
+    proba = np.tile([0.6, 0.4], (200, 1))
+    page = judged.Judged(["a", "b"], proba, np.zeros(200), np.zeros(200, dtype=int))
+    said = {held_out: " ".join(page.warnings(About(held_out=held_out), "", "")) for held_out in (True, False)}
+    assert "less sure than it could be" in said[True]
+    assert "less sure" not in said[False]
+
+
 def test_rows_and_what_the_model_would_make_are_shares_each():
     chart, _ = judged.surprise(np.array([0.0, 1.0, 2.0, 3.0]), np.linspace(0, 3, 40))
     for curve in chart["series"]:

@@ -399,17 +399,14 @@ def test_birds_follow_their_truth():
     assert model.score(data.X, data.y) == pytest.approx(np.mean(p.argmax(axis=1) == codes), abs=0.01)
 
 
-def test_demo_writes_a_gallery(tmp_path: Path, capsys):
-    from tallies import demo
-
-    index = demo.run(tmp_path / "demo")
+def test_demo_writes_a_gallery(gallery):
+    index = gallery.index
     html = index.read_text(encoding="utf-8")
     linked = [a["href"] for t, a in Tags(html).found if t == "a" and not a["href"].startswith("#")]
     assert len(linked) == sum(len(room.EXHIBITS) for room in rooms("demo"))
     assert all((index.parent / name).is_file() for name in linked)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert str(index.resolve()) in said.err
+    assert gallery.out == ""
+    assert str(index.resolve()) in gallery.err
 
 
 def test_findings_come_first_and_criteria_under_a_heading_of_their_own():

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numba import njit
 from scipy.special import gammaln
 
+import tallies
 from tallies.kernels import lanes, twins
 from tallies.topics import sampler
 from tallies.topics.kernels import lists as topics
@@ -270,6 +271,28 @@ def test_lists_and_counts_are_inverse():
     np.testing.assert_array_equal(sampler.word_counts(shard, counts).toarray(), n_wk.toarray())
 
 
+@pytest.mark.parametrize("K", [4, 300])  # changes are looked for among all topics, or put in their order
+def test_lists_of_a_shard_and_their_changes_equal_their_twins(monkeypatch, K):
+    rng, V = np.random.default_rng(3), 40
+    n_wk, later = (sp.random_array((V, K), density=0.05, format="csr", rng=rng) for _ in range(2))
+    n_wk.data, later.data = (rng.integers(1, 9, len(m.data)) for m in (n_wk, later))
+    later = sp.csr_array(n_wk + later)
+    later.data -= rng.integers(0, 2, later.nnz)  # some are gone
+    later.eliminate_zeros()
+    shard = lay_out(sp.csr_array(np.full((4, V), 50)), K, later, rng, [slice(0, 4)])[0]
+    found = []
+    for few in (0, 10**6):  # compiled, and in NumPy
+        monkeypatch.setattr(sampler, "FEW", few)
+        counts = sampler.with_lists(shard, sampler.none(shard, K), later, np.arange(K))
+        found.append((counts, sampler.changes(shard, counts, n_wk)))
+    (a, change), (b, twin) = found
+    np.testing.assert_array_equal(a.lists, b.lists)
+    np.testing.assert_array_equal(a.size, b.size)
+    assert change.has_canonical_format and (change.data != 0).all()
+    np.testing.assert_array_equal(change.toarray(), (later - n_wk).toarray())
+    np.testing.assert_array_equal(twin.toarray(), (later - n_wk).toarray())
+
+
 @pytest.mark.parametrize("few", [0, 10**6])  # compiled, and in NumPy
 def test_word_term_equals_its_twin(monkeypatch, few):
     monkeypatch.setattr(sampler, "FEW", few)
@@ -351,3 +374,22 @@ def test_fewer_threads_than_asked_for_do_the_same_work(four_blocks, monkeypatch)
         sampler.sweeps(shard, counts, (np.full(K, 0.1, np.float32), 0.01), 7, n_sweeps=3, threads=3)
         found.append(counts.z)
     np.testing.assert_array_equal(*found)
+
+
+def test_one_block_is_sampled_without_the_rotation_to_the_same_bits():
+    rng, K, V, D = np.random.default_rng(5), 20, 60, 80
+    X, none = sp.csr_array(rng.poisson(0.7, size=(D, V))), sp.csr_array((V, K), dtype=np.int64)
+    shard = lay_out(X, K, none, rng, [slice(0, D)])[0]
+    one, other = (sampler.empty(shard, K, none) for _ in range(2))
+    sampler.sweeps(shard, one, (np.full(K, 0.1, np.float32), 0.01), 7, n_sweeps=3)
+    stops, private, signals = sampler.active(shard, 1.0), np.zeros((1, K), dtype=np.int64), np.zeros(8, dtype=np.int64)
+    task = lda.Task(np.full(K, 0.1, np.float32), 0.01, np.uint64(7), 0, 3, shard.longest, stops, private, signals, 1)
+    lda.rotate(shard.layout, other, task)
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_small_corpus_waits_for_no_compiler_of_the_rotation(monkeypatch):
+    monkeypatch.setattr(lda, "rotate", lambda *_: pytest.fail("compiled"))
+    X = np.random.default_rng(0).poisson(0.3, (20, 30))
+    assert tallies.LDA(n_topics=2, max_iter=4, burn_in=2).fit(X).n_iter_ == 4

@@ -2,9 +2,10 @@
 
 from wrongs import Wrong
 
-ANSWERS, BASIS, CHOOSE, FEM, MODEL, NETWORK, SCORES, SCREEN, TERMS = (
-    f"categories/{name}.py" for name in ("answers", "basis", "choose", "fem", "model", "network", "scores", "screen", "terms")
+ANSWERS, CHOOSE, DOOR, DUAL, FEM, MODEL, SCORES, SCREEN, TERMS = (
+    f"categories/{name}.py" for name in ("answers", "choose", "door", "dual", "fem", "model", "scores", "screen", "terms")
 )
+CLIMB, NETWORK, PANELS = (f"categories/network/{name}.py" for name in ("climb", "estimator", "panels"))
 
 WRONGS = [
     Wrong(
@@ -100,7 +101,7 @@ WRONGS = [
     ),
     Wrong(CHOOSE, "return (size + size.T) / 2 if mutual else size", "return size", "sizes of one direction"),
     Wrong(
-        "categories/alike.py",
+        "categories/network/alike.py",
         "int(np.ceil(identity * n - 1e-9))",
         "int(np.floor(identity * n - 1e-9))",
         "rows that agree in fewer variables count as alike",
@@ -156,4 +157,77 @@ WRONGS = [
         "twice the penalty in the objective",
     ),
     Wrong(MODEL, "pull = self.ridge * x  # gradient", "pull = 0.5 * self.ridge * x  # gradient", "half of the ridge"),
+]
+
+SOLVERS = [  # the kernel form, large networks, the search for ridge and degree
+    Wrong(DUAL, "((Y - 0.5 * self.ridge * a) * H)", "((Y - self.ridge * a) * H)", "kernel: twice the penalty in the objective"),
+    Wrong(
+        DUAL,
+        "sum(comb(agree, k) for k in layout.degrees)",
+        "sum(agree**k for k in layout.degrees)",
+        "products of a variable with itself",
+    ),
+    Wrong(
+        DUAL,
+        "g = Y - self.ridge * a - weight",
+        "g = Y - 0.5 * self.ridge * a - weight",
+        "kernel: half of the ridge in the gradient",
+    ),
+    Wrong(
+        DUAL,
+        "self._blocks(params.W) * (shard.weight > 0)[:, :, None]",
+        "self._blocks(params.W)",
+        "held-out rows tell of themselves",
+    ),
+    Wrong(
+        DUAL, "return P, (top + np.log(total))[:, :, 0]", "return P, np.log(total)[:, :, 0]", "kernel: log sums without their top"
+    ),
+    Wrong(
+        DUAL,
+        "last = good & ~done & (0.5 * slope <= self.tol",
+        "last = good & ~done & (0.5 * slope <= 1e6 * self.tol",
+        "kernel: ends far from the optimum",
+    ),
+    Wrong(
+        CLIMB,
+        "return value - np.add.reduceat(penalty",
+        "return value - 0.5 * np.add.reduceat(penalty",
+        "panels: half of the penalty",
+    ),
+    Wrong(
+        CLIMB,
+        "self.mean_ridge = model.ridge if pair_ridges is None else FREE * model.ridge",
+        "self.mean_ridge = model.ridge",
+        "panels: biases held by the common ridge",
+    ),
+    Wrong(PANELS, "return latest * share / (1 - share)", "return latest * share", "panels: one more sweep for all that are left"),
+    Wrong(
+        PANELS,
+        "Judged(table.weight * log_p.sum(axis=1), sizes)",
+        "Judged(log_p.sum(axis=1), sizes)",
+        "panels: judged without weights",
+    ),
+    Wrong(CHOOSE, "gain.sum() <= SURE * gain.std() * len(gain) ** 0.5", "gain.sum() <= 0", "ridges by pair that gain nothing sure"),
+    Wrong(
+        CHOOSE,
+        "[:, : ground.folds].mean(axis=1)",
+        "[:, : ground.folds].sum(axis=1)",
+        "weights of a search that was cut: a sum over folds",
+    ),
+    Wrong(CHOOSE, "min(found) - goal > FAR", "min(found) - goal > 0 * FAR", "a walk that is given up while it comes down"),
+    Wrong(
+        CHOOSE, "np.clip(-slope / (2 * bend), x[0], x[2])", "np.clip(-slope / bend, x[0], x[2])", "the vertex of a parabola too far"
+    ),
+    Wrong(
+        DOOR,
+        'np.searchsorted(edges, values, side="left")',
+        'np.searchsorted(edges, values, side="right")',
+        "edges of intervals in the upper one",
+    ),
+]
+
+_TESTS = {CLIMB: ("panels",), PANELS: ("panels",), DOOR: ("door",)}
+WRONGS += [
+    w._replace(tests=tuple(f"categories/test_{name}.py" for name in ("solvers_derived", *_TESTS.get(w.file, ("derived", "fem")))))
+    for w in SOLVERS
 ]

@@ -1,17 +1,19 @@
-"""Wrongs in PLN and PLNNetwork."""
+"""Wrongs in PLN and PLNNetwork; those of mixtures, discriminants and structural zeros are in `grouped`."""
 
 from wrongs import Wrong
+from wrongs.grouped import WRONGS as GROUPED
 
-ANSWERS, COEFFICIENTS, EVIDENCE, IMPORTANCE, OFFSETS = (
-    f"counts/{name}.py" for name in ("answers", "coefficients", "evidence", "importance", "offsets")
+ALIGNMENT, ANSWERS, COEFFICIENTS, EVIDENCE, IMPORTANCE, OFFSETS = (
+    f"counts/{name}.py" for name in ("alignment", "answers", "coefficients", "evidence", "importance", "offsets")
 )
-GRAPH, LASSO, SEARCH, PENALISED = (f"counts/{name}.py" for name in ("network_answers", "lasso", "network_plan", "penalised"))
+GRAPH, LASSO, SEARCH, PENALISED = (
+    f"counts/{name}.py" for name in ("network/answers", "network/lasso", "network/plan", "network/penalised")
+)
+INFLATED = "counts/inflated.py"
 ESTIMATOR, PLAN, PLAIN = "counts/estimator.py", "counts/plan.py", "counts/kernels/plain.py"
-MIXED, MIXTURE_PLAN, MIXTURE_ANSWERS, DISCRIMINANT, GROUPS, INFLATED = (
-    f"counts/{name}.py" for name in ("mixed", "mixture_plan", "mixture_answers", "discriminant_answers", "groups", "inflated")
-)
 
 WRONGS = [
+    Wrong("counts/door.py", "np.repeat(self.O, Y.shape[1], axis=1)", "np.zeros(Y.shape)", "offsets of sparse counts lost"),
     Wrong(ANSWERS, "p * model.rank - model.rank * (model.rank - 1) // 2", "p * model.rank", "rotations of C counted as parameters"),
     Wrong(ANSWERS, '"full": p * (p + 1) // 2', '"full": p * p', "a symmetric matrix counted twice"),
     Wrong(
@@ -181,31 +183,62 @@ WRONGS = [
         "Sigma with half of the variances",
     ),
     Wrong(PLAIN, "0.5 * np.log(S2) - A + base * Y", "np.log(S2) - A + base * Y", "a half too much in the bound"),
-    # mixtures, discriminants, structural zeros
-    Wrong(MIXED, "J[:, k] = np.log(params.share[k]) + row_bounds", "J[:, k] = row_bounds", "assignments without shares"),
-    Wrong(MIXED, "share = np.where(alive, tally.N, 0.0)", "share = np.where(alive, 1.0, 0.0)", "shares all alike"),
+]
+
+MATCHED = [  # tables beside the counts, by name
     Wrong(
-        MIXTURE_PLAN, "return bic, bic + 2 * self.uncertainty", "return bic, bic + self.uncertainty", "ICL with half the entropy"
+        ALIGNMENT,
+        "np.ascontiguousarray(table.Y[:, at])",
+        "np.ascontiguousarray(table.Y)",
+        "counts in another order than that of the fit",
     ),
-    Wrong(MIXTURE_PLAN, "K * (d * p + spread) + K - 1", "K * (d * p + spread) + K", "a share too many"),
-    Wrong(MIXTURE_ANSWERS, "Told(bounds + np.log(fitted.share)", "Told(bounds", "log p of a sample without shares"),
-    Wrong(DISCRIMINANT, "Sigma=wide * (1 + 1 / n_k)", "Sigma=wide", "predictions as narrow as the class"),
-    Wrong(DISCRIMINANT, "np.log(UNSEEN) - effort", "np.log(UNSEEN) + effort", "half a count of the wrong effort"),
+    Wrong(ALIGNMENT, "else table.missing[:, at]", "else table.missing", "gaps in another order than the counts"),
     Wrong(
-        GROUPS,
-        "found = groups.means - groups.weight @ groups.means / groups.weight.sum()",
-        "found = groups.means",
-        "marks beside nothing",
+        ALIGNMENT, "return table.set_axis(again).loc[list(names)]", "return table.iloc[: len(names)]", "covariates of other samples"
     ),
-    Wrong(INFLATED, "expit(odds[:, j] - J0)", "expit(odds[:, j] + A[:, j])", "a structural zero as if Z did not know of it"),
-    Wrong(INFLATED, "+ rho * (1 - rho) * (M - C) ** 2", "", "variance of Z without that between its two means"),
-    Wrong(INFLATED, "+ np.diag(tally.V)) / params", ") / params", "a covariance of means alone"),
     Wrong(
-        INFLATED,
-        "there, v = shard.O > HIDDEN, shard.v",
-        "there, v = shard.O > HIDDEN, np.ones_like(shard.v)",
-        "zeros without weights",
+        ALIGNMENT,
+        "frame.select([known[name] for name in names])",
+        "frame.select([*known.values()][: len(list(names))])",
+        "offsets of other columns",
     ),
+]
+
+WRONGS += [
+    w._replace(tests=("counts/test_zero_formula.py", "counts/test_zeros.py"))
+    for w in (
+        Wrong(INFLATED, "(weight * (rho - pi))", "(weight * (rho - 0.5))", "a logistic regression that does not know its odds"),
+        Wrong(INFLATED, "np.where(shard.O > HIDDEN, shard.v[:, None], 0.0)", "1.0 * (shard.O > HIDDEN)", "odds without weights"),
+        Wrong(INFLATED, "_means(shard, params) + D", "D", "latent means without the covariates"),
+        Wrong(ANSWERS, "more = model.G.size if more is None", "more = len(model.G) if more is None", "odds of one column counted"),
+        Wrong(ANSWERS, "1 - (fitted.model.pi if T is None else", "1 - (fitted.model.pi if True else", "predictions of mean odds"),
+    )
+]
+
+INFLATED_RANK = "counts/inflated_rank.py"
+WRONGS += [
+    w._replace(tests=("counts/test_zero_rank.py",))
+    for w in (
+        Wrong(INFLATED_RANK, "shard._replace(O=shard.O - more)", "shard", "slopes as if no zero were structural"),
+        Wrong(
+            INFLATED_RANK,
+            "np.where(there, fit + more - np.logaddexp",
+            "np.where(there, fit + more + np.logaddexp",
+            "shares paid back",
+        ),
+        Wrong(
+            INFLATED_RANK,
+            "rho = np.where(zero, expit(self.odds + A), 0.0)",
+            "rho = np.where(zero, expit(self.odds), 0.0)",
+            "prior shares",
+        ),
+        Wrong(
+            "counts/zeros_plan.py",
+            "share = rows.v @ rho, rows.v @ there",
+            "share = rho.sum(axis=0), there.sum(axis=0)",
+            "no weights",
+        ),
+    )
 ]
 
 NETWORK = [
@@ -291,5 +324,48 @@ NETWORK = [
         "curve = W[i, i] * W[j, j]",
         "curvature of a pair without its own",
     ),
+    Wrong(GRAPH, "out[a, b] = out[b, a] = graph.probability", "out[a, b] = graph.probability", "probabilities of one triangle"),
+    Wrong(
+        GRAPH,
+        '~(table["probability"] < probability)',
+        '~(table["probability"] <= probability)',
+        "edges of just that probability lost",
+    ),
+    Wrong(
+        GRAPH,
+        'np.argsort(-np.abs(out["partial_correlation"]',
+        'np.argsort(-(out["partial_correlation"]',
+        "strong negative neighbours last",
+    ),
+    Wrong(LASSO, "0.5 * np.vdot(U, U.T)", "np.vdot(U, U.T)", "leaps misjudged"),
+    Wrong(LASSO, "return weights @ seen[1:]", "return weights @ seen[:-1]", "leaps to where sweeps were"),
 ]
 WRONGS += [w._replace(tests=("counts/test_network_derived.py", "counts/test_lasso.py", "counts/test_network.py")) for w in NETWORK]
+
+INTERVALS, PAIRS, PAIR_LOOPS = "counts/network/intervals.py", "counts/network/pairs.py", "counts/kernels/pairs.py"
+CERTAIN = [
+    Wrong(PAIR_LOOPS, "((1.0 + r * r) * both - r * squares)", "((1.0 + r * r) * both - 2 * r * squares)", "another score of r"),
+    Wrong(
+        PAIR_LOOPS,
+        "moved -= mixed[l] * psi[j, i, l] + mixed[d + 1 + l] * psi[k, i, l]",
+        "moved -= 0.0",
+        "margins as if they were known",
+    ),
+    Wrong(PAIR_LOOPS, "moved = v[i] * found[i, 0]", "moved = found[i, 0]", "influences without weights"),
+    Wrong(PAIRS, "- ((at.f * at.s[:, :, 0] ** 2).sum(axis=2) - mean[:, 0] ** 2)", "", "a Hessian of known latents"),
+    Wrong(PAIRS, "left = Y[:, :, None] - np.exp(z)", "left = Y[:, :, None] - np.exp(z) / 2", "scores of half the rate"),
+    Wrong(INTERVALS, "rho = -Theta[0, 1] / scale", "rho = Theta[0, 1] / scale", "partial correlations with the sign of Theta"),
+    Wrong(
+        INTERVALS,
+        " + 0.5 * rho * (np.outer(t, t) / own[0] + np.outer(s, s) / own[1])",
+        "",
+        "errors as if the diagonal were known",
+    ),
+    Wrong(INTERVALS, "* n / (free - len(A)))", "* 1.0)", "neighbours that cost nothing"),
+    Wrong(INTERVALS, "/ (1 - rho * rho)\n", "\n", "errors of rho in place of those of artanh rho"),
+    Wrong(INTERVALS, "partial(other, order[a], order[b])", "partial(other, a, b)", "columns of the other network by place"),
+    Wrong(INTERVALS, "np.hypot(r - low, most - s)", "np.hypot(r - low, s - least)", "limits of a difference the wrong way round"),
+    Wrong(INTERVALS, "/ np.hypot(e, f))", "/ (e + f))", "errors of two networks added up"),
+]
+WRONGS += [w._replace(tests=("counts/test_intervals.py",)) for w in CERTAIN]
+WRONGS += [w._replace(tests=("counts/test_alignment.py",)) for w in MATCHED] + GROUPED

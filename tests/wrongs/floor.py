@@ -7,8 +7,8 @@ ENGINE, MATHS, LBFGS, DISK = "engine.py", "maths.py", "lbfgs.py", "disk.py"
 WRONGS = [
     Wrong(
         ENGINE,
-        "return model.sweep(shard, latents, params, stream(seed, stage, t, i + 1))",
-        "return model.sweep(shard, latents, params, stream(seed, stage, t, 1))",
+        "return model.sweep(shard, latents, params, stream(seed, stage, t, i + 1) if",
+        "return model.sweep(shard, latents, params, stream(seed, stage, t, 1) if",
         "all shards on one random stream",
     ),
     Wrong(
@@ -31,14 +31,14 @@ WRONGS = [
     ),
     Wrong(ENGINE, "t = len(state.objective) + 1", "t = len(state.objective)", "the first sweep on the stream of the start"),
     Wrong(
-        ENGINE,
+        "rules.py",
         "abs(new - old) <= tol * max(abs(new), 1e-300)",
         "new - old <= tol * max(abs(new), 1e-300)",
         "settled after a fall",
         ("evaluation/test_derived.py::test_a_fall_is_not_settled",),
     ),
     Wrong(
-        ENGINE,
+        "rules.py",
         "return bool(late.mean() - early.mean() <= z * math.sqrt(spread / n))",
         "return bool(late.mean() - early.mean() <= z * math.sqrt(spread))",
         "plateau by the error of a batch",
@@ -85,5 +85,10 @@ WRONGS = [
     Wrong(LBFGS, "gamma = np.clip(gamma, *bounds)", "gamma = np.ones_like(gamma)", "directions without the scale of the curvature"),
     Wrong(LBFGS, "shift[k] = alpha[k] - beta", "shift[k] = alpha[k]", "half of the two loops"),
     Wrong("sums.py", "add([before, part]) if n else part", "part", "of eight tallies the last alone"),
-    Wrong("sums.py", "rest = [add([part, *rest])] if n else rest", "rest = [part] if n else rest", "the largest groups alone"),
+    Wrong(
+        "sums.py",
+        "rest = [add([part, *rest]) if rest else part] if n else rest",
+        "rest = [part] if n else rest",
+        "the largest groups alone",
+    ),
 ]

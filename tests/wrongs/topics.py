@@ -36,8 +36,8 @@ WRONGS = [
     Wrong(ANSWERS, "total += theta[:, orders[c]]", "total += theta", "chains averaged without matching their topics"),
     Wrong(
         ANSWERS,
-        "fitted.documents.n_dk.toarray() + fitted.first.alpha",
-        "fitted.documents.n_dk.toarray() + 2 * fitted.first.alpha",
+        "fitted.known.n_dk.toarray() + fitted.first.alpha",
+        "fitted.known.n_dk.toarray() + 2 * fitted.first.alpha",
         "theta with twice the prior",
     ),
     Wrong(
@@ -110,5 +110,7 @@ WRONGS = [
         "f_own = (real(n_d[own] - 1) + alpha[own]) * inverse[own]",
         "own token not taken out of its topic",
     ),
+    Wrong(LISTS, "change[indices[j]] = -data[j]", "change[indices[j]] = 0", "changes of a shard: counts that were there, too"),
+    Wrong(MODEL, "latents.counts.n_k[:] += n_k", "latents.counts.n_k[:] = n_k", "tokens of a shard: those of the last sweep alone"),
     Wrong(SWEEP, "u_rest = u * real(beta * s)", "u_rest = u * real(2.0 * beta * s)", "beta doubled"),
 ]

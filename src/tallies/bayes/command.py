@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tallies.cli import tables
-from tallies.cli.tables import OPTIONS, fit, labels, report_data, score
+from tallies.cli.tables import OPTIONS, fit, labels, predict_files, report_data, score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,4 +23,4 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
     return X.assign(**{options["target"]: y})
 
 
-__all__ = ["OPTIONS", "fit", "labels", "predict", "report_data", "sample", "score"]
+__all__ = ["OPTIONS", "fit", "labels", "predict", "predict_files", "report_data", "sample", "score"]

@@ -82,8 +82,7 @@ def survey(table: Lazy, y: Any, sample_weight: Any, missing: str, bins: Any) -> 
     if table.facts[y].gaps:
         raise DataError(f"y has {table.facts[y].gaps:,} missing labels; drop these rows")
     gaps = [table.facts[name].gaps > 0 for name in names]
-    values = [_with_gap(table.distinct(name)) if gap else table.distinct(name) for name, gap in zip(names, gaps, strict=True)]
-    categories, classes = learn(names, values, missing, {}), encode_labels(labels, len(labels), missing=False)[0]
+    categories, classes = _learned(table, names, missing), encode_labels(labels, len(labels), missing=False)[0]
     states = dict(zip([*names, y], [*zip(categories.states, categories.gap, strict=True), (classes, -1)], strict=True))
     codes = {name: its for name, its in states.items() if table.codable(name, its[0])}
     cells = table.cells([*names, y, *([] if sample_weight is None else [sample_weight])], codes)
@@ -95,6 +94,31 @@ def survey(table: Lazy, y: Any, sample_weight: Any, missing: str, bins: Any) -> 
         parts.append(rows.part(np.linspace(0, len(rows.codes) - 1, min(len(rows.codes), SAMPLE // len(some))).astype(np.int64)))
     sample = Rows(*(np.concatenate(part) for part in zip(*parts, strict=True)))
     return Whole(table.pieces, known, table.rows, missing == "ignore" and any(gaps)), sample, columns
+
+
+def whole(table: Lazy, sample_weight: Any, missing: str, bins: Any) -> tuple[np.ndarray, np.ndarray, Categories, Columns]:
+    """The codes of all rows, which take four bytes a cell, in the order of the files, and their weights; the states of the columns,
+    and what became of those."""
+    if bins is not None:
+        raise DataError("bins need all values of a column at once; cut numbers into intervals where the files are made")
+    columns = table.columns({} if sample_weight is None else table.weight(sample_weight))
+    names = columns.of()
+    categories = _learned(table, names, missing)
+    states = zip(names, zip(categories.states, categories.gap, strict=True), strict=True)
+    codes: dict[str, Any] = {name: its for name, its in states if table.codable(name, its[0])}
+    cells = table.cells([*names, *([] if sample_weight is None else [sample_weight])], codes)
+    done, found, weights = {j for j, name in enumerate(names) if name in codes}, [], []
+    for piece in table.pieces:
+        read = piece.columns(cells)
+        weights.append(np.ones(len(read[names[0]])) if sample_weight is None else read[sample_weight].astype(np.float64))
+        found.append(code_columns([read[name] if name in codes else values_of(read[name]) for name in names], categories, done))
+    return np.concatenate(found), np.concatenate(weights), categories, columns
+
+
+def _learned(table: Lazy, names: list[str], missing: str) -> Categories:
+    """The states of columns."""
+    values = [_with_gap(table.distinct(name)) if table.facts[name].gaps else table.distinct(name) for name in names]
+    return learn(names, values, missing, {})
 
 
 def _with_gap(values: np.ndarray) -> np.ndarray:

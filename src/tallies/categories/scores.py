@@ -16,7 +16,7 @@ Columns = Callable[[int], Array]  # (M, m_k)  couplings with variable k
 
 
 def coupling_scores(columns: Columns, starts: np.ndarray, frequencies: list[Array], kind: str, apc: bool, directed: bool) -> Array:
-    """(n, n)  eq. 4 and 5 of `network`."""
+    """(n, n)  eq. 4 and 5 of `network.estimator`."""
     one_of("kind", kind, "frobenius", "direct_information")
     n = len(starts) - 1
     S = np.zeros((n, n))

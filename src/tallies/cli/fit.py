@@ -18,7 +18,7 @@ from tallies.cli import holdout
 from tallies.cli.configs import as_written, build, from_pairs, line_options, merged, model_name, options_of
 from tallies.cli.options import Answer, Late, Line, command, read_as, say, where
 from tallies.errors import DataError, FitError
-from tallies.phases import phase
+from tallies.phases import phase, tidying
 from tallies.registry import ENTRIES, WORDS, furniture
 
 
@@ -96,18 +96,24 @@ def _carry_out(line: Line, out: Path, place: Path, model: Any, options: dict[str
         furniture(model, "command"),
         partial(where, *(options.get(key) for key in ("scheduler", "threads", "memory", "scratch"))),
     )
+
+    def leave(keep: bool = True) -> bool:
+        """Keep the state of the fit where there is one to go on from; whether there was."""
+        kept = keep and bool(runs.checkpoints(place)) and (bool(moved) or not safe)
+        if not kept:
+            runs.drop_unfinished(out)
+        return kept
+
     try:
         reading = phase(f"reading {Path(options['data']).name}", show=not line.quiet)
-        with reading, place_to_run(), warnings.catch_warnings():
+        with reading, place_to_run(), tidying(leave), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".* was interrupted after")  # said below, with the command to go on
             holdout.fit(model, options, family, **run, progress=False if line.quiet else None)
     except BaseException as error:
-        if runs.checkpoints(place) and (moved or not safe) and not isinstance(error, FitError):  # a lost fit leads nowhere
+        if leave(keep=not isinstance(error, FitError)):  # a lost fit leads nowhere
             say(f"\nStopped. The state of the fit is kept in {place.name}; go on with: tallies resume {out}")
-        else:
-            runs.drop_unfinished(out)
-            if isinstance(error, KeyboardInterrupt):
-                say("\nStopped before the first checkpoint; nothing was written.")
+        elif isinstance(error, KeyboardInterrupt):
+            say("\nStopped before the first checkpoint; nothing was written.")
         if isinstance(error, KeyboardInterrupt):
             raise SystemExit(130) from None
         raise

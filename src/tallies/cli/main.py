@@ -16,6 +16,7 @@ import typer
 
 from tallies import phases
 from tallies._version import __version__
+from tallies.aside import left_behind
 from tallies.cli import holdout
 from tallies.cli.configs import SWEEPS, WHERE
 from tallies.cli.fit import fit_app, resume
@@ -96,10 +97,8 @@ def info(line: Line, run: Path) -> Answer:
 def predict(line: Line, run: Path, data: Path, out: Path | None, escape: bool, **own: Any) -> Answer:
     """Predict every row of a file."""
     model, options, family = _read(run, line, "PREDICT")
-    from tallies.data.lazy import is_lazy
-
-    if is_lazy(data) and "target" in options and hasattr(model, "classes_"):
-        folder = model.predict(data, out=out)
+    folder = family.predict_files(model, options, str(data), out) if hasattr(family, "predict_files") else None
+    if folder is not None:
         return Answer({"out": str(folder)}, "", f"\nWrote {folder}, a folder of Parquet files.")
     with phases.phase(f"predicting {data.name}"), read_as(options, data):
         table = family.predict(model, options, str(data))
@@ -194,7 +193,8 @@ def report(line: Line, run: Path, data: Path | None, out: Path | None, force: bo
         if hasattr(family, "report_options"):
             path, more = family.report_options(model, options, path)
             about |= more
-        unseen = options.get("holdout") is not None and path is None and fitted.exists()
+        its = path is None or Path(path).resolve() == fitted.resolve()
+        unseen = options.get("holdout") is not None and its and fitted.exists()
         if unseen:  # the rows of the fit's own file that were held out
             path, options["rows"] = str(fitted), holdout.splitter(options, family, model)(1, True)
         rows = () if path is None else family.report_data(model, options, path)
@@ -214,7 +214,7 @@ def describe(line: Line, data: Path, **own: Any) -> Answer:
     from tallies.data.kinds import describe
     from tallies.data.lazy import is_lazy, open_table
 
-    with read_as(own, data):
+    with phases.phase(f"reading {data.name}"), read_as(own, data):
         if is_lazy(data):
             whole = open_table(data)
             rows, columns, read = whole.rows, whole.columns({}), ""
@@ -227,18 +227,63 @@ def describe(line: Line, data: Path, **own: Any) -> Answer:
 
 
 WHOLE = Option("data", "A table as csv, tsv or json lines (also .gz), or a folder of such files.", ..., Path, "DATA")
+TEXT = Option("text", "Column with texts, of a folder (also of Parquet): their words are counted, for LDA.")
 
 
-@command(app, lambda: (WHOLE, Option("out", "Folder to write.", ..., Path, "out,o")))
-def prepare(line: Line, data: Path, out: Path) -> Answer:
-    """Write a table once as a folder of Parquet files, for fits that read it many times; goes on where it was stopped."""
-    from tallies.data.prepared import prepare
+def _prepared() -> tuple[Option, ...]:
+    from tallies.cli.tables import COUNTING
 
-    folder = prepare(data, out)
-    files = sorted(str(path) for path in folder.glob("*.parquet"))
-    return Answer(
-        {"out": str(folder), "files": files}, "", f"Wrote {folder}. Next: tallies fit MODEL {folder} --target COLUMN --out RUN"
-    )
+    return WHOLE, Option("out", "Folder to write.", ..., Path, "out,o"), TEXT, *COUNTING
+
+
+@command(app, _prepared)
+def prepare(line: Line, data: Path, out: Path, text: str | None, **counting: Any) -> Answer:
+    """Write a table once as a folder of Parquet files, or the words of texts as counts, for fits that read it many times; goes on
+    where it was stopped."""
+    from tallies.cli.configs import read
+    from tallies.cli.tables import COUNTING, document_bound, no_stop_words
+    from tallies.data import bags, prepared
+
+    if text is None:
+        with phases.phase(f"writing {data.name} as Parquet"):
+            folder = prepared.prepare(data, out)
+        after = f"tallies fit MODEL {folder} --target COLUMN --out RUN"
+    else:
+        told = {option.name: read(counting[option.name], option) for option in COUNTING}
+        told |= {key: document_bound(key, told[key]) for key in ("min_df", "max_df")}
+        folder, after = bags.count(data, out, text, **no_stop_words(told)), f"tallies fit lda {out} --out RUN"
+    files = [str(folder / entry["file"]) for entry in prepared.manifest(folder)["files"]]
+    return Answer({"out": str(folder), "files": files}, "", f"Wrote {folder}. Next: {after}")
+
+
+CLUSTER = """# a cluster on this machine, {workers} processes; the same lines work for any other that Dask can start
+from dask.distributed import Client, LocalCluster
+import tallies
+
+if __name__ == "__main__":
+    with LocalCluster(n_workers={workers}, threads_per_worker=1, memory_limit="{memory}MB") as cluster, Client(cluster) as client:
+        print(cluster.dashboard_link)
+        with tallies.backend(client, scratch="{scratch}"):
+            model = tallies.NaiveBayes().fit("FOLDER", y="COLUMN")
+
+# or from a shell, on as many machines as there are, with one folder that all of them see:
+#   dask scheduler
+#   dask worker tcp://SCHEDULER:8786 --nworkers {workers} --nthreads 1
+#   tallies fit naive-bayes FOLDER --target COLUMN --out RUN --scheduler tcp://SCHEDULER:8786 --scratch SHARED"""
+
+
+@command(app, lambda: ())
+def cluster(line: Line) -> Answer:
+    """Print how to fit on a Dask cluster: lines of Python for one on this machine, and of a shell for others."""
+    import tempfile
+
+    from tallies.backends import thread_count
+    from tallies.mapped import free_memory
+
+    workers = thread_count()
+    told = {"workers": workers, "memory": free_memory() // 2 // workers // 10**6, "scratch": tempfile.gettempdir()}
+    text = CLUSTER.format(**told)
+    return Answer({**told, "python": text}, text)
 
 
 @command(app, lambda: (Option("out", "Folder to write.", Path("demo"), Path, "out,o"),))
@@ -279,10 +324,16 @@ def main() -> None:
             code = app(prog_name="tallies", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
+    except SystemExit as end:
+        if left_behind():
+            phases.end_process(end.code if isinstance(end.code, int) else 1)
+        raise
     except Exception as error:
         code = _explain(error)
     if code == 130:  # typer says nothing of it; a fit that was stopped has left already, with its own words
         say("\nStopped.")
+    if left_behind():  # it would be waited for
+        phases.end_process(int(code or 0))
     if code:
         sys.exit(code)
 

@@ -53,6 +53,27 @@ OPTIONS = (
     *CHOICE,
 )
 
+COUNTING = (  # which words of texts count
+    Option("min_df", "Drop words in fewer documents (below 1: a share).", 1, int | float),
+    Option("max_df", "Drop words in more documents (up to 1: a share).", 1.0, int | float),
+    Option("stop_words", "Words to leave out: auto (of the language that is seen), a language such as german, or none.", "auto"),
+    Option("stem", "Cut words to their stems.", False, bool),
+    Option("bigrams", "Pairs of neighbouring words count as words, too.", False, bool),
+    Option("emoji", "Emoji count as words, too.", False, bool),
+)
+
+
+def document_bound(key: str, value: Any) -> Any:
+    """A bound on document frequency: a share as it is, a number of documents as a whole one; 1 is all but for the lower bound."""
+    if not isinstance(value, float | int):
+        raise DataError(f"--{key.replace('_', '-')} must be a number of documents or a share below 1, got {value!r}")
+    return int(value) if value > 1 or (value == 1 and key == "min_df") else float(value)
+
+
+def no_stop_words(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of counting in which the word none, for TOML has no other, is None."""
+    return options | {"stop_words": None} if options.get("stop_words") == "none" else options
+
 
 def column(frame: pd.DataFrame, name: str, option: str) -> pd.Series:
     """A column that an option names."""
@@ -169,7 +190,7 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     from tallies.data.lazy import is_lazy
 
     if is_lazy(options["data"]):
-        table, roles = _pieces(options)
+        table, roles = pieces(options)
         return model.fit(
             table, options["target"], sample_weight=options.get("weights"), **say_first(table.columns(roles, model), run)
         )
@@ -179,7 +200,7 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     return model.fit(X, y, sample_weight=weight, **say_first(columns, run))
 
 
-def _pieces(options: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
+def pieces(options: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
     """A table beyond memory with what the options say of its columns, and the columns that have another use."""
     from tallies.data.lazy import open_table
 
@@ -207,6 +228,13 @@ def predict(model: Any, options: Mapping[str, Any], path: str, more: Mapping[str
     shares = pd.DataFrame(model.predict_proba(X), columns=[f"p({name})" for name in model.classes_.tolist()])
     shares.insert(0, "prediction", model.predict(X))
     return with_ids(model, frame, shares.assign(**{name: answer(X) for name, answer in (more or {}).items()}))
+
+
+def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any) -> Any:
+    """The same of a table that is more than fits into memory, as a folder; None where it does."""
+    from tallies.data.lazy import is_lazy
+
+    return model.predict(path, out=out) if is_lazy(path) else None
 
 
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:

@@ -9,6 +9,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 
 from tallies.counts.offsets import OFFSETS
 from tallies.counts.tables import HIDDEN, Counts, frame_numbers, row_names
@@ -78,8 +79,8 @@ def _absent(told: str, names: Iterable[str], known: Iterable[str], remedy: str) 
 
 def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
     """Offsets (n, p) on the log scale, -1e4 where a count is missing, from None, a rule, or logarithms: an array (n,), (n, 1) or
-    (n, p), or a frame or series, which is matched by the names of its rows and columns."""
-    n, p = counts.Y.shape
+    (n, p), or a frame or series, which is matched by the names of its rows and columns. Beside sparse counts they are (n, 1)."""
+    n, p = (len(counts.Y.indptr) - 1, 1) if sp.issparse(counts.Y) else counts.Y.shape
     if offsets is None:
         O = np.zeros((n, p))
     elif isinstance(offsets, str):
@@ -87,11 +88,18 @@ def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
             raise DataError(f"offsets must be None, an array, or one of {', '.join(sorted(OFFSETS))}; got {offsets!r}")
         O = np.repeat(OFFSETS[offsets](counts.values)[:, None], p, axis=1)
     else:
-        O = given_offsets(offsets, n, p, counts.rows, counts.columns, counts.missing)
+        O = given_offsets(offsets, n, p, counts.rows, None if p == 1 else counts.columns, counts.missing)
         _refuse_efforts(O, counts)
     if counts.missing is not None:
         O[counts.missing] = HIDDEN
     return O
+
+
+def one_a_row(offsets: Any) -> bool:
+    """Whether offsets are one number a row, which sparse counts need."""
+    if offsets is None or isinstance(offsets, str):
+        return offsets in (None, "logsum", "tss")
+    return np.ndim(offsets) == 1 or np.shape(offsets)[1:] == (1,)
 
 
 def given_offsets(
@@ -139,13 +147,17 @@ def _refuse_efforts(O: np.ndarray, counts: Counts) -> None:
     known = O > HIDDEN if counts.missing is None else (O > HIDDEN) & ~counts.missing
     if not known.any():
         return
-    low, high = O.min(axis=0, initial=np.inf, where=known), O.max(axis=0, initial=-np.inf, where=known)
-    total, effort = np.where(known, counts.Y, 0.0).sum(axis=1), np.where(known, O, 0.0).sum(axis=1)
-    some = known.any(axis=1)
-    total, effort = total[some], effort[some] / known.sum(axis=1)[some]
-    whole = bool((O[known] >= 0).all() and (O[known] == np.floor(O[known])).all())
+    among: Any = known if not known.all() else True  # True: a mask would slow every sum
+    low, high = O.min(axis=0, initial=np.inf, where=among), O.max(axis=0, initial=-np.inf, where=among)
+    sparse = sp.issparse(counts.Y)
+    total = counts.Y.sum(axis=1) if sparse else counts.Y.sum(axis=1, where=among)
+    top = counts.Y.max(axis=0).toarray() if sparse else counts.Y.max(axis=0)
+    effort, many = O.sum(axis=1, where=among), known.sum(axis=1)
+    total, effort = total[many > 0], effort[many > 0] / many[many > 0]
     steep = np.ptp(effort) > np.ptp(np.log1p(total)) + 1 or effort.min() > np.log1p(total.max()) + BEYOND
-    if (whole and steep) or (high - low > np.log1p(counts.Y.max(axis=0)) + BEYOND).any():
+    wide = (high - low > np.log1p(top) + BEYOND).any()
+    whole = (steep or wide) and bool((O[known] >= 0).all() and (O[known] == np.floor(O[known])).all())
+    if (whole and steep) or wide:
         kind = "whole numbers" if whole else "numbers"
         raise DataError(
             f"offsets are logarithms of the sampling effort, but these are {kind} from {low.min():g} to {high.max():g} beside row "

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import special, stats
 
 from tallies.counts.alignment import as_offsets, given_offsets
 from tallies.counts.door import Rows
 from tallies.counts.fitted import Fitted, Learned
+from tallies.counts.inflated import InflatedRows, cell_odds
 from tallies.counts.plan import project, project_inflated
 from tallies.counts.tables import HIDDEN, Counts
 from tallies.errors import DataError
@@ -33,6 +35,7 @@ def algorithm(fitted: Fitted) -> str:
     if model.inflation is not None:
         kind = f"PLN-PCA of rank {model.rank}" if model.rank else f"PLN with {model.kind} covariance"
         share = {"global": "one share of structural zeros", "column": "a share of structural zeros for each column"}
+        share["formula"] = "structural zeros by covariates"
         return f"zero-inflated variational {kind}, {share.get(model.inflation, 'a share of structural zeros for each row')}"
     return f"variational PLN-PCA of rank {model.rank}" if model.rank else f"variational PLN with {model.kind} covariance"
 
@@ -46,7 +49,8 @@ def correlation(Sigma: np.ndarray) -> np.ndarray:
 def n_parameters(fitted: Fitted) -> int:
     """Free numbers of the model."""
     model, (d, p) = fitted.model, fitted.model.B.shape
-    more = {None: 0, "global": 1, "column": p, "row": int((fitted.data.v > 0).sum())}[model.inflation]
+    more = {None: 0, "global": 1, "column": p, "row": int((fitted.data.v > 0).sum())}.get(model.inflation)
+    more = model.G.size if more is None and model.G is not None else more or 0
     if model.rank is not None:
         return more + d * p + p * model.rank - model.rank * (model.rank - 1) // 2  # C up to a rotation
     if fitted.graph is not None:
@@ -152,17 +156,34 @@ def rates(fitted: Fitted) -> np.ndarray:
 
 
 def inflation(fitted: Fitted) -> np.ndarray | None:
-    """pi: one number, one of each column (p,), or one of each row (n,); None without inflation."""
+    """pi: one number, one of each column (p,), of each row (n,), or by covariates of each cell (n, p); None without inflation."""
     model = fitted.model
     if fitted.zeros is None or model.pi is None:
         return None
+    if fitted.zeros.by is not None:
+        return zero_shares(model, fitted.zeros.by.T)
     return {"global": model.pi[:1], "column": model.pi, "row": fitted.zeros.pi}[model.inflation or "column"]
 
 
+def inflation_coefficients(fitted: Fitted) -> pd.DataFrame | None:
+    """What a unit of each covariate adds to the log odds of a structural zero, for each column; None without a formula of these."""
+    if fitted.zeros is None or fitted.zeros.by is None:
+        return None
+    return pd.DataFrame(fitted.model.G, index=[str(c) for c in fitted.zeros.by.names], columns=[str(c) for c in fitted.columns])
+
+
+def zero_shares(model: Learned, T: np.ndarray) -> np.ndarray:
+    """pi of cells (n, p) by the covariates of structural zeros (n, e)."""
+    assert model.G is not None
+    return special.expit(cell_odds(T, model.G))
+
+
 def cell_inflation(fitted: Fitted) -> np.ndarray | float:
-    """pi of the cells of the fit, (n, 1) or (p,); 0 without inflation."""
+    """pi of the cells of the fit, (n, 1), (p,) or (n, p); 0 without inflation."""
     if fitted.zeros is None or fitted.model.pi is None:
         return 0.0
+    if fitted.zeros.by is not None:
+        return zero_shares(fitted.model, fitted.zeros.by.T)
     return fitted.zeros.pi[:, None] if fitted.model.inflation == "row" else fitted.model.pi
 
 
@@ -185,7 +206,7 @@ def residuals(fitted: Fitted, most: int = 5000) -> Residuals:
     O, variance = np.broadcast_to(seen.O, seen.Y.shape), fitted.model.covariance.diagonal()
     known = np.argwhere((seen.v > 0)[:, None] & (O > HIDDEN))
     i, j = (known if len(known) <= most else known[np.sort(rng.choice(len(known), most, replace=False))]).T
-    Y, mean = seen.Y[i, j].astype(float), O[i, j] + np.einsum("id,di->i", fitted.design.X[i], fitted.model.B[:, j])
+    Y, mean = seen.counts[i, j].astype(float), O[i, j] + np.einsum("id,di->i", fitted.design.X[i], fitted.model.B[:, j])
     nodes = np.linspace(-8.0, 8.0, 201)  # of Z; finer than what is drawn needs
     weight = stats.norm.pdf(nodes)
     rate = np.exp(np.clip(mean[:, None] + np.sqrt(variance[j])[:, None] * nodes, -700.0, 60.0))
@@ -202,10 +223,10 @@ def residuals(fitted: Fitted, most: int = 5000) -> Residuals:
 # predictions
 
 
-def expected(fitted: Fitted, X: np.ndarray, offsets: Any, rows: np.ndarray | None) -> np.ndarray:
-    """Expected counts of new samples, `rows` their names: exp(o + B'x + Sigma_jj/2)."""
+def expected(fitted: Fitted, X: np.ndarray, offsets: Any, rows: np.ndarray | None, T: np.ndarray | None) -> np.ndarray:
+    """Expected counts of new samples, `rows` their names, T the covariates of their zeros: exp(o + B'x + Sigma_jj/2)."""
     O = 0.0 if offsets is None else _without_counts(fitted, offsets, len(X), rows)
-    thin = 1.0 if fitted.model.pi is None else 1 - fitted.model.pi
+    thin = 1.0 if fitted.model.pi is None else 1 - (fitted.model.pi if T is None else zero_shares(fitted.model, T))
     return thin * np.exp(O + X @ fitted.model.B + 0.5 * fitted.model.covariance.diagonal())
 
 
@@ -227,7 +248,9 @@ def expected_given(fitted: Fitted, table: Counts, rows: Rows, offsets: Any, shar
         rate = np.exp(O + M + 0.5 * S2)
     if zeros is None or model.pi is None:
         return rate
-    return np.where(missing, (1 - (zeros.pi[:, None] if model.inflation == "row" else model.pi)) * rate, zeros.rate)
+    pi = zeros.pi[:, None] if isinstance(zeros, InflatedRows) and model.inflation == "row" else model.pi
+    pi = pi if model.G is None else zero_shares(model, rows.X[:, len(model.B) :])
+    return np.where(missing, (1 - pi) * rate, zeros.rate)
 
 
 def hide(fitted: Fitted, table: Counts, given: Iterable[Any]) -> tuple[Counts, np.ndarray]:
@@ -255,7 +278,13 @@ def _hidden_variance(Sigma: np.ndarray, missing: np.ndarray, S2: np.ndarray) -> 
 
 
 def draw(
-    fitted: Fitted, n: int, X: np.ndarray | None, offsets: Any, rows: np.ndarray | None, rng: np.random.Generator
+    fitted: Fitted,
+    n: int,
+    X: np.ndarray | None,
+    offsets: Any,
+    rows: np.ndarray | None,
+    rng: np.random.Generator,
+    T: np.ndarray | None = None,
 ) -> np.ndarray:
     """Counts (n, p); without a design and offsets, those of rows of the fit drawn at random."""
     p, C = fitted.inputs.n, fitted.model.components
@@ -267,6 +296,8 @@ def draw(
     if fitted.zeros is None or fitted.model.pi is None:
         return Y
     pi = rng.choice(fitted.zeros.pi, size=(n, 1)) if fitted.model.inflation == "row" else fitted.model.pi
+    if fitted.zeros.by is not None:
+        pi = zero_shares(fitted.model, fitted.zeros.by.T[chosen] if T is None else T)
     return np.where(rng.random((n, p)) < pi, 0, Y)
 
 

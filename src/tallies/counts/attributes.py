@@ -68,6 +68,7 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         "without zero inflation.",
     )
     inflation_: np.ndarray | None = part(answers.inflation)
+    inflation_coefficients_: pd.DataFrame | None = part(answers.inflation_coefficients)
 
     # how good it is
 

@@ -57,7 +57,7 @@ def coefficient_covariance(fitted: Fitted, apart: np.ndarray | None = None) -> n
     if fitted.zeros is not None:
         raise DataError("coefficients of a zero-inflated PLN have no standard errors here; refit to bootstrap samples of the rows")
     live = fitted.data.v > 0
-    X, v, Y, A = fitted.design.X[live], fitted.data.v[live], fitted.data.Y[live].astype(np.float64), rates(fitted)[live]
+    X, v, Y, A = fitted.design.X[live], fitted.data.v[live], fitted.data.counts[live].astype(np.float64), rates(fitted)[live]
     (n, d), p = X.shape, Y.shape[1]
     M, S2, C = fitted.latent_mean[live], fitted.S2[live], fitted.model.C
     off, find = (M - X @ fitted.model.B, _full) if C is None else (M @ C.T, _of_rank)
@@ -132,7 +132,7 @@ def separated(fitted: Fitted) -> np.ndarray:
     """Coefficients (d, p) that have no finite estimate, such as that of a group in which a species is never seen."""
     live = fitted.data.v > 0
     X, known = fitted.design.X[live], np.broadcast_to(fitted.data.O > HIDDEN, fitted.data.Y.shape)[live]
-    X, seen = X / np.abs(X).max(axis=0), (fitted.data.Y[live] > 0) & known
+    X, seen = X / np.abs(X).max(axis=0), (fitted.data.counts[live] > 0) & known
     G = (seen.T.astype(float) @ (X[:, :, None] * X[:, None, :]).reshape(len(X), -1)).reshape(-1, X.shape[1], X.shape[1])
     loose = np.linalg.eigvalsh(G)[:, 0] < 1e-9 * np.maximum(np.einsum("jdd->j", G), 1.0)  # else seen rows determine all of them
     out = np.zeros((X.shape[1], len(G)), dtype=bool)

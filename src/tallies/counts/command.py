@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tallies.evaluation.score import Scored
 
 OPTIONS = (
-    data("Counts, samples x species: csv, tsv, parquet, mtx, h5ad or biom."),
+    data("Counts, samples x species: csv, tsv, parquet, mtx, h5ad or biom; for pln also a folder of such tables."),
     Option("covariates", "Table of covariates, one row a sample.", kind=Path),
     Option("formula", 'Of the covariates, such as "~ 1 + site"; default: all of them.'),
     Option("offsets", "logsum, tss, css, rle, gmpr, tmm, wrench, or a table of logarithms."),
@@ -31,7 +31,8 @@ REPORT = (*SCORE, Option("group", "Column of the covariates that colours the map
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a PLN to the tables that the options name: data, covariates, formula, offsets."""
-    counts, table, offsets = tables(options, options["data"])
+    whole = options.get("rows") is None  # none of the rows are held out
+    counts, table, offsets = tables(options, options["data"], sparse=whole and model._keeps_sparse(model._settings()))
     if table is not None:
         return model.fit_formula(options.get("formula") or everything(table), counts, table, offsets=offsets, **run)
     if options.get("formula"):
@@ -39,10 +40,10 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     return model.fit(counts, offsets=offsets, **run)
 
 
-def tables(options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
-    """Counts, and the covariates and offsets of these samples."""
+def tables(options: Mapping[str, Any], path: str, sparse: bool = False) -> tuple[Any, Any, Any]:
+    """Counts, and the covariates and offsets of these samples; `sparse`: see `from_files`."""
     beside = Path(options["covariates"]) if options.get("covariates") else None
-    counts, covariates, offsets, _ = from_files(path, beside, options.get("offsets"))
+    counts, covariates, offsets, _ = from_files(path, beside, options.get("offsets"), sparse=sparse)
     counts = rows_of(counts, options)
 
     def of_these(part: Any) -> Any:

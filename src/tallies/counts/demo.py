@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tallies.counts.estimator import PLN
-from tallies.counts.network import PLNNetwork
+from tallies.counts.network.estimator import PLNNetwork
 from tallies.datasets import species, species_web
 from tallies.demo import Exhibit
 

@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 
 from tallies.counts.alignment import as_design, as_offsets, columns_in_order, independent
-from tallies.counts.fitted import Classes, Design, Fitted, Formula
+from tallies.counts.fitted import Classes, Design, Fitted, Formula, Inflating, smallest
+from tallies.counts.lazily import read_pieces
 from tallies.counts.offsets import OFFSETS
 from tallies.counts.records import Shard, log_factorial
-from tallies.counts.tables import HIDDEN, Counts, named_rows, read_counts
+from tallies.counts.tables import HIDDEN, Counts, named_rows, read_anndata, read_counts
 from tallies.data.files import read_table, reading
+from tallies.data.lazy import is_lazy
 from tallies.errors import DataError, nearest
 from tallies.estimator import Inputs
 from tallies.sources import Held
@@ -27,8 +30,8 @@ SHARD = 1 << 17  # least counts of a shard: 1 MB an array, a few milliseconds a 
 class Rows(NamedTuple):
     """Validated rows."""
 
-    Y: np.ndarray  # counts, 0 where missing                        (n, p)
-    O: np.ndarray  # offsets, -1e4 where missing                    (n, p)
+    Y: Any  # counts, 0 where missing: an array, or a CSR matrix    (n, p)
+    O: np.ndarray  # offsets, -1e4 where missing; of a matrix one a row   (n, p) | (n, 1)
     X: np.ndarray  # design                                         (n, d)
     v: np.ndarray  # weights                                        (n,)
 
@@ -37,11 +40,29 @@ class Rows(NamedTuple):
         return self if some.all() else Rows(*(part[some] for part in self))
 
 
+class Sparse(NamedTuple):
+    """A source: rows of a CSR matrix, which are laid out in full while they are worked on."""
+
+    Y: sp.csr_array
+    O: np.ndarray  # offsets, one a row                             (n, 1)
+    X: np.ndarray
+    v: np.ndarray
+    even: bool
+    start: int
+    rows: int
+    M: np.ndarray | None  # these six as in `Shard`
+
+    def load(self) -> Shard:
+        """The rows in full."""
+        Y = self.Y.toarray().astype(np.float64, copy=False)
+        return whole(Rows(Y, np.repeat(self.O, Y.shape[1], axis=1), self.X, self.v), *self[4:])
+
+
 class Prepared(NamedTuple):
     """What the door let in."""
 
     rows: Rows
-    sources: list[Held]  # of the rows that have a weight
+    sources: list[Any]  # of the rows that have a weight
     inputs: Inputs
     design: Design
     rule: str | None  # by which the offsets were made
@@ -49,14 +70,32 @@ class Prepared(NamedTuple):
     w: np.ndarray | None  # and w of `full`                         (p,)
     samples: np.ndarray | None  # names of the rows                 (n,)
     classes: Classes | None = None  # of the rows, where they are to be told apart
+    zeros: Inflating | None = None  # covariates of structural zeros
 
 
 # what may be a file
 
 
-def from_files(counts: Any, covariates: Any = None, offsets: Any = None, weights: Any = None) -> tuple[Any, Any, Any, Any]:
+def from_files(
+    counts: Any, covariates: Any = None, offsets: Any = None, weights: Any = None, sparse: bool = False
+) -> tuple[Any, Any, Any, Any]:
     """Counts and what belongs to their rows, each of which may be a path; where the counts are one, names of columns of that file
-    may stand for covariates and weights. Anything else stays as it is."""
+    may stand for covariates and weights. Anything else stays as it is. `sparse`: counts of an .h5ad file or a .zarr folder are an
+    AnnData, where that is sparse, and those of a folder of tables a sparse matrix with names."""
+    if sparse and is_lazy(counts) and Path(str(counts)).suffix.lower() != ".zarr":
+        names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
+        names = names if all(isinstance(name, str) for name in names) and not _is_file(covariates) else []
+        weight = [weights] if isinstance(weights, str) else []
+        counts, others = read_pieces(counts, [*names, *weight])
+        covariates, weights = others[names] if names else covariates, others[weights] if weight else weights
+    if (
+        isinstance(counts, str | Path)
+        and sparse
+        and not isinstance(weights, str)
+        and Path(counts).suffix.lower() in (".h5ad", ".zarr")
+    ):
+        found = read_anndata(Path(counts))
+        counts = counts if isinstance(found.X, np.ndarray | None) else found
     if isinstance(counts, str | Path):
         path, counts = counts, read_counts(counts)
         asked = [covariates] if isinstance(covariates, str) and covariates in counts else covariates
@@ -66,6 +105,10 @@ def from_files(counts: Any, covariates: Any = None, offsets: Any = None, weights
             counts, weights = taken(counts, weights, path)
     covariates = read_covariates(covariates) if isinstance(covariates, str | Path) else covariates
     return counts, covariates, read_offsets(offsets) if isinstance(offsets, str | Path) else offsets, weights
+
+
+def _is_file(value: Any) -> bool:
+    return isinstance(value, str | Path) and Path(value).is_file()
 
 
 def taken(table: pd.DataFrame, names: Any, path: str | Path) -> tuple[pd.DataFrame, Any]:
@@ -147,19 +190,27 @@ def warm(last: Fitted, rows: Rows, rank: int | None, sampled: bool) -> tuple[np.
     return model.W if rank is not None or sampled else None, last.w, None if sampled else M[rows.v > 0]
 
 
-def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) -> list[Held]:
+def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) -> list[Any]:
     """Cut by the size of the data alone; a table wider than long stays whole, since its solver works on all rows at once."""
     n, p = rows.Y.shape
     parts = 1 << min(6, max(0, (n * p // SHARD).bit_length() - 1))  # a power of two shares evenly among threads
     size = shard_rows or (n if n <= p else max(p, -(-n // parts)))
     even = bool((rows.v == 1).all())
 
-    def shard(b: slice) -> Shard:
-        Y, O, X, v = (np.ascontiguousarray(part[b]) for part in rows)
-        constant, own = float(v @ log_factorial(Y).sum(axis=1)), None if M is None else np.ascontiguousarray(M[b])
-        return Shard(Y=Y, O=O, X=X, v=v, even=even, start=b.start, rows=n, constant=constant, M=own)
+    Y = smallest(rows.Y) if sp.issparse(rows.Y) else rows.Y
 
-    return [Held(shard(slice(i, min(i + size, n)))) for i in range(0, n, size)]
+    def source(b: slice) -> Any:
+        O, X, v = (np.ascontiguousarray(part[b]) for part in rows[1:])
+        about = even, b.start, n, None if M is None else np.ascontiguousarray(M[b])
+        return Sparse(Y[b], O, X, v, *about) if sp.issparse(Y) else Held(whole(Rows(np.ascontiguousarray(Y[b]), O, X, v), *about))
+
+    return [source(slice(i, min(i + size, n))) for i in range(0, n, size)]
+
+
+def whole(rows: Rows, even: bool, start: int, n: int, M: np.ndarray | None) -> Shard:
+    """The shard of some rows; the rest as in `Shard`."""
+    constant = float(rows.v @ log_factorial(rows.Y).sum(axis=1))
+    return Shard(*rows, even=even, start=start, rows=n, constant=constant, M=M)
 
 
 # new rows
@@ -170,6 +221,9 @@ def new_rows(fitted: Fitted, table: Counts, covariates: Any, offsets: Any) -> Ro
     unless the counts are its own."""
     n, own = len(table.Y), is_own(fitted, table)
     X = fitted.design.X if own and covariates is None else new_design(fitted.design, covariates, n, table.rows)
+    by = _inflating(fitted)
+    if by is not None:
+        X = np.hstack([X, by.T if own and covariates is None else new_design(by.design, covariates, n, table.rows)])
     if own and offsets is None:
         return Rows(table.Y, np.array(np.broadcast_to(fitted.data.O, table.Y.shape)), X, np.ones(n))
     rule, given = fitted.data.rule, fitted.data.O[fitted.data.O > HIDDEN]
@@ -180,10 +234,22 @@ def new_rows(fitted: Fitted, table: Counts, covariates: Any, offsets: Any) -> Ro
     return Rows(table.Y, as_offsets(rule if offsets is None else offsets, table), X, np.ones(n))
 
 
+def new_zeros(fitted: Fitted, covariates: Any, n: int) -> np.ndarray | None:
+    """The covariates of structural zeros of new rows, where there are any."""
+    by = _inflating(fitted)
+    return None if by is None or covariates is None else new_design(by.design, covariates, n)
+
+
+def _inflating(fitted: Any) -> Inflating | None:
+    """The covariates of structural zeros of the fit; a mixture has none."""
+    zeros = getattr(fitted, "zeros", None)
+    return None if zeros is None else zeros.by
+
+
 def is_own(fitted: Fitted, table: Counts) -> bool:
     """Whether these are the counts of the fit."""
     seen = fitted.data
-    if table.Y.shape != seen.Y.shape or not np.array_equal(table.Y, seen.Y):
+    if table.Y.shape != seen.Y.shape or not np.array_equal(table.Y, seen.counts):
         return False
     missing = np.broadcast_to(seen.O <= HIDDEN, table.Y.shape)
     return bool((missing == (False if table.missing is None else table.missing)).all())
@@ -209,6 +275,17 @@ def new_design(design: Design, covariates: Any, n: int, names: np.ndarray | None
 
 
 # covariates from a formula, at the fit and for new rows
+
+
+def inflating(text: str, data: Any, n: int, names: np.ndarray | None) -> Inflating:
+    """The covariates of structural zeros, by a formula over the table of covariates."""
+    data = pd.DataFrame(index=range(n)) if data is None else data
+    if isinstance(data, np.ndarray | list):
+        raise DataError(f"zero_inflation={text!r} needs names: pass the covariates as a table, or fit by fit_formula")
+    frame, formula = read_formula(text, data)
+    T, columns = as_design(frame, n, names, False)
+    independent(T, columns)
+    return Inflating(T, columns, formula)
 
 
 def read_formula(text: str, data: Any) -> tuple[pd.DataFrame, Formula]:

@@ -26,8 +26,8 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import validate_data
 
-from tallies.counts import answers, fitted, plan
-from tallies.counts.alignment import as_design, as_offsets, in_order
+from tallies.counts import answers, fitted, plan, zeros_plan
+from tallies.counts.alignment import as_design, as_offsets, in_order, one_a_row
 from tallies.counts.attributes import Attributes
 from tallies.counts.door import (
     Prepared,
@@ -37,8 +37,10 @@ from tallies.counts.door import (
     cut,
     everything,
     from_files,
+    inflating,
     new_design,
     new_rows,
+    new_zeros,
     read_formula,
     warm,
 )
@@ -83,7 +85,8 @@ class FromCounts(Estimator):
         their rows, offsets also by those of their columns.
 
         Each may be a path, see `read_counts` and `read_table`: all columns of a file of covariates are used, with an intercept,
-        and words as categories. Names of columns of the file of counts may stand for covariates and weights.
+        and words as categories. Names of columns of the file of counts may stand for covariates and weights. Sparse counts, also of
+        an AnnData, and those of a folder of tables stay sparse in a `PLN` whose offsets are one number a row.
         """
         return self._fit(self._prepare(counts, y, covariates, offsets, sample_weight), **run)
 
@@ -99,8 +102,8 @@ class FromCounts(Estimator):
         **run: Unpack[RunOptions],
     ) -> Self:
         """Fit with covariates from a formula (formulaic's, as in R) over the columns of `data`, such as "~ 1 + tree"."""
-        covariates, read = read_formula(text, data)
-        return self._fit(self._prepare(counts, y, covariates, offsets, sample_weight, read), **run)
+        made = read_formula(text, data)
+        return self._fit(self._prepare(counts, y, made[0], offsets, sample_weight, made[1], data), **run)
 
     @classmethod
     def from_formula(
@@ -117,14 +120,14 @@ class FromCounts(Estimator):
         offsets: Any = None,
         sample_weight: Any = None,
         read: fitted.Formula | None = None,
+        data: Any = None,
     ) -> Prepared:
-        settings = self._settings()
-        counts, beside, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight)
+        sparse = self._keeps_sparse(settings := self._settings())
+        counts, beside, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight, sparse)
         if beside is not covariates:
             covariates, read = read_formula(everything(beside), beside)
-        table = as_counts(counts)
-        n, p = table.Y.shape
-        added = self.intercept and read is None
+        table = as_counts(counts, sparse and one_a_row(offsets))
+        (n, p), added = table.Y.shape, self.intercept and read is None
         v = check_weights(sample_weight, n)
         X, names, classes = self._beside(y, v, *as_design(covariates, n, table.rows, added))
         rows = Rows(table.Y, as_offsets(offsets, table), X, v)
@@ -138,7 +141,13 @@ class FromCounts(Estimator):
         rule = offsets if isinstance(offsets, str) else None
         design = fitted.Design(X, names, added, read)
         sources = cut(rows.take(rows.v > 0), self.shard_rows, M)
-        return Prepared(rows, sources, Inputs(p, table.columns), design, rule, W, w, table.rows, classes)
+        by = getattr(self, "zero_inflation", None)
+        zeros = inflating(str(by), beside if data is None else data, n, table.rows) if settings.inflation == "formula" else None
+        return Prepared(rows, sources, Inputs(p, table.columns), design, rule, W, w, table.rows, classes, zeros)
+
+    def _keeps_sparse(self, settings: plan.Settings) -> bool:
+        """Whether sparse counts stay sparse: its plan asks for no whole table."""
+        return False
 
     def _beside(
         self, y: Any, v: np.ndarray, X: np.ndarray, names: np.ndarray
@@ -148,7 +157,8 @@ class FromCounts(Estimator):
         return X, names, None
 
     def _plan(self, data: Prepared, seed: int) -> Plan:
-        return plan.fit(self._settings(), data, seed, self.shard_rows)
+        settings = self._settings()
+        return (plan if settings.inflation is None else zeros_plan).fit(settings, data, seed, self.shard_rows)
 
     def _table(self, counts: Any) -> Counts:
         """Counts whose columns are those of the fit: matched by name where both have names."""
@@ -210,7 +220,7 @@ class Counted(FromCounts, Attributes):
             raise DataError("predict needs counts, covariates or offsets to know for how many samples; pass one of them")
         first = offsets if covariates is None else covariates
         X, names = new_design(self.fitted_.design, covariates, len(first)), row_names(first)
-        return answers.expected(self.fitted_, X, offsets, names)
+        return answers.expected(self.fitted_, X, offsets, names, new_zeros(self.fitted_, covariates, len(first)))
 
     def _expected(self, table: Counts, covariates: Any, offsets: Any) -> np.ndarray:
         """Of samples, given their counts."""
@@ -272,9 +282,9 @@ class Counted(FromCounts, Attributes):
             return mean_score(self.log_prob(counts, covariates=covariates, offsets=offsets), "bound", "nats/row")
         one_of("method", method, "variational", "importance")
         found = self.evidence(counts, covariates=covariates, offsets=offsets, **options)
+        n = len(found.rows)
         if told := answers.poor(found.ess):
             warnings.warn(told, DataWarning, stacklevel=3)
-        n = len(found.rows)
         return Scored(found.value / n, "estimate", found.stderr / n, "nats/row", found.rows, np.ones(n))
 
     def sample(self, n: int, *, covariates: Any = None, offsets: Any = None, random_state: Any = None) -> np.ndarray:
@@ -286,8 +296,8 @@ class Counted(FromCounts, Attributes):
         at_least(1, n=n)
         _, covariates, offsets, _ = from_files(None, covariates, offsets)
         X = None if covariates is None else new_design(self.fitted_.design, covariates, n)
-        rng = np.random.default_rng(seed_of(random_state))
-        return answers.draw(self.fitted_, n, X, offsets, row_names(covariates), rng)
+        T, rng = new_zeros(self.fitted_, covariates, n), np.random.default_rng(seed_of(random_state))
+        return answers.draw(self.fitted_, n, X, offsets, row_names(covariates), rng, T)
 
     def to_anndata(self, data: Any, key: str = "pln") -> Any:
         """Write the fit into an AnnData: obsm["X_<key>"], varm["<key>_components"], varm["<key>_coefficients"], uns["<key>"]."""
@@ -315,8 +325,8 @@ class PLN(Counted):
     covariance: Literal["full", "diagonal", "spherical"] | np.ndarray = option(
         "full", "Which covariance: full, diagonal or spherical."
     )  # or a matrix (p, p) to keep; of rank=None
-    zero_inflation: Literal["global", "column", "row"] | None = option(
-        None, "More zeros than Poisson counts have: global, column or row, whose shares of structural zeros are alike."
+    zero_inflation: Literal["global", "column", "row"] | str | None = option(
+        None, 'More zeros than Poisson counts have, alike for all: global, column or row; or by covariates: a formula, "~ site".'
     )
     random_state: Any = 0  # further starts of PLN-PCA, draws of importance sampling
     intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
@@ -325,7 +335,7 @@ class PLN(Counted):
     n_starts: int = 3  # PLN-PCA: starts tried, since the bound has several maxima; two are fixed, any more are drawn
     warm_start: bool = False  # a second fit goes on from where the first one stopped
 
-    records: ClassVar[tuple[type, ...]] = (*fitted.RECORDS, *plan.RECORDS)
+    records: ClassVar[tuple[type, ...]] = (*fitted.RECORDS, *plan.RECORDS, *zeros_plan.RECORDS)
     next_steps: ClassVar[tuple[str, ...]] = ("model.coefficient_table()", "model.correlation_", 'model.report("page.html", counts)')
 
     @classmethod
@@ -355,6 +365,9 @@ class PLN(Counted):
         path = OverRanks(ranks=tuple(int(q) for q in ranks), model=cls(**options))
         return path.fit(counts, covariates=covariates, offsets=offsets, sample_weight=sample_weight, **run).table_
 
+    def _keeps_sparse(self, settings: plan.Settings) -> bool:
+        return settings.inflation is None
+
     def _settings(self) -> plan.Settings:
         """The hyperparameters, or a sentence about those that no data can make sense of."""
         sampling: Any = Importance() if self.method == "importance" else self.method
@@ -368,16 +381,11 @@ class PLN(Counted):
             one_of("covariance", kind, "full", "diagonal", "spherical", more="a matrix")
         if kind != "full" and (self.rank is not None or sampling is not None):
             raise ValueError('covariance must be "full" where rank is given or method="importance": it is C C\' there')
-        if self.zero_inflation is not None:
-            one_of("zero_inflation", self.zero_inflation, "global", "column", "row", more="None")
-            if self.rank is not None:
-                raise ValueError("zero_inflation is for models without a rank; fit with rank=None, or zero_inflation=None")
-            if sampling is not None:
-                raise ValueError('zero_inflation needs method="variational": importance sampling knows no structural zeros')
+        by = zeros_plan.checked(self.zero_inflation, self.rank is not None, sampling is not None)
         at_least(1, none=True, rank=self.rank)
         at_least(1, n_starts=self.n_starts, max_iter=self.max_iter)
         Sigma = np.asarray(self.covariance, dtype=np.float64) if kind == "given" else None
-        return plan.Settings(self.rank, kind, Sigma, sampling, self.n_starts, self.max_iter, self.tol, self.zero_inflation)
+        return plan.Settings(self.rank, kind, Sigma, sampling, self.n_starts, self.max_iter, self.tol, by)
 
 
 def _covariance(Sigma: np.ndarray, p: int) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from tallies.counts.records import Coefficients, Latent, PerColumn, Variance
 from tallies.estimator import Inputs, Run
@@ -12,7 +13,7 @@ from tallies.forms import Form
 
 Method = Literal["variational", "importance"]
 Kind = Literal["full", "diagonal", "spherical", "given", "network"]  # of a covariance
-Inflation = Literal["global", "column", "row"]
+Inflation = Literal["global", "column", "row", "formula"]
 Value = str | bool | int | float | None
 Numbers = Annotated[np.ndarray, Form("...", "fi")] | Annotated[np.ndarray, Form("... ...", "fi")]
 
@@ -42,11 +43,17 @@ class Design(NamedTuple):
 class Training(NamedTuple):
     """The other data of the fit: errors of coefficients, reports and samples need them."""
 
-    Y: Annotated[np.ndarray, Form("n p", "if", 0)]  # counts in the smallest type that holds them, 0 where missing
+    # counts in the smallest type that holds them, 0 where missing; sparse where they were
+    Y: Annotated[np.ndarray, Form("n p", "if", 0)] | Annotated[sp.csr_array, Form("n p", "if", 0)]
     O: Annotated[np.ndarray, Form("n p")] | Annotated[np.ndarray, Form("n 1")]  # offsets, -1e4 where missing; (n, 1): all alike
     v: Annotated[np.ndarray, Form("n", low=0)]  # row weights
     rule: str | None  # by which the offsets were made
     samples: Annotated[np.ndarray, Form("n", "OU")] | None = None  # names of the rows, where they had any
+
+    @property
+    def counts(self) -> np.ndarray:
+        """The counts in full."""
+        return np.asarray(self.Y.toarray() if isinstance(self.Y, sp.csr_array) else self.Y)
 
 
 class Learned(NamedTuple):
@@ -60,7 +67,8 @@ class Learned(NamedTuple):
     C: Annotated[np.ndarray, Form("p q")] | None  # where there is a rank: orthogonal columns, longest first, largest entry positive
     rotation: Annotated[np.ndarray, Form("q q")] | None  # of the axes of the solver, on which the bound depends, to those of C
     inflation: Inflation | None = None  # whose zeros are inflated alike
-    pi: PerColumn | None = None  # probabilities that a count is 0 whatever Z is; of rows their mean
+    pi: PerColumn | None = None  # probabilities that a count is 0 whatever Z is; of rows and of covariates their mean
+    G: Annotated[np.ndarray, Form("e p")] | None = None  # of logit pi, by covariates
 
     def check(self) -> None:
         """Refuse what is neither a covariance nor axes, of which there are as many as the rank says."""
@@ -69,6 +77,8 @@ class Learned(NamedTuple):
             raise ValueError(f"Sigma, C and rotation do not go with the rank {self.rank}")
         if self.C is not None and self.C.shape[1] != self.rank:
             raise ValueError(f"C of shape {self.C.shape} should have {self.rank} columns")
+        if (self.inflation == "formula") != (self.G is not None) or (self.inflation is None) != (self.pi is None):
+            raise ValueError(f"pi and G do not go with zeros that are inflated by {self.inflation}")
 
     @property
     def covariance(self) -> np.ndarray:
@@ -146,6 +156,7 @@ class Graph(NamedTuple):
     pairs: Annotated[np.ndarray, Form("m 2", "i", 0, below="p")]  # chosen in some subsample, or in all rows
     probability: Annotated[np.ndarray, Form("m", low=0, high=1)] | None  # shares of the subsamples in which they were
     subsamples: Annotated[int, Form(kind="i", low=0)]
+    gap: Annotated[float, Form(low=0)] = 0.0  # duality gap of the lasso, a column
 
 
 class Classes(NamedTuple):
@@ -162,6 +173,19 @@ class Classes(NamedTuple):
         return np.eye(K)[:, K - self.columns :]
 
 
+class Inflating(NamedTuple):
+    """The covariates of structural zeros."""
+
+    T: Annotated[np.ndarray, Form("n e")]
+    names: Annotated[np.ndarray, Form("e", "OU")]
+    formula: Formula
+
+    @property
+    def design(self) -> Design:
+        """As those of the means."""
+        return Design(self.T, self.names, False, self.formula)
+
+
 class Zeros(NamedTuple):
     """The zeros of a zero-inflated model."""
 
@@ -169,6 +193,7 @@ class Zeros(NamedTuple):
     pi: Annotated[np.ndarray, Form("n", low=0, high=1)]  # means of these, of the rows
     rate: Annotated[np.ndarray, Form("n p", low=0)]  # expected counts given the counts
     plain: float  # bound without inflation
+    by: Inflating | None = None  # covariates that say which
 
 
 class Fitted(NamedTuple):
@@ -207,7 +232,7 @@ class Fitted(NamedTuple):
         return self.inputs.named("y")
 
 
-RECORDS = (Formula, Design, Training, Learned, Likelihood, Path, Graph, Classes, Zeros, Fitted)
+RECORDS = (Formula, Design, Training, Learned, Likelihood, Path, Graph, Classes, Inflating, Zeros, Fitted)
 
 
 def orient(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -217,7 +242,7 @@ def orient(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return U * size * sign, Vt.T * sign
 
 
-def smallest(Y: np.ndarray) -> np.ndarray:
+def smallest(Y: Any) -> Any:
     """Counts in the smallest type that holds them.
 
     >>> smallest(np.array([[0.0, 300.0]])).dtype

@@ -29,7 +29,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from tallies import lbfgs
-from tallies.counts.guess import REACH_W, guess, may_be_rare
+from tallies.counts.guess import REACH_W, guess, rare
 from tallies.counts.inverses import invert, invert_wide
 from tallies.counts.kernels import plain
 from tallies.counts.records import Coefficients, PerColumn, Place, Shard, Sums, log_factorial
@@ -40,7 +40,8 @@ from tallies.forms import Form
 MEMORY = 5  # pairs kept by L-BFGS
 START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
 REACH_M = 3.0  # longest step of one mean: beyond e^3 the exponential is not a parabola
-CALM = 0.3  # move of a column beyond which a pair forgets it
+CALM = 0.3  # move of a rare column beyond which a pair forgets it
+FAR = 1.0  # the same of any column: its rates, and with them the curvature, are others by a factor e
 PATIENCE = 2  # shorter steps tried before the pairs are forgotten: where they mislead, a step without them gains more
 SMALL = 10_000  # counts below which NumPy ends before a compiler would have begun
 
@@ -137,6 +138,7 @@ class Covariance(Model):
     tol: float = 1e-9  # stop when five steps together gain less than this part of the bound
 
     monotone: ClassVar[bool] = True
+    draws: ClassVar[bool] = False
     gaps: ClassVar[bool] = True  # no value where single precision ends, until double precision has one
 
     def survey(self, shard: Shard) -> Sums:
@@ -147,15 +149,15 @@ class Covariance(Model):
         return begin(survey, np.zeros((len(survey.XvX), len(survey.n_j))), self.Sigma, single=self.single)
 
     def settle(self, shard: Shard, params: FullParams, rng: np.random.Generator) -> FullLatents:
-        M = shard.M
-        if M is None:
-            M = shard.X @ params.point.B if params.sums.mean is None else crude(shard, params.sums.mean)
         # single precision where there is much of it; the pairs stay so, since directions need few digits
         kind = np.float32 if self.single else np.float64
-        M = M.astype(kind)
+        single = (shard.Y.astype(kind), np.maximum(shard.O, -200.0).astype(kind)) if self.single else None
+        M, mean, (counts, O) = shard.M, params.sums.mean, single or (shard.Y, shard.O)
+        if M is None and mean is not None:
+            M = crude(counts, O, mean.astype(kind))
+        M = (shard.X @ params.point.B if M is None else M).astype(kind)
         A, g, D, d, R = (np.zeros(M.shape, dtype=kind) for _ in range(5))
         S, Y = (np.zeros((MEMORY, *M.shape), dtype=kind) for _ in range(2))
-        single = (shard.Y.astype(kind), np.maximum(shard.O, -200.0).astype(kind)) if self.single else None
         first = np.full_like(M, 0.1)
         return FullLatents(M, first, M.copy(), first.copy(), A, g, D, d, R, S, Y, single)
 
@@ -170,14 +172,13 @@ class Covariance(Model):
             return self._gradient(shard, latents, params)
         search = params.search
         z = latents if params.single or latents.single is None else _double(latents)
-        steps, trial, Y, O = _loops(shard, z)
-        slope, B, root = 0.0, params.point.B.astype(z.M.dtype), np.sqrt(shard.v)
-        if params.phase == TRIAL and search.fresh:
-            c, along = _bent(steps, shard, z.M, z.S2, params, z.R), params.along[:-1].astype(z.g.dtype)
-            slope = steps.aim(*search.toward, _slots(search.order), z.g, z.D, z.S, z.Y, REACH_M, shard.X, c, along, root, z.d)
-        steps.move(z.M, search.step, z.d, shard.X, B, root, z.M_trial, z.R)
-        np.copyto(z.S2_trial, z.S2)
-        fit, s2 = trial(z.M_trial, O, Y, shard.v, params.w_trial, z.S2_trial, z.A, 1e-2 if params.rough else 1e-4)
+        steps, Y, O = _loops(shard, z)
+        fresh = params.phase == TRIAL and search.fresh
+        toward, along = search.toward if fresh else None, params.along[:-1].astype(z.g.dtype)
+        point = z.M, z.S2, params.w_trial if params.w is None else params.w, params.point.B.astype(z.M.dtype), shard.v
+        beyond = z.M_trial, z.R, O, Y, params.w_trial, z.S2_trial, z.A, 1e-2 if params.rough else 1e-4
+        pairs = z.g, z.D, z.S, z.Y, REACH_M, shard.X, z.R if params.point.rare else z.R[:0], along, z.d
+        slope, fit, s2 = steps.attempt(toward, _slots(search.order), *pairs, *point, search.step, *beyond)
         P = (shard.rooted(shard.X).T.astype(z.R.dtype) @ z.R).astype(np.float64)
         G = R = None
         if params.phase == START or self.kind in ("diagonal", "spherical"):
@@ -190,7 +191,7 @@ class Covariance(Model):
 
     def _gradient(self, shard: Shard, z: FullLatents, params: FullParams) -> tuple[Slopes, FullLatents]:
         """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
-        steps, _, Y, _ = _loops(shard, z)
+        steps, Y, _ = _loops(shard, z)
         Omega, slot = params.point.Omega, params.search.slot
         if params.point.pull is not None:
             pull = params.point.pull[shard.start : shard.start + len(shard.Y)]
@@ -199,9 +200,10 @@ class Covariance(Model):
         if pull.shape != z.A.shape:
             raise ValueError("a checkpoint whose gradients belong to other rows")
         pull, slots = pull.astype(z.A.dtype, copy=False), _slots(params.search.order, slot)
-        c, keep = _bent(steps, shard, z.M_trial, z.S2_trial, params, z.R), params.point.calm.astype(z.A.dtype)
-        rest = z.S2_trial, params.w, params.point.omega, (z.M_trial, z.M), slot, slots, z.g, z.D, z.S, z.Y, c, keep
-        found = steps.slopes(pull, shard.X, params.point.shift, np.sqrt(shard.v), z.A, Y, *rest)
+        point, moved, c = params.point, (z.M_trial, z.M), z.R if params.point.rare else z.R[:0]
+        ends = point.B.astype(z.M.dtype), c, point.calm.astype(z.A.dtype)
+        rest = z.S2_trial, params.w, point.omega, moved, slot, slots, z.g, z.D, z.S, z.Y, *ends
+        found = steps.slopes(pull, shard.X, point.shift, np.sqrt(shard.v), z.A, Y, *rest)
         XtX = symmetric(z.A.T @ squares(shard.rooted(shard.X)).astype(z.A.dtype), shard.X.shape[1])
         return Slopes._make((*found, XtX)), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
 
@@ -260,8 +262,9 @@ class Covariance(Model):
         found = guess(tally.ZDy, np.vstack([pairs.Y, g]), tally.XtX, XvX, T, w, share)
         table = table._replace(yDy=table.yDy + found.table[:-1, :-1], yDg=table.yDg + found.table[:-1, -1])
         search = lbfgs.aim(lbfgs.admit(search, table), table)
-        mixes = np.append(search.toward.of_y, search.toward.scale_g), np.eye(len(sy) + 1)[-1]  # the direction, the gradient alone
-        along, alone = (found.along(mix, point.reach, point.omega, XvX / N) for mix in mixes)
+        mixes = np.zeros((2, len(sy) + 1))  # the direction, the gradient alone
+        mixes[0, :-1], mixes[:, -1] = search.toward.of_y, (search.toward.scale_g, 1.0)
+        along, alone = found.along(mixes, point.reach, point.omega, XvX / N)
         return self._try(params._replace(pairs=pairs, sy=sy, alone=alone), search, along)
 
     def _try(self, params: FullParams, search: lbfgs.Search, along: np.ndarray | None = None) -> FullParams:
@@ -315,11 +318,14 @@ class Covariance(Model):
 
     def _paces(self, params: FullParams, tally: Trial, move: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
         """`calm`, `reach` and `rare` after a step: a separated effect has far to go, and longer steps bring it there sooner."""
-        far = np.sqrt(np.einsum("dj,dj->j", move, params.sums.XvX @ move) / params.sums.weight)
-        calm = (far < CALM) & (np.abs(params.search.step * params.pairs.d) < CALM)
         reach = params.point.reach
-        rare = not self.placing and may_be_rare(params.w_trial, tally.s2, params.sums.weight)
-        return calm.astype(np.float64), np.where(far > 0.5 * reach, 2 * reach, np.maximum(0.5 * reach, 1.0)), rare
+        if self.placing:
+            return np.ones_like(reach), reach, False
+        far = np.sqrt((move * (params.sums.XvX @ move)).sum(axis=0) / params.sums.weight)
+        few = rare(params.w_trial, tally.s2, params.sums.weight)
+        stays = (far < CALM) & (np.abs(params.search.step * params.pairs.d) < CALM)
+        calm = (stays | ~few) & (far < FAR)
+        return calm.astype(np.float64), np.where(far > 0.5 * reach, 2 * reach, np.maximum(0.5 * reach, 1.0)), bool(few.any())
 
     def _wide(self, shard: Shard) -> bool:
         return self.kind == "full" and shard.rows < shard.Y.shape[1]
@@ -353,20 +359,13 @@ def begin(
     return FullParams(START, sums, point, w, w_trial, search, pairs, sy, nothing, nothing, single, rough=True)
 
 
-def _loops(shard: Shard, z: FullLatents) -> tuple[Any, Any, np.ndarray, np.ndarray]:
+def _loops(shard: Shard, z: FullLatents) -> tuple[Any, np.ndarray, np.ndarray]:
     """The loops to use, with counts and offsets in their precision: compiled ones for large shards, NumPy for small ones."""
     if z.single is None and shard.Y.size < SMALL:
-        return plain, plain.trial, shard.Y, shard.O
-    from tallies.counts.kernels import steps, trial
+        return plain, shard.Y, shard.O
+    from tallies.counts.kernels import steps
 
-    return steps, trial.trial, *((shard.Y, shard.O) if z.single is None else z.single)
-
-
-def _bent(steps: Any, shard: Shard, M: np.ndarray, S2: np.ndarray, params: FullParams, out: np.ndarray) -> np.ndarray:
-    """The c of `guess` at a point, written to `out`; nothing where no column is rare."""
-    if params.point.rare:
-        steps.bend(M, S2, params.w, shard.X, params.point.B.astype(M.dtype), out)
-    return out if params.point.rare else out[:0]
+    return steps, *((shard.Y, shard.O) if z.single is None else z.single)
 
 
 def _slots(order: tuple[int, ...], new: int = -1) -> np.ndarray:

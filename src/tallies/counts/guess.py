@@ -32,28 +32,41 @@ class Guess(NamedTuple):
 
     table: np.ndarray  # y_k'P y_l without the part of D                (k, k)
     KX: np.ndarray  # K X'v D y_k                                       (k, d, p)
-    eta: np.ndarray  # c^'y_k                                           (k, p)
     zeta: np.ndarray  # z'y_k                                           (k, p)
-    KXc: np.ndarray  # K X'v D v c                                      (d, p)
-    k: np.ndarray  # (p,)
-    b: np.ndarray  # (p,)
     s: np.ndarray  # (p,)
+    bent: Bent | None  # where M follows the variance of any column
 
-    def along(self, mix: np.ndarray, reach: np.ndarray, omega: np.ndarray, metric: np.ndarray) -> np.ndarray:
-        """What P adds to D in P sum_k mix_k y_k (d + 2, p): coefficients of v D X and v D c, and l; no column beyond its reach.
+    def along(self, mixes: np.ndarray, reach: np.ndarray, omega: np.ndarray, metric: np.ndarray) -> np.ndarray:
+        """What P adds to D in P sum_k mix_k y_k, for each of several mixes (mixes, k): coefficients of v D X and v D c, and l
+        (mixes, d + 2, p); no column beyond its reach.
 
         `metric` is X'vX / N, so that `reach` is in root mean square over the rows.
         """
-        l = (mix @ self.zeta) / self.s
-        of_c = self.k * (mix @ self.eta) - self.b * l
-        of_X = np.tensordot(mix, self.KX, axes=1) + self.KXc * of_c
-        far = np.sqrt(np.einsum("dj,dj->j", of_X, metric @ of_X)) / omega
-        return np.vstack([of_X, of_c, l]) / np.maximum(np.maximum(far / reach, np.abs(l) / REACH_W), 1.0)
+        k, d, p = self.KX.shape
+        out = np.zeros((len(mixes), d + 2, p))
+        of_X, of_c, l = out[:, :d], out[:, d], out[:, d + 1]
+        np.divide(mixes @ self.zeta, self.s, out=l)
+        of_X[...] = (mixes @ self.KX.reshape(k, d * p)).reshape(-1, d, p)
+        if self.bent is not None:
+            of_c[...] = self.bent.k * (mixes @ self.bent.eta) - self.bent.b * l
+            of_X += self.bent.KXc * of_c[:, None]
+        far = np.sqrt((of_X * (metric @ of_X)).sum(axis=1))
+        out /= np.maximum(np.maximum(far / (omega * reach), np.abs(l) / REACH_W), 1.0)[:, None]
+        return out
 
 
-def may_be_rare(w: np.ndarray, s2: np.ndarray, N: float) -> bool:
-    """Whether any tau may exceed RARE, from s2 = sum_i v S2: as u <= S2^2 and w S2 <= 1, tau is no more than w s2 / N."""
-    return bool((w * s2 > RARE * N).any())
+class Bent(NamedTuple):
+    """The part of the guess by which M follows the variance."""
+
+    eta: np.ndarray  # c^'y_k                                           (k, p)
+    KXc: np.ndarray  # K X'v D v c                                      (d, p)
+    k: np.ndarray  # (p,), 0 where M does not
+    b: np.ndarray  # (p,)
+
+
+def rare(w: np.ndarray, s2: np.ndarray, N: float) -> np.ndarray:
+    """Which columns may have a tau beyond RARE, from s2 = sum_i v S2: as u <= S2^2 and w S2 <= 1, tau is no more than w s2 / N."""
+    return w * s2 > RARE * N
 
 
 def guess(ZDy: np.ndarray, y_w: np.ndarray, XtX: np.ndarray, XvX: np.ndarray, T: np.ndarray, w: np.ndarray, N: float) -> Guess:
@@ -61,16 +74,21 @@ def guess(ZDy: np.ndarray, y_w: np.ndarray, XtX: np.ndarray, XvX: np.ndarray, T:
 
     N is infinite where Sigma does not follow the rows. Where no column is `rare` there need be no c.
     """
+    n = len(y_w)
     floor = LEAST / (w * N) + 1e-12
     K = w[:, None, None] * np.linalg.inv(XtX + floor[:, None, None] * XvX)
-    KX = np.einsum("jde,kej->kdj", K, ZDy[:, :-1])
-    KX, KXc = KX[:-1], KX[-1]
-    eta = ZDy[:-1, -1] + np.einsum("dj,kdj->kj", ZDy[-1, :-1], KX)
-    k, tau = w * w / (2 * N), w * w * T / N
-    rare = (tau > RARE) & (ZDy[-1, -1] > 0)  # c'v D v c: 0 where there was no c
-    b = 0.5 * w * tau * rare
-    k = k * rare
-    zeta = y_w - b * eta
-    s = np.maximum(np.maximum(0.5 * w * w * T * (1 - tau), np.abs(zeta[-1]) / REACH_W), FLAT)
-    table = np.tensordot(ZDy[:-1, :-1], KX, axes=((1, 2), (1, 2))) + (eta * k) @ eta.T + (zeta / s) @ zeta.T
-    return Guess(table, KX, eta, zeta, KXc, k, b, s)
+    XDy, cDy = ZDy[:, :-1], ZDy[:, -1]
+    KX = np.einsum("jde,kej->kdj", K, XDy)
+    table = XDy[:-1].reshape(n, -1) @ KX[:-1].reshape(n, -1).T
+    information = w * w * T
+    tau = information / N
+    follows = (tau > RARE) & (cDy[-1] > 0)  # c'v D v c: 0 where there was no c
+    bent, zeta = None, y_w
+    if follows.any():
+        eta = cDy[:-1] + np.einsum("dj,kdj->kj", XDy[-1], KX[:-1])
+        bent = Bent(eta, KX[-1], follows * w * w / (2 * N), follows * 0.5 * w * tau)
+        zeta = y_w - bent.b * eta
+        table += (eta * bent.k) @ eta.T
+    s = np.maximum(np.maximum(0.5 * information * (1 - tau), np.abs(zeta[-1]) / REACH_W), FLAT)
+    table += (zeta / s) @ zeta.T
+    return Guess(table, KX[:-1], zeta, s, bent)

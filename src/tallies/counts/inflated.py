@@ -17,7 +17,13 @@ A column at a time, its maximum given the others is at
     Omega_jj (M - C) + A - Y = 0,   S2 (Omega_jj + A) = 1          by Newton's method, if that raises J                   (eq. 4)
     rho = pi / (pi + (1 - pi) exp J0),   J0 = -A - (Omega_jj ((M - C)^2 + S2) - 1 - log(Omega_jj S2)) / 2   where Y = 0   (eq. 5)
 
-and B, Sigma = (D'vD + diag sum v V) / N about the new B, and pi, the mean of rho, follow in closed form. J0 is a bound on the log
+and B, Sigma = (D'vD + diag sum v V) / N about the new B, and pi, the mean of rho, follow in closed form. Where covariates t say who
+is inflated, logit pi_ij = t_i'G_j = h_ij, and G takes a Newton step, cut where it would move some h by more than log 2: the
+curvature of a logistic regression at most doubles on the way then, so that J cannot fall:
+
+    G_j += a (sum_i v pi (1 - pi) t t')^-1 sum_i v t (rho_ij - pi_ij),      a = min(1, log 2 / largest move of h)           (eq. 6)
+
+J0 is a bound on the log
 probability of a zero that is none of inflation, given the other columns. With rho = 0 eq. 2 is the bound of a PLN.
 Reference: Batardiere, Chiquet, Gindraud and Mariadassou 2024, whose approximations keep q(Z) apart from W, or have the marginal of
 the prior in place of eq. 3.
@@ -33,11 +39,13 @@ from scipy.special import entr, expit, logit
 
 from tallies.counts.kernels.plain import TOP
 from tallies.counts.records import Coefficients, PerColumn, Shard, Sums, log_factorial
+from tallies.counts.rows import squares, symmetric
 from tallies.counts.tables import HIDDEN
 from tallies.engine import Model, State
 from tallies.forms import Form
 
 LEAST = 1e-10  # pi stays between this and 1 less this
+SUREST = 23.0  # largest logarithm of the odds, which are 1e10 then
 REACH = 2.0  # longest step of a mean
 STILL = 1e-6  # a step of a mean that is not worth a second try
 
@@ -56,6 +64,8 @@ class InflatedParams(NamedTuple):
     Omega: Annotated[np.ndarray, Form("p p")]
     pi: PerColumn  # of each column; of rows it is beside them
     path: tuple[float, ...] = ()  # J after the last sweeps
+    G: Annotated[np.ndarray, Form("e p")] | None = None  # where covariates, the last e columns of the design, say who is inflated
+    far: Annotated[np.ndarray, Form("e", low=0)] | None = None  # largest of each of these
 
 
 class InflatedLatents(NamedTuple):
@@ -77,6 +87,8 @@ class InflatedTally(NamedTuple):
     V: np.ndarray  # sum of v V                                     (p,)
     R: np.ndarray  # sum of v rho                                   (p,)
     N: np.ndarray  # sum of v over the cells that are there         (p,)
+    g: np.ndarray | None  # of eq. 6, sum of v t (rho - pi)         (e, p)
+    H: np.ndarray | None  # and sum of v pi (1 - pi) t t'           (p, e, e)
 
 
 class InflatedRows(NamedTuple):
@@ -97,7 +109,7 @@ RECORDS = (InflatedParams, InflatedLatents, InflatedRows)
 class Inflated(Model):
     """The verbs. A stage begins with the params of `begin`."""
 
-    by: str  # "global", "column" or "row"
+    by: str  # "global", "column", "row" or "formula"
     kind: str = "full"  # of the covariance
     tol: float = 1e-9  # stop when two sweeps in turn gain less than this part of the bound
     placing: bool = False  # B, Sigma and pi, those of the first params, stay, but pi of rows: these alone are fitted
@@ -108,10 +120,10 @@ class Inflated(Model):
         return shard.sums()
 
     def settle(self, shard: Shard, params: InflatedParams, rng: np.random.Generator) -> InflatedLatents:
-        expected = shard.X @ params.B
+        expected = _means(shard, params)
         M = expected if shard.M is None else shard.M
         S2 = 1.0 / (params.Omega.diagonal() + np.exp(np.clip(shard.O + M, HIDDEN, TOP)))
-        rho = np.where(_zeros(shard), params.pi, 0.0)
+        rho = np.where(_zeros(shard), params.pi if params.G is None else expit(_odds(shard, params)), 0.0)
         return InflatedLatents(M.copy(), S2, expected.copy(), rho, _row_share(shard, rho))
 
     def sweep(
@@ -120,7 +132,9 @@ class Inflated(Model):
         z, bound, D, V = self._expect(shard, latents, params)
         there, v = shard.O > HIDDEN, shard.v
         vD = v[:, None] * D
-        tally = InflatedTally(float(v @ bound), shard.X.T @ vD, D.T @ vD, v @ V, v @ z.rho, v @ there.astype(float))
+        X = shard.X[:, : len(params.B)]
+        along = _along(shard, params, z.rho)
+        tally = InflatedTally(float(v @ bound), X.T @ vD, D.T @ vD, v @ V, v @ z.rho, v @ there.astype(float), *along)
         return tally, z._replace(pi=_row_share(shard, z.rho))
 
     def _expect(
@@ -128,10 +142,11 @@ class Inflated(Model):
     ) -> tuple[InflatedLatents, np.ndarray, np.ndarray, np.ndarray]:
         """Eq. 3 to 5, a column at a time; the bound of every row, and D and V."""
         M, S2, C, rho = (part.copy() for part in z[:4])
-        XB, Omega, zero = shard.X @ params.B, params.Omega, _zeros(shard)
+        XB, Omega, zero = _means(shard, params), params.Omega, _zeros(shard)
         D = (1 - rho) * M + rho * C - XB
         coupled = bool((Omega[~np.eye(len(Omega), dtype=bool)] != 0).any())
-        pi = np.broadcast_to(z.pi[:, None] if self.by == "row" else params.pi, M.shape)
+        share = z.pi[:, None] if self.by == "row" else params.pi if params.G is None else expit(_odds(shard, params))
+        pi = np.broadcast_to(share, M.shape)
         odds = logit(pi)
         A = np.empty_like(M)
         for j, w in enumerate(Omega.diagonal()):
@@ -162,10 +177,16 @@ class Inflated(Model):
         pi = params.pi
         if self.by != "row":
             share = (
-                tally.R / np.maximum(tally.N, 1e-300) if self.by == "column" else np.full(len(pi), tally.R.sum() / tally.N.sum())
+                tally.R / np.maximum(tally.N, 1e-300) if self.by != "global" else np.full(len(pi), tally.R.sum() / tally.N.sum())
             )
             pi = np.clip(share, LEAST, 1 - LEAST)
-        return params._replace(B=params.B + move, Sigma=Sigma, Omega=_inverse(Sigma), pi=pi)
+        G = params.G
+        if G is not None:
+            assert tally.g is not None
+            assert tally.H is not None
+            step = np.linalg.solve(tally.H, tally.g.T[:, :, None])[:, :, 0].T
+            G = G + step * np.minimum(1.0, np.log(2) / np.maximum(params.far @ np.abs(step), 1e-300))  # eq. 6
+        return params._replace(B=params.B + move, Sigma=Sigma, Omega=_inverse(Sigma), pi=pi, G=G)
 
     def objective(self, tally: InflatedTally, before: InflatedParams, after: InflatedParams) -> float:
         return tally.J
@@ -177,12 +198,40 @@ class Inflated(Model):
     def rows(self, shard: Shard, latents: InflatedLatents, params: InflatedParams) -> InflatedRows:
         z, bound, D, V = self._expect(shard, latents, params)
         rate = (1 - z.rho) * np.exp(np.clip(shard.O + z.M + 0.5 * z.S2, HIDDEN, TOP))
-        return InflatedRows(shard.X @ params.B + D, V, z.rho, z.pi, rate, bound)
+        return InflatedRows(_means(shard, params) + D, V, z.rho, z.pi, rate, bound)
 
 
-def begin(sums: Sums, B: np.ndarray, Sigma: np.ndarray, pi: np.ndarray) -> InflatedParams:
+def begin(
+    sums: Sums, B: np.ndarray, Sigma: np.ndarray, pi: np.ndarray, G: np.ndarray | None = None, far: np.ndarray | None = None
+) -> InflatedParams:
     """Params to begin with."""
-    return InflatedParams(sums, B, Sigma, _inverse(Sigma), np.clip(pi, LEAST, 1 - LEAST))
+    return InflatedParams(sums, B, Sigma, _inverse(Sigma), np.clip(pi, LEAST, 1 - LEAST), (), G, far)
+
+
+def _means(shard: Shard, params: InflatedParams) -> np.ndarray:
+    """X B (n, p): the columns of the design after these are those of the zeros."""
+    return shard.X[:, : len(params.B)] @ params.B
+
+
+def _odds(shard: Shard, params: InflatedParams) -> np.ndarray:
+    """logit pi (n, p) by covariates."""
+    assert params.G is not None
+    return cell_odds(shard.X[:, len(params.B) :], params.G)
+
+
+def cell_odds(T: np.ndarray, G: np.ndarray) -> np.ndarray:
+    """logit pi (n, p) of covariates T (n, e)."""
+    return np.clip(T @ G, -SUREST, SUREST)
+
+
+def _along(shard: Shard, params: InflatedParams, rho: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The sums of eq. 6, where covariates say who is inflated."""
+    if params.G is None:
+        return None, None
+    T, odds = shard.X[:, len(params.B) :], _odds(shard, params)
+    weight = np.where(shard.O > HIDDEN, shard.v[:, None], 0.0)
+    pi = expit(odds)
+    return T.T @ (weight * (rho - pi)), symmetric((weight * pi * (1 - pi)).T @ squares(T), T.shape[1])
 
 
 def _cells(

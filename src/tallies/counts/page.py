@@ -88,7 +88,7 @@ def page(
 
 def expected_of(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array, Array, bool]:
     """Counts, what is expected of them, and whether they are those of the fit."""
-    seen = model.fitted_.data.Y
+    seen = model.fitted_.data.counts
     if Y is None:
         return seen.astype(float), rates(model.fitted_), True
     table = model._table(Y)
@@ -152,18 +152,18 @@ def _structural(model: Any, species: list[str]) -> list[str]:
     """How many zeros are there whatever the abundance, and of which species."""
     if model.fitted_.zeros is None:
         return []
-    rho, zero = model.zero_probability_, model.fitted_.data.Y == 0
+    rho, zero = model.zero_probability_, model.fitted_.data.counts == 0
     share = rho.sum(axis=0) / len(rho)
-    top = np.argsort(-share, kind="stable")[:3]
-    most = ", ".join(f"{species[j]} ({share[j]:.0%} of its counts)" for j in top)
+    top = [j for j in np.argsort(-share, kind="stable")[:3] if share[j] >= 0.005]  # others have none to speak of
+    most = "; most of " * bool(top) + ", ".join(f"{species[j]} ({share[j]:.0%} of its counts)" for j in top)
     return [
         f"Of {int(zero.sum()):,} zeros about {rho.sum():,.0f} are structural, {int((rho > 0.9).sum()):,} of them with a "
-        f"probability above 90%; most of {most}."
+        f"probability above 90%{most}."
     ]
 
 
 def _zeros(section: Section, model: Any, species: list[str]) -> None:
-    rho, zero = model.zero_probability_, (model.fitted_.data.Y == 0).sum(axis=0)
+    rho, zero = model.zero_probability_, (model.fitted_.data.counts == 0).sum(axis=0)
     section.text(
         "A structural zero is there whatever the abundance: the species could not be counted, or could not be there. The others "
         "are those that rare species have by chance. Which one a zero is follows from how many counts the other species of its "
@@ -171,7 +171,7 @@ def _zeros(section: Section, model: Any, species: list[str]) -> None:
     )
     share = rho.sum(axis=0) / np.maximum(zero, 1)
     order = np.argsort(-rho.sum(axis=0), kind="stable")[:LISTED]
-    rows = [[species[j], int(zero[j]), float(rho[:, j].sum()), f"{share[j]:.0%}"] for j in order]
+    rows = [[species[j], int(zero[j]), round(float(rho[:, j].sum()), 3), f"{share[j]:.0%}"] for j in order]
     section.table(["species", "zeros", "structural, expected", "share of its zeros"], rows)
 
 

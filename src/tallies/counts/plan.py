@@ -10,18 +10,19 @@ from collections.abc import Generator, Iterable
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from scipy.special import logit
 
 from tallies.backends import carry_out, each
 from tallies.counts import full, importance, inflated, rank
 from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence, positions
-from tallies.counts.fitted import Fitted, Inflation, Kind, Learned, Likelihood, Method, Training, Zeros, orient, smallest
+from tallies.counts.fitted import Fitted, Inflation, Kind, Learned, Likelihood, Method, Training, orient, smallest
 from tallies.counts.full import Covariance
 from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLatents, SamplingParams
 from tallies.counts.inflated import Inflated, InflatedRows
+from tallies.counts.inflated_rank import InflatedRank, ZeroPlace
 from tallies.counts.rank import Rank
 from tallies.counts.records import Coefficients, Latent, PerColumn, Place, Sums, Variance, blocks
-from tallies.counts.tables import HIDDEN
 from tallies.engine import End, Kept, Plan, Stage
 from tallies.estimator import Run
 from tallies.forms import Form
@@ -61,15 +62,6 @@ class Searched(NamedTuple):
     met: bool  # the stopping rule is met
 
 
-class InflatedEnd(NamedTuple):
-    """The end of a zero-inflated search."""
-
-    rows: InflatedRows
-    B: Coefficients
-    Sigma: Annotated[np.ndarray, Form("p p")]
-    pi: PerColumn
-
-
 class Weighed(NamedTuple):
     """Rows under the likelier of two models."""
 
@@ -83,7 +75,6 @@ SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, Candidates, Evi
 SEARCHES = (Direction, Pairs, Search, Sums, *full.RECORDS, *rank.RECORDS)
 RECORDS = (
     Searched,
-    InflatedEnd,
     Place,
     Weighed,
     *SEARCHES,
@@ -94,72 +85,17 @@ RECORDS = (
 
 def fit(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Plan:
     """The plan of a fit; returns its record."""
-    if settings.inflation is not None:
-        return _zero_inflated(settings, data, seed, shard_rows)
     return (_variational if settings.sampling is None else _sampled)(settings, data, seed, shard_rows)
 
 
 def _variational(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Generator[Stage, Kept, Fitted]:
-    model, start = _search(settings, data)
-    stage = Stage("", model, data.sources, lambda end: _searched(model, end, data), settings.max_iter, start, rows=True)
+    model, start = search_of(settings, data)
+    stage = Stage("", model, data.sources, lambda end: searched(model, end, data), settings.max_iter, start, rows=True)
     kept = yield stage
     found: Searched = kept.value
-    learned = _learned(settings, found.B, found.C, found.Sigma)
+    learned = learned_of(settings, found.B, found.C, found.Sigma)
     latent = yield from with_unweighted(learned, data, found.M, found.S2, shard_rows)
     return finished(searched_run(kept, seed), data, learned, latent, Likelihood(-found.F, bound=True), found.w)
-
-
-def _zero_inflated(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Generator[Stage, Kept, Fitted]:
-    """Without inflation, to know whether it is needed, and to begin with; then with it."""
-    by, live, v = settings.inflation, data.rows.v > 0, data.rows.v
-    assert by is not None
-    model, start = _search(settings, data)
-    first = yield Stage(
-        "without inflation", model, data.sources, lambda end: _searched(model, end, data), settings.max_iter, start, rows=True
-    )
-    plain: Searched = first.value
-    assert plain.Sigma is not None
-    rows = data.rows.take(live)
-    there = rows.O > HIDDEN
-    pi = 0.5 * (rows.v @ ((rows.Y == 0) & there)) / np.maximum(rows.v @ there, 1e-300)  # half of the zeros, to begin with
-    pi = np.full(len(pi), pi.mean()) if by == "global" else pi
-    rootX = np.sqrt(rows.v)[:, None] * rows.X
-    begun = inflated.begin(Sums(float(rows.v.sum()), rootX.T @ rootX), plain.B, plain.Sigma, pi)
-    search, sources = Inflated(by, settings.kind, tol=LOOSE * settings.tol), cut(rows, shard_rows, plain.M)
-    kept = yield Stage("zero inflation", search, sources, _inflated, settings.max_iter, begun, rows=True)
-    found, B, Sigma, pi = kept.value
-    learned = Learned(
-        None,
-        "variational",
-        settings.kind,
-        B,
-        Sigma,
-        None,
-        None,
-        by,
-        pi if by != "row" else np.full(len(pi), _mean(found.pi, rows.v)),
-    )
-    whole = found
-    if not live.all():
-        others = data.rows.take(~live)._replace(v=np.ones(int((~live).sum())))
-        rest = (yield placing("rows without weight", learned, cut(others, shard_rows), CLOSE)).value
-        both = {
-            k: merged(live, *(np.asarray(getattr(part, k)).reshape(len(part.M), -1) for part in (found, rest)))
-            for k in ("M", "S2", "rho", "pi", "rate")
-        }
-        whole = found._replace(**both | {"pi": both["pi"][:, 0]})
-    likelihood = Likelihood(float(v[live] @ found.bound), bound=True)
-    run = Run.of(kept, seed)
-    fitted = finished(run, data, learned, (whole.M, whole.S2), likelihood, None)
-    return fitted._replace(zeros=Zeros(whole.rho, whole.pi, whole.rate, -plain.F))
-
-
-def _mean(values: np.ndarray, v: np.ndarray) -> float:
-    return float(v @ values / v.sum())
-
-
-def _inflated(end: End) -> InflatedEnd:
-    return InflatedEnd(InflatedRows(*_joined(end.rows, *InflatedRows._fields)), end.params.B, end.params.Sigma, end.params.pi)
 
 
 def searched_run(kept: Kept, seed: int) -> Run:
@@ -186,10 +122,10 @@ def _sampled(settings: Settings, data: Prepared, seed: int, shard_rows: int | No
     assert options is not None
     good = options.good_init or W is not None
     if W is None:
-        model, _ = _search(settings, data)
+        model, _ = search_of(settings, data)
         most = settings.max_iter if options.good_init else CRUDE
         start = yield Stage(
-            "variational start", model, data.sources, lambda end: _axes(_searched(model, end, data)), most, rows=True
+            "variational start", model, data.sources, lambda end: axes_of(searched(model, end, data)), most, rows=True
         )
         W = start.value
     sampler = Sampling(options, W.shape[1] - data.rows.X.shape[1], good)
@@ -205,13 +141,13 @@ def _sampled(settings: Settings, data: Prepared, seed: int, shard_rows: int | No
     W, found, place, lost = last.value
     v, d = data.rows.v, data.rows.X.shape[1]
     B, C = W[:, :d].T, W[:, d:]
-    learned = _learned(settings, B, C, C @ C.T)
+    learned = learned_of(settings, B, C, C @ C.T)
     likelihood = Likelihood(float(v @ found.rows), False, float(np.sqrt(v**2 @ found.rows_stderr**2)), found.ess, lost)
     run = Run.of(kept, seed)
     return finished(run._replace(converged=run.converged and not likelihood.fell), data, learned, place[:2], likelihood, None)
 
 
-def _search(settings: Settings, data: Prepared) -> tuple[Covariance | Rank, Any]:
+def search_of(settings: Settings, data: Prepared) -> tuple[Covariance | Rank, Any]:
     """The variational search, and where it begins: None for its own start."""
     rows = data.rows.take(data.rows.v > 0)
     X, p = rows.X, rows.Y.shape[1]
@@ -220,15 +156,15 @@ def _search(settings: Settings, data: Prepared) -> tuple[Covariance | Rank, Any]
     if settings.rank is not None:
         model = Rank(settings.rank, settings.n_starts, tol=LOOSE * settings.tol)
         return model, None if data.W is None else rank.begin(sums, data.W)
-    single = rows.Y.size > SINGLE
+    single = len(X) * p > SINGLE
     search = Covariance(settings.kind, settings.Sigma, single=single, tol=settings.tol)
     if data.w is None:
         return search, None
     return search, full.begin(sums, np.zeros((X.shape[1], p)), None, data.w, single)
 
 
-def _searched(model: Covariance | Rank, end: End, data: Prepared) -> Searched:
-    M, S2 = _joined(end.rows, "M", "S2")
+def searched(model: Covariance | Rank, end: End, data: Prepared) -> Searched:
+    M, S2 = joined(end.rows, "M", "S2")
     search = end.params.search
     F, met, rows = float(search.F), search.ended == "met", data.rows.take(data.rows.v > 0)
     if isinstance(model, Rank):
@@ -248,7 +184,7 @@ def _searched(model: Covariance | Rank, end: End, data: Prepared) -> Searched:
     return Searched(B, None, Sigma, M, S2, w, F, met)
 
 
-def _axes(found: Searched) -> np.ndarray:
+def axes_of(found: Searched) -> np.ndarray:
     """[B', C] where importance sampling begins: at full rank with a root of Sigma."""
     C = found.C
     if C is None:
@@ -269,7 +205,7 @@ def moments(M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> tupl
     return B, 0.5 * (Sigma + Sigma.T) / v.sum()
 
 
-def _learned(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.ndarray | None) -> Learned:
+def learned_of(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.ndarray | None) -> Learned:
     method: Method = "variational" if settings.sampling is None else "importance"
     if settings.rank is None:
         return Learned(None, method, settings.kind, B, Sigma, None, None)
@@ -304,7 +240,7 @@ def merged(live: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarray
 def placing(name: str, model: Learned, sources: list[Any], tol: float) -> Stage:
     """The stage that places rows by the bound."""
     d = len(model.B)
-    sums = Sums(float(sum(source.shard.v.sum() for source in sources)), np.zeros((d, d)))
+    sums = Sums(float(sum(getattr(source, "shard", source).v.sum() for source in sources)), np.zeros((d, d)))
     if model.inflation is not None:
         return _placing_inflated(name, model, sources, tol, sums)
     if model.rank is not None:
@@ -317,31 +253,34 @@ def _placing_inflated(name: str, model: Learned, sources: list[Any], tol: float,
     """The same where zeros are inflated."""
     assert model.inflation is not None
     assert model.pi is not None
+    if model.rank is not None:
+        rows = InflatedRank(model.rank, tol=tol, placing=True, odds=logit(model.pi))
+        keep = lambda end: ZeroPlace(*joined(end.rows, *ZeroPlace._fields))  # noqa: E731
+        return Stage(name, rows, sources, keep, PLACING, rank.begin(sums, model.W), rows=True)
     search = Inflated(model.inflation, "given", tol=tol, placing=True)
-    return Stage(
-        name, search, sources, _placed_inflated, PLACING, inflated.begin(sums, model.B, model.covariance, model.pi), rows=True
-    )
+    begun = inflated.begin(sums, model.B, model.covariance, model.pi, model.G)
+    return Stage(name, search, sources, _placed_inflated, PLACING, begun, rows=True)
 
 
-def _joined(parts: Iterable[Any], *names: str) -> list[np.ndarray]:
+def joined(parts: Iterable[Any], *names: str) -> list[np.ndarray]:
     """Arrays of the rows of all shards."""
     return [np.concatenate([getattr(part, k) for part in parts]) for k in names]
 
 
 def _placed(end: End) -> Place:
-    return Place(*_joined(end.rows, "M", "S2", "bound"))
+    return Place(*joined(end.rows, "M", "S2", "bound"))
 
 
 def _placed_inflated(end: End) -> InflatedRows:
-    return InflatedRows(*_joined(end.rows, *InflatedRows._fields))
+    return InflatedRows(*joined(end.rows, *InflatedRows._fields))
 
 
 def _weighed(end: End) -> Weighed:
     found, places = zip(*end.rows, strict=True)
-    place = None if places[0] is None else Place(*_joined(places, "M", "S2"))
+    place = None if places[0] is None else Place(*joined(places, "M", "S2"))
     W, chosen, loglik = end.params
     lost = None if chosen in (-1, len(W) - 1) else float(loglik[chosen] - loglik[-1])
-    return Weighed(W[chosen], Evidence.of(*_joined(found, "rows", "rows_stderr", "ess")), place, lost)
+    return Weighed(W[chosen], Evidence.of(*joined(found, "rows", "rows_stderr", "ess")), place, lost)
 
 
 def project(model: Learned, rows: Rows, shard_rows: int | None, close: bool = False) -> Place:
@@ -351,14 +290,15 @@ def project(model: Learned, rows: Rows, shard_rows: int | None, close: bool = Fa
     """
     sources = cut(rows, shard_rows)
     if model.method == "importance":
-        return Place(*_joined(each(positions, sources, model.B, model.components, model.rank is None), "M", "S2"))
+        return Place(*joined(each(positions, sources, model.B, model.components, model.rank is None), "M", "S2"))
     found = carry_out(placing("", model, sources, CLOSE if close else NEAR))
     return Place(model.turned(found.M), found.S2, found.bound)
 
 
-def project_inflated(model: Learned, rows: Rows, shard_rows: int | None) -> InflatedRows:
+def project_inflated(model: Learned, rows: Rows, shard_rows: int | None) -> InflatedRows | ZeroPlace:
     """The same where zeros are inflated, with what became of these."""
-    return carry_out(placing("", model, cut(rows, shard_rows), NEAR))
+    found = carry_out(placing("", model, cut(rows, shard_rows), NEAR))
+    return found._replace(M=model.turned(found.M))
 
 
 def estimate(

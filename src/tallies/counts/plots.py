@@ -86,7 +86,7 @@ def plot_expected(model: Any, counts: Any = None, ax: Any = None) -> Any:
     >>> ax.get_xlabel()
     'expected count (log scale)'
     """
-    Y = model.fitted_.data.Y if counts is None else np.asarray(counts, dtype=float)
+    Y = model.fitted_.data.counts if counts is None else np.asarray(counts, dtype=float)
     return draw(views.expected(Y, answers.rates(model.fitted_), _names(model), most=Y.size), ax)
 
 

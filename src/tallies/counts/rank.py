@@ -139,7 +139,7 @@ class Rank(Model):
         search = params.search
         if params.phase == SURVEY:
             assert params.sums.mean is not None  # of `init`
-            R = shard.rooted(rows.crude(shard, params.sums.mean))
+            R = shard.rooted(rows.crude(shard.Y, shard.O, params.sums.mean))
             return RankTally(P=shard.rooted(shard.X).T @ R, G=R.T @ R), z
         if params.accepted:
             z = z._replace(x=z.x_trial, x_trial=z.x, g=z.g_trial, g_trial=z.g)
@@ -155,7 +155,7 @@ class Rank(Model):
                 slope = rows.aim(z, search.toward)
             np.add(z.x, search.step * z.d, out=z.x_trial)
         turns = self._turns(params)
-        F, g_W, H = rows.evaluate(shard, z, params.W_trial, params.refresh, turns)
+        F, g_W, H = self._evaluate(shard, z, params.W_trial, params.refresh, turns)
         if params.phase == STEP and search.step:
             z.S[search.slot] = z.x_trial - z.x
             z.Y[search.slot] = z.g_trial - z.g
@@ -167,6 +167,11 @@ class Rank(Model):
             q = z.P.shape[1]
             turning = axes.turning(z.x_trial[:, :q], z.g_trial[:, :q], z.P, shard.X, shard.v)
         return RankTally(F, slope, g_W, H, lbfgs.dots(z.S, z.Y, z.DY, z.g_trial), turning), z
+
+    def _evaluate(
+        self, shard: Shard, z: RankLatents, W: np.ndarray, renew: bool, curved: bool
+    ) -> tuple[float, np.ndarray, np.ndarray | None]:
+        return rows.evaluate(shard, z, W, renew, curved)
 
     def _turns(self, params: RankParams) -> bool:
         """Whether the axes are turned after the step being tried."""

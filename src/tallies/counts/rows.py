@@ -7,6 +7,7 @@ The curvature of a row's scores M_i is P_i + I, and that of a column of W is H_j
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -127,16 +128,18 @@ def within(d: np.ndarray) -> np.ndarray:
     return d * np.minimum(1.0, REACH / np.maximum(np.abs(d).max(axis=1, keepdims=True), 1e-300))
 
 
-def crude(shard: Shard, mean: np.ndarray) -> np.ndarray:
-    """Logarithms of the rates, from the counts and the mean rates alone."""
-    return mean + np.log((shard.Y + 1) / (np.exp(np.minimum(shard.O + mean, TOP)) + 1))
+def crude(Y: np.ndarray, O: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Logarithms of the rates, from counts, offsets and the mean rates alone."""
+    return mean + np.log((Y + 1) / (np.exp(np.minimum(O + mean, TOP)) + 1))
 
 
 def place(shard: Shard, W: np.ndarray, mean: np.ndarray | None) -> np.ndarray:
     """First scores of the rows for a given W: least squares of the crude logarithms, about what W expects without a mean."""
     d = shard.X.shape[1]
     C, expected = W[:, d:], shard.X @ W[:, :d].T
-    return (crude(shard, expected if mean is None else mean) - expected) @ C @ np.linalg.inv(C.T @ C + np.eye(C.shape[1]))
+    return (
+        (crude(shard.Y, shard.O, expected if mean is None else mean) - expected) @ C @ np.linalg.inv(C.T @ C + np.eye(C.shape[1]))
+    )
 
 
 def spread(shard: Shard, W: np.ndarray, M: np.ndarray) -> np.ndarray:
@@ -163,12 +166,18 @@ def inverse(blocks: np.ndarray, ridge: float) -> np.ndarray:
 
 def squares(rows: np.ndarray) -> np.ndarray:
     """Products of all pairs of entries of every row, each pair once."""
-    k, l = np.triu_indices(rows.shape[1])
+    k, l = _upper(rows.shape[1])
     return rows[:, k] * rows[:, l]
 
 
 def symmetric(pairs: np.ndarray, q: int) -> np.ndarray:
     """Symmetric matrices (n, q, q) from their pairs (n, q (q + 1) / 2)."""
-    out, (k, l) = np.empty((len(pairs), q, q)), np.triu_indices(q)
+    out, (k, l) = np.empty((len(pairs), q, q)), _upper(q)
     out[:, k, l] = out[:, l, k] = pairs
     return out
+
+
+@cache
+def _upper(q: int) -> tuple[np.ndarray, ...]:
+    """Which pairs those are; making the list anew takes longer than a small table does."""
+    return np.triu_indices(q)

@@ -39,7 +39,7 @@ with h5py.File(sys.argv[1], "r") as file:
 class Counts(NamedTuple):
     """Counts with the names of their rows and columns."""
 
-    Y: np.ndarray  # float, 0 where missing                         (n, p)
+    Y: Any  # float, 0 where missing; an array or, with none missing, a CSR matrix   (n, p)
     missing: np.ndarray | None  # where                             (n, p)
     rows: np.ndarray | None  # names, None where there are none     (n,)
     columns: np.ndarray | None  #                                   (p,)
@@ -48,6 +48,14 @@ class Counts(NamedTuple):
     def values(self) -> np.ndarray:
         """Counts, NaN where missing (n, p)."""
         return self.Y if self.missing is None else np.where(self.missing, np.nan, self.Y)
+
+
+class Named(NamedTuple):
+    """A matrix of counts with names, as an AnnData has them."""
+
+    X: Any  # sparse                                                (n, p)
+    obs_names: np.ndarray | None  #                                 (n,)
+    var_names: np.ndarray  #                                        (p,)
 
 
 def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
@@ -77,9 +85,7 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
         elif kind == ".mtx":
             table = _read_mtx(path)
         elif kind == ".h5ad":
-            anndata = need("anndata", "anndata", "Reading .h5ad")
-            _probe(path)
-            table = _from_anndata(anndata.read_h5ad(path))
+            table = _from_anndata(read_anndata(path))
         else:
             stored = need("biom", "biom", "Reading .biom", package="biom-format").load_table(str(path))
             table = pd.DataFrame(_laid_out(stored.matrix_data).T, index=stored.ids("sample"), columns=stored.ids("observation"))
@@ -87,14 +93,37 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     return table.T if transpose else table
 
 
+def read_anndata(path: Path) -> Any:
+    """An .h5ad file, or a folder of zarr."""
+    anndata = need("anndata", "anndata", "Reading .h5ad")
+    if path.suffix.lower() == ".zarr":
+        with reading(path, ".zarr"):
+            return anndata.read_zarr(path)
+    with reading(need_file(path, "a count table"), ".h5ad"):
+        _probe(path)
+        return anndata.read_h5ad(path)
+
+
 def plain(counts: Any) -> Any:
     """Counts as they are; those of an AnnData as a data frame."""
-    return _from_anndata(counts) if type(counts).__module__.split(".")[0] == "anndata" else counts
+    return _from_anndata(counts) if _is_anndata(counts) else counts
 
 
-def as_counts(counts: Any) -> Counts:
-    """Validate counts given as an array, sparse matrix, data frame, AnnData or list of lists."""
-    counts, rows, columns = plain(counts), None, None
+def _is_anndata(counts: Any) -> bool:
+    return type(counts).__module__.split(".")[0] == "anndata"
+
+
+def as_counts(counts: Any, sparse: bool = False) -> Counts:
+    """Validate counts given as an array, sparse matrix, data frame, AnnData or list of lists. `sparse`: those that are stay so,
+    unless some are missing."""
+    rows, columns = None, None
+    if isinstance(counts, Named):
+        counts, rows, columns = counts
+    elif sparse and _is_anndata(counts) and not isinstance(counts.X, np.ndarray | None):
+        rows, columns = (np.asarray(names.astype(str), dtype=object) for names in (counts.obs_names, counts.var_names))
+        check_names(pd.DataFrame(columns=columns))
+        counts = counts.X.to_memory() if hasattr(counts.X, "to_memory") else counts.X
+    counts = plain(counts)
     check_names(counts)
     refuse_dates(counts)
     if hasattr(counts, "columns") or type(counts).__module__.startswith("pyarrow"):
@@ -109,22 +138,27 @@ def as_counts(counts: Any) -> Counts:
             )
     except ValueError as error:
         raise DataError(f"counts must be a table with rows and columns of finite numbers: {error}") from error
-    Y = Y.toarray() if sp.issparse(Y) else Y
-    missing = np.isnan(Y)
-    if (Y < 0).any():
+    if sp.issparse(Y) and not (sparse and np.isfinite(Y.data).all()):
+        Y = Y.toarray()
+    values = Y.data if sp.issparse(Y) else Y
+    missing = np.isnan(values)
+    if (values < 0).any():
         raise DataError(
-            f"Negative values in data: counts must not be negative, got {np.nanmin(Y):g}; are these counts, and not log ratios?"
+            f"Negative values in data: counts must not be negative, got {np.nanmin(values):g}; are these counts and not log ratios?"
         )
     with np.errstate(invalid="ignore"):
-        broken = (np.floor(Y) != Y) & ~missing
+        broken = (np.floor(values) != values) & ~missing
     if broken.any():
-        i, j = np.argwhere(broken)[0]
+        where = np.argwhere(broken)[0]
+        i, j = where if len(where) == 2 else (np.searchsorted(Y.indptr, where[0], side="right") - 1, Y.indices[where[0]])
         raise DataError(
             f"counts must be whole numbers, got {Y[i, j]:g} in row {i}, column {j}; pass raw counts, and sampling effort as offsets"
         )
+    if values.max(initial=0.0) > LARGEST_COUNT:
+        raise DataError(f"counts must be at most {LARGEST_COUNT:g}, got {np.nanmax(values):g}; is that column a count?")
+    if sp.issparse(Y):
+        return Counts(sp.csr_array(Y), None, rows, columns)
     Y = np.where(missing, 0.0, Y) if missing.any() else Y
-    if Y.max(initial=0.0) > LARGEST_COUNT:
-        raise DataError(f"counts must be at most {LARGEST_COUNT:g}, got {Y.max():g}; is that column a count?")
     return Counts(Y, missing if missing.any() else None, rows, columns)
 
 

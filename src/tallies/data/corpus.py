@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,9 +21,9 @@ from tallies.data.text import (
     refuse_unspaced,
     split_sentences,
     stemmer,
-    stop_words,
     tokenize,
 )
+from tallies.data.text import stop_words as stop_list
 from tallies.errors import DataError
 from tallies.phases import phase
 
@@ -124,6 +124,21 @@ class Corpus:
         with naming(path):
             return cls._count(_cut(read_documents(path, text, authors, id), sentences), sentences, **words)
 
+    @staticmethod
+    def prepare(path: Any, out: str | Path, text: str = "text", **words: Unpack[Counting]) -> Path:
+        """Count texts that are more than fits into memory once, into a folder that `LDA.fit` takes: those of a folder of Parquet,
+        csv or json lines, of a lazy frame, or of a `pyarrow` dataset. A run that was stopped goes on where it was.
+
+        >>> import tempfile
+        >>> home = Path(tempfile.mkdtemp())
+        >>> _ = (home / "fruit.csv").write_text("text\\nApples and pears\\nPears and plums\\n")
+        >>> Corpus.prepare(home, home / "counted", min_df=2).name
+        'counted'
+        """
+        from tallies.data.bags import count
+
+        return count(path, out, text, **words)
+
     @classmethod
     def from_pairs(
         cls, sentences: Iterable[tuple[Any, Any]], authors: Iterable[tuple[Any, Any]] = (), **words: Unpack[Counting]
@@ -158,7 +173,7 @@ class Corpus:
         vocabulary: Sequence[str] | None = None,
     ) -> Corpus:
         first = list(islice(stream, LOOKED_AT))
-        words_of, language = _reader([part for _, _, parts in first for part in parts], stop_words, stem, bigrams, emoji)
+        cut = cutting([part for _, _, parts in first for part in parts], stop_words, stem, bigrams, emoji)
         grow = vocabulary is None
         place = {word: v for v, word in enumerate(() if vocabulary is None else vocabulary)}
         if vocabulary is not None and len(place) < len(vocabulary):
@@ -172,7 +187,7 @@ class Corpus:
             ids.append(name)
             authors.append(who)
             for part in parts:
-                flat.extend([place.setdefault(w, len(place)) for w in words_of(part) if grow or w in place])
+                flat.extend([place.setdefault(w, len(place)) for w in cut.words(part) if grow or w in place])
                 rows.append(len(flat))
                 home.append(d)
             if keep_sentences:
@@ -192,8 +207,8 @@ class Corpus:
         counts.sort_indices()
         pieces.sort_indices()
         if not keep_sentences:
-            return cls(counts, names, ids, authors, language=language)
-        return cls(counts, names, ids, authors, pieces, doc, kept, language)
+            return cls(counts, names, ids, authors, language=cut.language)
+        return cls(counts, names, ids, authors, pieces, doc, kept, cut.language)
 
     def __len__(self) -> int:
         return self.counts.shape[0]
@@ -232,23 +247,38 @@ def _cut(documents: Iterable[Document], sentences: bool) -> Iterator[Pieces]:
     return ((d.id, d.authors, split_sentences(d.text) if sentences else [d.text]) for d in documents)
 
 
-def _reader(
-    seen: Sequence[str], stops: str | Iterable[str] | None, stem: bool | str, bigrams: bool, emoji: bool
-) -> tuple[Callable[[str], list[str]], str | None]:
-    """A function from a text to the words of it that count, and their language: as told, or as some texts show."""
+class Cutting(NamedTuple):
+    """How texts are cut into the words that count."""
+
+    language: str | None  # that of the stop words, seen or told; None: not known
+    skip: frozenset[str]
+    stem: bool | str
+    bigrams: bool
+    emoji: bool
+
+    def words(self, text: str) -> list[str]:
+        """The words of a text that count."""
+        text, root = ELIDED.sub("", text) if self.language in ("french", "italian", "catalan") else text, stemmer(self.stem)
+        words = [root(w) if root else w for w in tokenize(text, emoji=self.emoji) if w not in self.skip]
+        return words + [f"{a}_{b}" for a, b in pairwise(words)] if self.bigrams else words
+
+
+def cutting(
+    seen: Sequence[str],
+    stop_words: str | Iterable[str] | None = "auto",
+    stem: bool | str = False,
+    bigrams: bool = False,
+    emoji: bool = False,
+) -> Cutting:
+    """How texts are cut, in a language as told, or as some of them show."""
     refuse_unspaced(seen)
-    language = None
+    language, stops = None, stop_words
     if isinstance(stops, str) and stops != "function":
         language = language_of(seen) if stops == "auto" else stops
         stops = language or "english"
-    skip, root = stop_words(stops), stemmer(language or "english" if stem is True else stem)
-
-    def words_of(text: str) -> list[str]:
-        text = ELIDED.sub("", text) if language in ("french", "italian", "catalan") else text
-        words = [root(w) if root else w for w in tokenize(text, emoji=emoji) if w not in skip]
-        return words + [f"{a}_{b}" for a, b in pairwise(words)] if bigrams else words
-
-    return words_of, language
+    stem = language or "english" if stem is True else stem
+    stemmer(stem)  # raises where there is none
+    return Cutting(language, stop_list(stops), stem, bigrams, emoji)
 
 
 def _documents(texts: Iterable[Any], authors: Iterable[Any] | None, ids: Iterable[Any] | None) -> Iterator[Document]:
@@ -276,16 +306,25 @@ def _names(authors: Any) -> tuple[str, ...]:
 def _choose(counts: sp.csr_array, names: np.ndarray, min_df: int | float, max_df: int | float) -> np.ndarray:
     """Columns of the words that stay, in alphabetical order."""
     D = counts.shape[0]
-    for name, value in (("min_df", min_df), ("max_df", max_df)):
-        if not isinstance(value, int | float | np.number) or value < 0 or (isinstance(value, float) and value > 1):
-            raise ValueError(f"{name} must be a number of documents (whole) or a share of them (0.0 to 1.0), got {value!r}")
-    least = min_df * D if isinstance(min_df, float) else min_df
-    most = max_df * D if isinstance(max_df, float) else max_df
+    least, most = bounds(D, min_df, max_df)
     frequency = np.bincount(counts.indices, minlength=counts.shape[1])
     stay = np.flatnonzero((frequency >= least) & (frequency <= most) & (frequency > 0))
     if not len(stay):
-        raise DataError(
-            f"no word is left: {len(names)} words in {D} documents, none in between min_df={min_df} and max_df={max_df} of them; "
-            "lower min_df, raise max_df, or pass stop_words=None"
-        )
+        raise no_word(len(names), D, min_df, max_df)
     return stay[np.argsort(names[stay])]
+
+
+def bounds(D: int, min_df: int | float, max_df: int | float) -> tuple[float, float]:
+    """The least and the most of D documents that a word may occur in."""
+    for name, value in (("min_df", min_df), ("max_df", max_df)):
+        if not isinstance(value, int | float | np.number) or value < 0 or (isinstance(value, float) and value > 1):
+            raise ValueError(f"{name} must be a number of documents (whole) or a share of them (0.0 to 1.0), got {value!r}")
+    return min_df * D if isinstance(min_df, float) else min_df, max_df * D if isinstance(max_df, float) else max_df
+
+
+def no_word(n: int, D: int, min_df: int | float, max_df: int | float) -> DataError:
+    """What to say where none of n words is left."""
+    return DataError(
+        f"no word is left: {n} words in {D} documents, none in between min_df={min_df} and max_df={max_df} of them; "
+        "lower min_df, raise max_df, or pass stop_words=None"
+    )

@@ -1,8 +1,9 @@
 """Tables beyond memory: a folder of files, a large file, a lazy frame. Only pieces of them are ever read.
 
 Parquet files stay where they are; a piece is some of the rows of one, whole row groups at a time. Anything else (csv, tsv, json
-lines, plain or .gz; a lazy frame of polars, a dataset of pyarrow) is written once as Parquet to a scratch folder. What a fit must
-know of all rows, such as the states of a column, DuckDB finds in passes of its own, which spill to disk where they must.
+lines, plain or .gz; a lazy frame of polars, a dataset of pyarrow, a collection of Dask) is written once as Parquet to a scratch
+folder. What a fit must know of all rows, such as the states of a column, DuckDB finds in passes of its own, which spill to disk
+where they must.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ SPLIT = 4  # a row group is cut where it is so many pieces: to read a part of it
 OWN = 0.9  # share of rows that differ, by DuckDB's estimate (good to 5%), from which on each is said to have its own value
 MOST = 1 << 20  # states of a column
 CODED = 10_000  # states that are spelled out in SQL
+LAZY = {("polars", "LazyFrame"), ("pyarrow", "FileSystemDataset"), ("pyarrow", "InMemoryDataset")}
+LAZY |= {("dask", "DataFrame"), ("dask", "Array"), ("dask", "Bag")}
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT")
 DATES = ("DATE", "TIME", "TIMESTAMP", "INTERVAL")
 
@@ -120,13 +123,15 @@ class Lazy(NamedTuple):
     def roles(self, y: Any, sample_weight: Any = None) -> dict[str, str]:
         """The columns that are no features."""
         self.need(y, "target")
-        if sample_weight is None:
-            return {y: "target"}
+        return {y: "target"} | ({} if sample_weight is None else self.weight(sample_weight))
+
+    def weight(self, sample_weight: Any) -> dict[str, str]:
+        """The column of the weights."""
         weight = self.need(sample_weight, "weights")
         if weight.gaps or isinstance(weight.low, str | bool):
             raise DataError(f"the weights in the column {sample_weight!r} must be numbers without gaps; fill or drop the others")
         check_weights(np.array([weight.low, weight.high], dtype=float), 2)
-        return {y: "target", sample_weight: "weights"}
+        return {sample_weight: "weights"}
 
     def columns(self, roles: Mapping[str, str], model: Any = None) -> Columns:
         """What each column is, and what becomes of it in a fit of `model`; as `kinds.describe` tells of a table in memory."""
@@ -181,7 +186,7 @@ class Lazy(NamedTuple):
 
 
 def is_lazy(X: Any) -> bool:
-    """Whether X is a table that is not to be read whole: a folder, a large file, a lazy frame, a dataset.
+    """Whether X is a table that is not to be read whole: a folder, a large file, a lazy frame, a dataset, a collection of Dask.
 
     >>> is_lazy("iris.csv"), is_lazy([[1.0]])
     (False, False)
@@ -190,7 +195,7 @@ def is_lazy(X: Any) -> bool:
         return True
     if isinstance(X, str | os.PathLike):
         return os.path.isdir(X) or (os.path.isfile(X) and os.path.getsize(X) > LARGE and Path(X).suffix not in (".h5ad", ".mtx"))
-    return _module(X) in (("polars", "LazyFrame"), ("pyarrow", "FileSystemDataset"), ("pyarrow", "InMemoryDataset"))
+    return _module(X) in LAZY
 
 
 def _module(X: Any) -> tuple[str, str]:
@@ -201,15 +206,23 @@ def open_table(X: Any) -> Lazy:
     """The table, with what is known of its columns; see `is_lazy`."""
     if isinstance(X, Lazy):
         return X
-    name, paths, home = type(X).__name__, [], None
-    if isinstance(X, str | os.PathLike):
-        prepared.check(Path(X))
-        name, paths = str(X), files_of(Path(X))
-    if not paths or not all(path.endswith(SUFFIXES) for path in paths):
-        home = Scratch(SCRATCH.get())
-        paths = written(X, paths, home)
+    name, paths, home = files_in(X)
     with reading(name, "a table"):
         return _surveyed(name, paths, home)
+
+
+def files_in(X: Any) -> tuple[str, list[str], Any]:
+    """The name of a table, its Parquet files, and the folder of those that were made of others; see `is_lazy`."""
+    name, paths = type(X).__name__, []
+    if isinstance(X, str | os.PathLike):
+        if prepared.kind_of(Path(X)) == "texts":
+            raise DataError(f"{str(X)!r} has the words of texts, counted, which LDA takes; expected a table")
+        prepared.check(Path(X))
+        name, paths = str(X), files_of(Path(X))
+    if paths and all(path.endswith(SUFFIXES) for path in paths):
+        return name, paths, None
+    home = Scratch(SCRATCH.get())
+    return name, written(X, paths, home), home
 
 
 def _cell(name: str, type: str, dash: bool = True) -> str:
@@ -242,7 +255,7 @@ def _surveyed(name: str, paths: list[str], home: Any) -> Lazy:
     if not rows:
         raise DataError(f"{name!r} has columns but no rows; there is nothing to work on")
     width = sum(8 if fact.type != "VARCHAR" else 64 for fact in facts.values())
-    return Lazy(name, _cut(about, max(1, PIECE // width)), facts, rows, home)
+    return Lazy(name, cut_rows(about, max(1, PIECE // width)), facts, rows, home)
 
 
 def _asked(cell: str, type: str) -> str:
@@ -281,7 +294,7 @@ def _fact(name: str, type: str, rows: int, told: Sequence[Any], cell: str) -> Fa
     return Fact(type, kind, known, levels, low, high, rows - known, cell)
 
 
-def _cut(groups: list[tuple[str, int, int]], size: int) -> list[Piece]:
+def cut_rows(groups: list[tuple[str, int, int]], size: int) -> list[Piece]:
     """Pieces of about `size` rows: row groups together, or parts of one that is many times as large."""
     pieces: list[Piece] = []
     for path, of_file in groupby(groups, itemgetter(0)):

@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
+import numpy as np
+
 from tallies.data import dialect
 from tallies.data.files import KINDS, TOLD, contents, reading
 from tallies.data.written import GAPS
@@ -74,6 +76,8 @@ def written(X: Any, paths: list[str], home: Scratch) -> list[str]:
         return [str(folder / "table.parquet")]
     if library == "pyarrow":
         return _dataset(X, folder)
+    if library == "dask":
+        return _collection(X, folder)
     types, found = common_types(paths), [str(folder / f"{k:06d}.parquet") for k in range(len(paths))]
     for path, file in zip(paths, found, strict=True):
         as_parquet(path, file, types)
@@ -92,6 +96,40 @@ def _dataset(X: Any, folder: Path) -> list[str]:
             return files
     pyarrow.dataset.write_dataset(X, folder / "table", format="parquet")
     return files_of(folder / "table")
+
+
+def _collection(X: Any, folder: Path) -> list[str]:
+    """A data frame, array or bag of Dask, written by its workers, who must see the folder: data that are there do not come here."""
+    import dask
+
+    X = X.rechunk({1: -1}) if getattr(X, "ndim", 1) == 2 and hasattr(X, "rechunk") else X  # whole rows
+    parts = list(np.ravel(X.to_delayed()))
+    paths = [str(folder / f"{k:06d}.parquet") for k in range(len(parts))]
+    rows = dask.compute(*(dask.delayed(_write_part)(part, path) for part, path in zip(parts, paths, strict=True)))
+    blind = [path for path, n in zip(paths, rows, strict=True) if n and not os.path.isfile(path)]
+    if blind:
+        told = f"the workers of Dask have written {blind[0]!r}, but here it is not"
+        raise DataError(f"{told}; name a folder that all machines see with tallies.backend(..., scratch=FOLDER)")
+    return [path for path, n in zip(paths, rows, strict=True) if n]
+
+
+def _write_part(part: Any, path: str) -> int:
+    """A partition as Parquet: a frame, rows of an array, or items of a bag, which are records or texts. Its rows."""
+    import pandas as pd
+
+    if isinstance(part, np.ndarray):
+        frame = pd.DataFrame(part if part.ndim > 1 else part[:, None]).rename(columns="x{}".format)
+    elif isinstance(part, pd.DataFrame):
+        frame = part.rename(columns=str)
+    else:
+        items = list(part)
+        frame = pd.DataFrame(items if items and isinstance(items[0], dict) else {"text": items})
+    if len(frame):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with closing(dialect.connect()) as base:
+            base.register("part", frame)
+            base.execute(f"COPY part TO {dialect.quoted(path)} (FORMAT parquet)")
+    return len(frame)
 
 
 def common_types(paths: Sequence[Any]) -> dict[str, str]:

@@ -32,49 +32,71 @@ def prepare(data: str | Path, out: str | Path) -> Path:
     out, paths = Path(out), [Path(path) for path in files_of(Path(data))]
     if any(path.suffix in SUFFIXES for path in paths):
         raise DataError(f"{str(data)!r} is Parquet already: fit it as it is")
-    if out.exists() and not (out / MANIFEST).is_file() and (not out.is_dir() or any(out.iterdir())):
-        raise DataError(f"{str(out)!r} exists and is no folder of prepared data; choose another")
+    check_free(out)
     out.mkdir(parents=True, exist_ok=True)
     types = common_types(paths)
-    before, made = {entry["file"]: entry for entry in _entries(out)}, []
+    before, made = {entry["file"]: entry for entry in manifest(out).get("files", [])}, []
     for k, path in enumerate(paths):
         name, about = f"{k:06d}.parquet", path.stat()
         of = {"name": path.name, "bytes": about.st_size, "written": about.st_mtime_ns, "types": types}
-        entry = before.get(name)
-        if entry is None or entry["of"] != of or not (out / name).is_file() or _sum(out / name) != entry["sha256"]:
+        known = before.get(name)
+        if known is None or known["of"] != of or not (out / name).is_file() or _sum(out / name) != known["sha256"]:
             with phase(f"preparing {path.name}"), atomic(out / name) as part:
                 rows = as_parquet(path, part, types)
-            entry = {"file": name, "rows": rows, "bytes": (out / name).stat().st_size, "sha256": _sum(out / name), "of": of}
-        made.append(entry)
-        _write(out, [*made, *(before[left] for left in sorted(before) if left > name)])
+            known = {**entry(out, name), "rows": rows, "of": of}
+        made.append(known)
+        write(out, [*made, *(before[left] for left in sorted(before) if left > name)])
     for left in out.glob("*.parquet"):
-        if left.name not in {entry["file"] for entry in made}:
+        if left.name not in {known["file"] for known in made}:
             left.unlink()
-    _write(out, made)
+    write(out, made)
     check(out)
     return out
 
 
+def check_free(out: Path) -> None:
+    """Refuse a folder that holds something else than prepared data, or a part of such."""
+    names = {path.name for path in out.iterdir()} if out.is_dir() else {""} if out.exists() else set()
+    if MANIFEST not in names and any(not name.startswith(".") for name in names):
+        raise DataError(f"{str(out)!r} exists and is no folder of prepared data; choose another")
+
+
 def check(folder: Path) -> None:
     """Refuse a prepared folder that has lost a file, or a part of one."""
-    for entry in _entries(folder):
-        file = folder / entry["file"]
-        if not file.is_file() or file.stat().st_size != entry["bytes"]:
+    for known in manifest(folder).get("files", []):
+        file = folder / known["file"]
+        if not file.is_file() or file.stat().st_size != known["bytes"]:
             raise FileError(f"{str(file)!r} is not what {MANIFEST} beside it tells of; prepare the data again: what is whole stays")
 
 
-def _entries(folder: Path) -> list[dict[str, Any]]:
+def kind_of(folder: Path) -> str | None:
+    """What a folder of prepared data holds: "tables" or "texts"; None where it is none."""
+    return manifest(folder).get("kind", "tables") if (folder / MANIFEST).is_file() else None
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    """What a folder of prepared data tells of itself; nothing where it is none."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        return {}
     try:
-        return json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"] if (folder / MANIFEST).is_file() else []
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if all({"file", "bytes", "sha256"} <= set(known) for known in found["files"]):
+            return found
+        raise KeyError("file")
     except (ValueError, KeyError, TypeError) as error:
-        raise FileError(
-            f"{str(folder / MANIFEST)!r} cannot be read ({error}); remove the folder, and prepare the data again"
-        ) from error
+        raise FileError(f"{str(path)!r} cannot be read ({error}); remove the folder, and prepare the data again") from error
 
 
-def _write(folder: Path, entries: list[dict[str, Any]]) -> None:
+def entry(folder: Path, name: str) -> dict[str, Any]:
+    """What the manifest says of a file."""
+    return {"file": name, "bytes": (folder / name).stat().st_size, "sha256": _sum(folder / name)}
+
+
+def write(folder: Path, entries: list[dict[str, Any]], **about: Any) -> None:
+    """Write the manifest."""
     with atomic(folder / MANIFEST) as part:
-        part.write_text(json.dumps({"tallies": __version__, "files": entries}, indent=1), encoding="utf-8")
+        part.write_text(json.dumps({"tallies": __version__, **about, "files": entries}, indent=1), encoding="utf-8")
 
 
 def _sum(path: Path) -> str:

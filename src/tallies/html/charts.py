@@ -19,13 +19,21 @@ Texts = Sequence[str]
 Rows = Sequence[Any]
 
 
-def axis(title: str, domain: Sequence[float] | None = None, log: bool = False, zero: bool = False, whole: bool = False) -> Axis:
+def axis(
+    title: str,
+    domain: Sequence[float] | None = None,
+    log: bool = False,
+    zero: bool = False,
+    whole: bool = False,
+    plain: bool = False,
+) -> Axis:
     """An axis: its title with unit, its ends (None: from the data), a log scale (said in the title), whether it starts at 0,
-    whether only whole numbers mean something."""
+    whether only whole numbers mean something, and whether they are written as they are, as years are: 2024, not 2,024."""
     out: Axis = {"title": title + " (log scale)" * log}
     if domain is not None:
         out["domain"] = [float(v) for v in domain]
-    return out | {name: True for name, wanted in (("log", log), ("zero", zero), ("whole", whole)) if wanted}
+    looks = (("log", log), ("zero", zero), ("whole", whole), ("plain", plain))
+    return out | {name: True for name, wanted in looks if wanted}
 
 
 def lines(title: str, x: Axis, y: Axis, series: Series, columns: Texts, rows: Rows, **more: Any) -> Chart:

@@ -54,13 +54,14 @@ class Judged:
         """What its rates should not be taken for; `too_sure` and `too_shy` say what to do about it."""
         lost, m = len(self.y) - len(self.known), len(self.known)
         gap, (low, high) = self.confidence - self.accuracy, wilson(self.right.sum(), m)
+        shy = gap < -0.03 and self.confidence < low and about.held_out is not False  # of its own rows a model may know too much
         stated = f"it states {percent(self.confidence, m)} on average and is right for {percent(self.accuracy, m)}."
         unknown = "no label, or one that the model does not know; they are left out of all rates."
         found = told(
             (lost, f"{plural(lost, 'row has', 'rows have')} {unknown}"),
             (about.held_out is False, "These rates are of rows that the model was fitted to; expect less on new rows."),
             (gap > 0.03 and self.confidence > high, f"It is surer than it should be: {stated} {too_sure}".rstrip()),
-            (gap < -0.03 and self.confidence < low, f"It is less sure than it could be: {stated} {too_shy}".rstrip()),
+            (shy, f"It is less sure than it could be: {stated} {too_shy}".rstrip()),
             (m < FEW_ROWS, f"Only {plural(m, 'row')} with known class: every rate here is rough."),
         )
         return found if m else []

@@ -77,7 +77,7 @@ class Fitted(NamedTuple):
     burn_in: Annotated[int, Form(kind="i", low=0)]
     chains: tuple[Params, ...]
     histories: tuple[Annotated[Array, Form("...", "f")], ...]  # log p(w, z) of each chain, once all documents have entered
-    documents: Documents
+    documents: Documents | None  # None: they are in files
     language: str | None = None  # of the texts, where it is known
 
     def check(self) -> None:
@@ -90,6 +90,13 @@ class Fitted(NamedTuple):
     def first(self) -> Params:
         """The chain whose topics are shown."""
         return self.chains[0]
+
+    @property
+    def known(self) -> Documents:
+        """The fitted documents, where they were in memory."""
+        if self.documents is None:
+            raise AttributeError("the documents of this fit are in files; transform(FOLDER, out=FOLDER) writes the topics of each")
+        return self.documents
 
 
 def _check_kept(chains: tuple[Params, ...], documents: Documents | None) -> None:
@@ -107,8 +114,9 @@ def _check_kept(chains: tuple[Params, ...], documents: Documents | None) -> None
 def keep_chain(end: End) -> Sampled:
     """What to keep of a further chain."""
     params: Params = end.params
-    if end.rows[0].n_wk is not None:
-        params = params._replace(n_wk=end.rows[0].n_wk)
+    if end.rows and end.rows[0].n_wk is not None:
+        n_wk = end.rows[0].n_wk  # a sweep that was dropped has changed it, and nothing else
+        params = params._replace(n_wk=n_wk, n_k=np.asarray(n_wk.sum(axis=0), dtype=np.int64))
     return Sampled(params if params.kept else params.with_sample(), None)
 
 
@@ -142,7 +150,7 @@ def shares(fitted: Fitted) -> Array:
 
 def document_topics(fitted: Fitted) -> Array:
     """(D, K) topic probabilities of each fitted document, the mean over the kept sweeps of the first chain."""
-    theta = fitted.documents.n_dk.toarray() + fitted.first.alpha
+    theta = fitted.known.n_dk.toarray() + fitted.first.alpha
     return theta / theta.sum(axis=1, keepdims=True)
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallies.cli.options import Option
-from tallies.cli.tables import data, log_likelihood, read_once, rows_of
+from tallies.cli.tables import COUNTING, data, document_bound, log_likelihood, no_stop_words, read_once, rows_of
+from tallies.data.bags import in_files, open_bags
 from tallies.data.corpus import Corpus
 from tallies.data.text import check_fields, read_field
 from tallies.errors import DataError
@@ -22,15 +23,10 @@ if TYPE_CHECKING:
     from tallies.evaluation.score import Scored
 
 OPTIONS = (
-    data("Texts: a table (jsonl, csv, xlsx, parquet, ...; also .gz, .zip), or a folder of .txt files."),
+    data("Texts: a table (jsonl, csv, xlsx, parquet, ...; also .gz, .zip), a folder of such tables, or of .txt files."),
     Option("text", "Column with the text.", "text"),
     Option("id", "Column with the name of a document.", "id"),
-    Option("min_df", "Drop words in fewer documents (below 1: a share).", 1, int | float),
-    Option("max_df", "Drop words in more documents (up to 1: a share).", 1.0, int | float),
-    Option("stop_words", "Words to leave out: auto (of the language that is seen), a language such as german, or none.", "auto"),
-    Option("stem", "Cut words to their stems.", False, bool),
-    Option("bigrams", "Pairs of neighbouring words count as words, too.", False, bool),
-    Option("emoji", "Emoji count as words, too.", False, bool),
+    *COUNTING,
     Option("counts", "The table has one column a word, with counts.", False, bool),
 )
 REPORT = (Option("group", "Column of DATA, or of the fit's data: topics by date or group."),)
@@ -40,17 +36,10 @@ READING = ("text", "authors", "id", "stop_words", "stem", "bigrams", "emoji")
 
 def settle(options: Mapping[str, Any], told: Collection[str]) -> dict[str, Any]:
     """Burn-in is two thirds of the sweeps unless told; bounds on words are shares or numbers of documents."""
-    found: dict[str, Any] = {key: _documents(key, options[key]) for key in ("min_df", "max_df")}
+    found: dict[str, Any] = {key: document_bound(key, options[key]) for key in ("min_df", "max_df")}
     if options["burn_in"] is None or ("max_iter" in told and "burn_in" not in told):
         found["burn_in"] = (options["max_iter"] or LDA.max_iter) * 2 // 3
     return found
-
-
-def _documents(key: str, value: Any) -> Any:
-    """A bound on document frequency: a share as it is, a number of documents as a whole one; 1 is all but for the lower bound."""
-    if not isinstance(value, float | int):
-        raise DataError(f"--{key.replace('_', '-')} must be a number of documents or a share below 1, got {value!r}")
-    return int(value) if value > 1 or (value == 1 and key == "min_df") else float(value)
 
 
 def read(options: Mapping[str, Any], path: str, model: Any = None, texts: bool = False) -> Any:
@@ -61,10 +50,10 @@ def read(options: Mapping[str, Any], path: str, model: Any = None, texts: bool =
     """
     if options.get("counts"):
         return rows_of(read_once(path), options)
-    reading = {key: options[key] for key in READING if key in options}
-    if reading.get("stop_words") == "none":  # TOML has no word for None
-        reading["stop_words"] = None
-    elif model is not None and model.language_ is not None:
+    if in_files(path):
+        raise DataError(f"{path!r} is more than is read into memory; give a file of some documents")
+    reading = no_stop_words({key: options[key] for key in READING if key in options})
+    if model is not None and model.language_ is not None and reading.get("stop_words", "auto") is not None:
         reading["stop_words"] = model.language_
     if model is None:
         check_fields(path, options)
@@ -76,7 +65,22 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a model to the texts that the options name."""
     if isinstance(model.word_prior, Mapping):  # keys of TOML are text
         model.word_prior = {int(k) if str(k).isdecimal() else k: words for k, words in model.word_prior.items()}
+    if in_files(options["data"]):
+        return model.fit(_bags(model, options), **run)
     return model.fit(read(options, options["data"]), **run)
+
+
+def _bags(model: Any, options: Mapping[str, Any]) -> Any:
+    """The corpus of texts that are more than fits into memory."""
+    if options.get("rows") is not None or options.get("counts"):
+        raise DataError("of texts that are not in memory no rows are held out, and they are no counts; keep a file of them apart")
+    counting = no_stop_words({option.name: options[option.name] for option in COUNTING})
+    return open_bags(options["data"], options["text"], model.shards if model.shards > 1 else None, **counting)
+
+
+def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any) -> Any:
+    """The same of texts that are more than fits into memory, as a folder; None where they do."""
+    return model.transform(path, text=options["text"], out=out) if in_files(path) else None
 
 
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:

@@ -11,17 +11,18 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 
-from tallies.engine import Plan, Stage, stream
+from tallies.data.bags import Bags, in_files, shuffler
+from tallies.engine import Plan, Stage
 from tallies.errors import ConvergenceWarning, DataError, at_least, one_of
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Scored
 from tallies.sources import Held, cuts
-from tallies.topics import answers, door, scores
+from tallies.topics import answers, door, lazily, scores
 from tallies.topics.answers import Array, Assignments, Documents, Fitted, Method, Sampled
 from tallies.topics.kernels.sampling import Counts
 from tallies.topics.model import WINDOW, Gibbs, Params, has_settled
 from tallies.topics.sampler import Latents
-from tallies.topics.tokens import lay_out
+from tallies.topics.tokens import frame, lay_out
 
 MOST_TOPICS = 1 << 20
 MOST_PRIOR = 1e30  # the sampler weighs topics in single precision
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
 class Data(NamedTuple):
     """What the door lets in."""
 
-    sources: list[Held]
+    sources: list[Any]
     inputs: Inputs
     lengths: Array  # (L+1,)  documents of each length
     base: sp.csr_array  # (V, K)  tokens that stay in their topic
     language: str | None  # of the texts, where it is known
     earlier: Fitted | None = None  # the fit to which documents are added
+    shared: Held | None = None  # where the documents are in files: what all of them are laid out by
 
 
 class Attributes(TransformerMixin, Estimator):
@@ -53,8 +55,8 @@ class Attributes(TransformerMixin, Estimator):
     histories_: tuple[Array, ...] = part("histories", "log p(w, z) of each chain by sweep, once all documents have entered.")
     topics_: Array = part(answers.word_probabilities)
     document_topics_: Array = part(answers.document_topics)
-    document_counts_: sp.csr_array = part("documents.n_dk", "(D, K) tokens of each topic in each fitted document, means likewise.")
-    assignments_: Assignments = part("documents.assignments", "The topic of every token in the last sweep of the first chain.")
+    document_counts_: sp.csr_array = part("known.n_dk", "(D, K) tokens of each topic in each fitted document, means likewise.")
+    assignments_: Assignments = part("known.assignments", "The topic of every token in the last sweep of the first chain.")
     alpha_: Array = part("first.alpha", "(K,) prior of the topics of a document, estimated or given.")
     beta_: float = part("first.beta", "Prior of the words of a topic.")
     vocabulary_: Array = part(lambda fitted: fitted.inputs.named(), "(V,) names of the words, or their column numbers.")
@@ -110,9 +112,16 @@ class LDA(Attributes):
 
     # fitting
 
-    def fit(self, X: Any, y: Any = None, **run: Unpack[RunOptions]) -> Self:
+    def fit(self, X: Any, y: Any = None, *, text: str = "text", **run: Unpack[RunOptions]) -> Self:
         """Fit to a Corpus, texts (a list of strings, or the path of a file or folder: counted with the defaults of
-        `Corpus.from_texts` and `Corpus.read`), a count matrix (documents x words; sparse, array, data frame) or AnnData."""
+        `Corpus.from_texts` and `Corpus.read`), a count matrix (documents x words; sparse, array, data frame) or AnnData.
+
+        X may be more than fits into memory: a folder of Parquet, csv or json lines with the column `text`, a lazy frame, or a
+        folder that `Corpus.prepare` has written. Such documents stay in files: what a fit keeps are the topics.
+        """
+        if in_files(X):
+            self._check()
+            return self._fit(self._survey(lazily.read(X, text, self.shards)), **run)
         return self._fit(self._prepare(X), **run)
 
     def partial_fit(self, X: Any, y: Any = None, **run: Unpack[RunOptions]) -> Self:
@@ -138,9 +147,16 @@ class LDA(Attributes):
         if not rows:
             raise DataError("expected at least one document to add, got none; pass counts (documents x words)")
         parts = cuts(rows, 0, self.shard_rows or -(-rows // min(self.shards, rows)))
-        # one shuffle for all seeds: a resumed fit must find its tokens where they were
-        shards = lay_out(counts, self.n_topics, base, stream(0, 0, 0, 0), list(parts))
+        shards = lay_out(counts, self.n_topics, base, shuffler(), list(parts))
         return Data([Held(shard) for shard in shards], inputs, np.bincount(counts.sum(axis=1)), base, language)
+
+    def _survey(self, bags: Bags) -> Data:
+        """The door for documents in files."""
+        inputs = Inputs(len(bags.vocabulary), bags.vocabulary)
+        base = door.word_counts(self.word_prior, self.n_topics, bags.vocabulary)
+        D, longest = int(bags.lengths.sum()), len(bags.lengths) - 1
+        shared = Held(frame(bags.frequency, longest, D, len(bags.bags), self.n_topics, base))
+        return Data([lazily.Shuffled(bag) for bag in bags.bags], inputs, bags.lengths, base, bags.language, shared=shared)
 
     def _check(self) -> None:
         at_least(1, n_topics=self.n_topics, max_iter=self.max_iter, thin=self.thin, n_chains=self.n_chains, shards=self.shards)
@@ -165,12 +181,14 @@ class LDA(Attributes):
         model = Gibbs(self.n_topics, prior.alpha, prior.beta, self.burn_in, self.thin, how, self.plateau)
         start = model.begin(data.lengths, data.base)
         first = Stage("", model, data.sources, answers.keep_chain_and_documents, self.max_iter, start=start, rows=True)
+        if data.shared is not None:  # a shard that is alone has the word counts
+            first = first._replace(keep=answers.keep_chain, rows=len(data.sources) == 1, shared=data.shared)
         others = [first._replace(name=f"chain {c + 1}", keep=answers.keep_chain) for c in range(1, self.n_chains)]
         kept = yield [first._replace(name="chain 1" if others else ""), *others]
         runs, chains, documents = [Run.of(k, seed) for k in kept], [k.value.chain for k in kept], kept[0].value.documents
         if earlier is not None:
-            documents = earlier.documents.and_then(documents)
-            chains = [chains[0]._replace(lengths=np.bincount(np.diff(documents.assignments.offsets)))]
+            documents = earlier.documents and earlier.documents.and_then(documents)
+            chains = [chains[0]._replace(lengths=_sum(earlier.first.lengths, data.lengths))]
         run = runs[0]._replace(converged=all(has_settled(run.history, 5) for run in runs))
         return Fitted(run, data.inputs, self.burn_in, tuple(chains), tuple(run.history for run in runs), documents, data.language)
 
@@ -214,14 +232,19 @@ class LDA(Attributes):
     def _new(self, X: Any) -> answers.New:
         return answers.new_documents(self.fitted_, self._counts(X))
 
-    def transform(self, X: Any, *, method: Literal["cvb0", "gibbs"] = "cvb0", random_state: Any = 0) -> Array:
+    def transform(
+        self, X: Any, *, method: Literal["cvb0", "gibbs"] = "cvb0", random_state: Any = 0, text: str = "text", out: Any = None
+    ) -> Any:
         """Topic probabilities (documents x topics) with the topics frozen; an empty document has those of the prior.
 
         As everywhere, X may be texts, or the path of some: their words are matched to those of the fit, and unknown ones are left
         out with a warning.
 
-        Several chains are averaged after their topics are matched to those of the first.
+        Several chains are averaged after their topics are matched to those of the first. Of texts beyond memory, see `fit`, the
+        topics are written to the folder `out` as Parquet, with the other columns of their tables.
         """
+        if in_files(X):
+            return lazily.transform(self, X, text, out)
         return answers.transform(self.fitted_, self._new(X), method, seed_of(random_state))
 
     def assignments(self, X: Any, *, random_state: Any = 0) -> list[tuple[Array, Array]]:
@@ -261,7 +284,7 @@ class LDA(Attributes):
     # text, and what scikit-learn asks
 
     def _facts(self) -> list[str]:
-        first, n = self.fitted_.first, self.document_counts_.shape[0]
+        first, n = self.fitted_.first, int(self.fitted_.first.lengths.sum())
         lines = [f"{n:,} documents, {self.n_features_in_:,} words, {int(first.n_k.sum()):,} tokens"]
         lines += [f"texts in {self.language_}, without its stop words"] if self.language_ else []
         lines.append(f"mean of {first.kept} kept sweeps; alpha sums to {first.alpha.sum():.3g}, beta {first.beta:g}")
@@ -280,3 +303,9 @@ class LDA(Attributes):
 
     def _measure(self) -> str:
         return "log p(words, topics)"
+
+
+def _sum(a: Array, b: Array) -> Array:
+    """The sum of two histograms."""
+    a, b = (a, b) if len(a) >= len(b) else (b, a)
+    return a + np.pad(b, (0, len(a) - len(b)))

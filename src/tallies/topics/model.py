@@ -106,6 +106,7 @@ class Gibbs(engine.Model):
     thin: int  # every thin-th iteration after burn_in is kept
     start: str  # "growing" | "random" | "enter": all documents at once, given the base counts
     plateau: bool  # whether to stop when the log likelihood no longer rises
+    goes_on = True  # between the rounds of a sweep, where there is one shard: several have begun from counts that are then gone
 
     def begin(self, lengths: Array, base: sp.csr_array) -> Params:
         """Params before the first sweep, where no token has a topic but those of the base counts (V, K): the door has seen all
@@ -116,19 +117,21 @@ class Gibbs(engine.Model):
         return Params(alpha=alpha, beta=beta, lengths=lengths, n_k=n_k, n_wk=base, smooth=np.zeros(self.n_topics))
 
     def settle(self, shard: Tokens, params: Params, rng: np.random.Generator) -> Latents:
-        return Latents(sampler.empty(shard, self.n_topics, params.n_wk), None)
+        counts = sampler.empty(shard, self.n_topics, params.n_wk) if shard.alone else sampler.none(shard, self.n_topics)
+        return Latents(counts, None, np.zeros(1, dtype=np.int64))
 
     def sweep(self, shard: Tokens, latents: Latents, params: Params, rng: np.random.Generator) -> tuple[Tally, Latents]:
         t, counts = params.t + 1, latents.counts
         share, repeats = self._growth(t, shard.total)
         mine = (share * shard.total - shard.first) / max(len(shard.rows), 1)
         if not shard.alone:
-            sampler.restore(shard, counts, params.n_wk)
+            counts = sampler.with_lists(shard, counts, params.n_wk, params.n_k)
         if t == 1 and self.start != "enter":
             sampler.scatter(shard, counts, rng, mine)
         if t > 1 or self.start != "random":
             seed, threads = int(rng.integers(2**63)), thread_count() if shard.alone else 1
-            sampler.sweeps(shard, counts, (params.alpha.astype(np.float32), params.beta), seed, repeats, mine, threads)
+            prior, begun = (params.alpha.astype(np.float32), params.beta), latents.begun if shard.alone else None
+            sampler.sweeps(shard, counts, prior, seed, repeats, mine, threads, begun)
         words, documents, H = None, np.nan, None
         if share >= 1.0:
             if shard.alone:
@@ -138,11 +141,16 @@ class Gibbs(engine.Model):
             alpha = params.alpha[entry.row]
             documents = float(np.sum(H.data * (gammaln(entry.col + alpha) - gammaln(alpha))))
         learns, keeps = self._learns(t), self._keeps(t)
-        n_wk = sampler.word_counts(shard, counts) - params.n_wk if keeps or learns or not shard.alone else None
+        n_k, n_wk = (
+            counts.n_k - params.n_k,
+            sampler.changes(shard, counts, params.n_wk) if keeps or learns or not shard.alone else None,
+        )
         if keeps:
             n_dk = sampler.document_counts(shard, counts)
             latents = latents._replace(kept=n_dk if latents.kept is None else latents.kept + n_dk)
-        return Tally(words, documents, counts.n_k - params.n_k, n_wk, H if learns else None), latents
+        if not shard.alone:  # word lists are made of the params of each sweep; kept are the tokens of each topic in this shard
+            latents.counts.n_k[:] += n_k
+        return Tally(words, documents, n_k, n_wk, H if learns else None), latents
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
         t, n_k = params.t + 1, params.n_k + tally.n_k
@@ -167,6 +175,9 @@ class Gibbs(engine.Model):
 
     def done(self, state: State) -> bool:
         return self.plateau and state.params.kept > 0 and has_settled(state.objective, WINDOW)
+
+    def outgoing(self, params: Params) -> Params:
+        return params._replace(phi=None)  # as large as the counts
 
     def rows(self, shard: Tokens, latents: Latents, params: Params) -> Rows:
         counts, layout = latents.counts, shard.layout

@@ -39,6 +39,8 @@ def page(
     t = _named(topics.learned(model))
     total = float(model.chains_[0].n_k.sum())
     counts = None if X is None else model._counts(X)
+    if counts is None and model.fitted_.documents is None:
+        raise DataError("the documents of this fit are in files; give some of them, or new ones, to the report")
     ours = counts is None or _same(counts, model)
     theta = (model.document_topics_ if ours else np.asarray(model.transform(counts)))[:, t.order]
     names = getattr(X, "documents", None) if names is None else names
@@ -72,7 +74,7 @@ def page(
     _statistics(out, model, t, score, counts)
     _settled(out, model, settled)
     facts = [
-        ("Documents", theta.shape[0] if ours else model.document_counts_.shape[0]),
+        ("Documents", int(model.chains_[0].lengths.sum())),
         ("Words", f"{model.n_features_in_:,} different, {int(total):,} tokens"),
         ("Language", model.language_ and f"{model.language_}, without its stop words"),
         ("Kept sweeps", int(model.chains_[0].kept)),
@@ -84,6 +86,8 @@ def page(
 
 def _same(counts: sp.csr_array, model: Any) -> bool:
     """Whether these are the documents of the fit: as many, and of the same lengths."""
+    if model.fitted_.documents is None:
+        return False
     there, here = model.document_counts_.sum(axis=1), counts.sum(axis=1)
     return len(there) == len(here) and bool(np.allclose(there, here, atol=0.5))
 
@@ -107,7 +111,7 @@ def _named(t: Learned) -> Learned:
 
 
 def _lead(model: Any, t: Learned) -> str:
-    what = f"{plural(len(t.names), 'topic')} in {plural(model.document_counts_.shape[0], 'document')}"
+    what = f"{plural(len(t.names), 'topic')} in {plural(int(model.chains_[0].lengths.sum()), 'document')}"
     if len(t.names) == 1:
         return f"{what}: {t.names[0]}."
     first = [f"{name} ({share:.0%})" for name, share in zip(t.names[:3], t.share, strict=False)]

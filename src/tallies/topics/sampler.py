@@ -10,14 +10,17 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import digamma, gammaln
 
+from tallies.engine import Dropped, stopping
 from tallies.errors import FileError
 from tallies.forms import Form
+from tallies.maths import pointer
 from tallies.topics.kernels import lists, sampling
 from tallies.topics.kernels.sampling import Counts, Task
 from tallies.topics.tokens import Tokens
 
 Array = np.ndarray
 SMALL = 256  # topic counts below this are counted in a dense table, the few larger ones are listed
+PIECE = 1_000_000  # tokens that are sampled between two looks at whether to stop
 FEW = 100_000  # tokens below which NumPy counts while a compiler would still begin
 
 
@@ -26,30 +29,51 @@ class Latents(NamedTuple):
 
     counts: Counts  # topics of its tokens, in the sampler's layout
     kept: Annotated[sp.csr_array, Form("D K", "i", 0)] | None  # sum of n_dk over the kept sweeps
+    begun: Annotated[Array, Form("1", "i", 0)]  # rounds of the next sweep that are done: it was dropped between two of them
+
+
+def none(shard: Tokens, n_topics: int) -> Counts:
+    """Counts of a shard in which no token has a topic yet, without word lists."""
+    entry = type(shard.layout.shift)
+    return Counts(
+        z=np.full(len(shard.layout.words), -1, dtype=np.int16 if n_topics < 2**15 else np.int32),
+        topics=np.zeros(int(shard.layout.topics_at[-1]), dtype=entry),
+        n_topics=np.zeros(len(shard.rows), dtype=np.int32),
+        lists=np.zeros(0, dtype=entry),
+        size=np.zeros(0, dtype=np.int32),
+        n_k=np.zeros(n_topics, dtype=np.int64),
+    )
 
 
 def empty(shard: Tokens, n_topics: int, base: sp.csr_array) -> Counts:
     """Counts of a shard in which no token has a topic yet and the lists hold the base counts alone."""
-    entry = type(shard.layout.shift)
-    counts = Counts(
-        z=np.full(len(shard.layout.words), -1, dtype=np.int16 if n_topics < 2**15 else np.int32),
-        topics=np.zeros(int(shard.layout.topics_at[-1]), dtype=entry),
-        n_topics=np.zeros(len(shard.rows), dtype=np.int32),
-        lists=np.zeros(shard.room, dtype=entry),
-        size=np.zeros(len(shard.rank), dtype=np.int32),
-        n_k=np.zeros(n_topics, dtype=np.int64),
-    )
-    restore(shard, counts, base)
-    return counts
+    return with_lists(shard, none(shard, n_topics), base, np.asarray(base.sum(axis=0), dtype=np.int64))
 
 
-def restore(shard: Tokens, counts: Counts, n_wk: sp.csr_array) -> None:
-    """Fill the word lists and topic totals from counts (columns x topics)."""
-    shift, at, size = shard.layout.shift, shard.layout.at[shard.rank], np.diff(n_wk.indptr)
-    counts.lists[:] = (1 << shift) - 1  # padding: no token of a topic that does not exist
-    counts.lists[_places(at, size)] = n_wk.data << shift | n_wk.indices
-    counts.size[shard.rank] = size
-    counts.n_k[:] = n_wk.sum(axis=0)
+def with_lists(shard: Tokens, counts: Counts, n_wk: sp.csr_array, n_k: Array) -> Counts:
+    """The counts with new word lists, which hold n_wk (columns x topics), and these topic totals."""
+    layout = shard.layout
+    lists_, size = np.empty(shard.room, dtype=type(layout.shift)), np.empty(len(shard.rank), dtype=np.int32)
+    if len(counts.z) < FEW:
+        at, n = layout.at[shard.rank], np.diff(n_wk.indptr)
+        lists_[:] = (1 << layout.shift) - 1  # padding: no token of a topic that does not exist
+        lists_[_places(at, n)] = n_wk.data << layout.shift | n_wk.indices
+        size[shard.rank] = n
+    else:
+        lists.fill_lists(n_wk.indptr, n_wk.indices, n_wk.data, shard.rank, layout.at, layout.shift, lists_, size)
+    return counts._replace(lists=lists_, size=size, n_k=n_k.copy())
+
+
+def changes(shard: Tokens, counts: Counts, n_wk: sp.csr_array) -> sp.csr_array:
+    """What the word lists hold beyond n_wk (columns x topics)."""
+    if len(counts.z) < FEW:
+        return word_counts(shard, counts) - n_wk
+    most, K = n_wk.nnz + int(counts.size.sum()), len(counts.n_k)
+    ends = np.empty(len(shard.rank) + 1, dtype=np.int32 if most < 2**31 else np.int64)
+    topics, values, change = np.empty(most, dtype=np.int32), np.empty(most, dtype=counts.lists.dtype), np.zeros(K, dtype=np.int64)
+    shown = shard.rank, shard.layout.at, shard.layout.shift, counts.lists, counts.size
+    n = lists.list_changes(n_wk.indptr, n_wk.indices, n_wk.data, *shown, change, ends, topics, values)
+    return sp.csr_array((values[:n].copy(), topics[:n].copy(), ends), shape=(len(shard.rank), K))
 
 
 def _places(at: Array, size: Array) -> Array:
@@ -61,7 +85,7 @@ def _places(at: Array, size: Array) -> Array:
 def _unpack(packed: Array, at: Array, size: Array, shift: Any, n_topics: int) -> sp.csr_array:
     """The counts (lists x topics) that packed lists hold."""
     entries, mask = packed[_places(at, size)], (1 << int(shift)) - 1
-    indptr = np.append(0, np.cumsum(size, dtype=np.int64 if len(entries) >= 2**31 else np.int32))
+    indptr = pointer(size).astype(np.int64 if len(entries) >= 2**31 else np.int32)  # its type is that of the columns, too
     return sp.csr_array((entries >> shift, (entries & mask).astype(np.int32), indptr), shape=(len(size), n_topics))
 
 
@@ -98,17 +122,41 @@ def _enter(packed: Array, at: Array, size: Array, owners: Array, z: Array, shift
 
 
 def sweeps(
-    shard: Tokens, counts: Counts, prior: tuple[Any, float], seed: int, n_sweeps: int = 1, share: float = 1.0, threads: int = 1
+    shard: Tokens,
+    counts: Counts,
+    prior: tuple[Any, float],
+    seed: int,
+    n_sweeps: int = 1,
+    share: float = 1.0,
+    threads: int = 1,
+    begun: Array | None = None,
 ) -> None:
     """Resample every token of the first `share` of each document block, n_sweeps times, in place.
 
-    `prior` is (alpha, beta); the precision of alpha is that of the weights.
+    `prior` is (alpha, beta); the precision of alpha is that of the weights. With `begun`, the rounds already done, it may be left
+    between two rounds by `Dropped`, and a call with the same arguments goes on to the same bits.
+    """
+    P, first = len(shard.layout.blocks) - 1, 0 if begun is None else int(begun[0])
+    rounds = P * n_sweeps
+    at_once = max(1, PIECE // max(len(counts.z) // P, 1)) if begun is not None else rounds
+    stops = active(shard, share)
+    for r in range(first, rounds, at_once):
+        if begun is not None and r > first and stopping():
+            begun[0] = r
+            raise Dropped
+        _rounds(shard, counts, prior, seed, range(r, min(r + at_once, rounds)), stops, threads)
+    if begun is not None:
+        begun[0] = 0
+
+
+def _rounds(shard: Tokens, counts: Counts, prior: tuple[Any, float], seed: int, rounds: range, stops: Array, threads: int) -> None:
+    """Some rounds of sweeps.
 
     The workers meet at the end of every round, so each needs a thread of its own: a shared pool could leave one waiting
     for another that never starts.
     """
     (alpha, beta), K, P = prior, len(counts.n_k), len(shard.layout.blocks) - 1
-    private, signals, stops = np.zeros((P, K), dtype=np.int64), np.zeros(8, dtype=np.int64), active(shard, share)
+    private, signals = np.zeros((P, K), dtype=np.int64), np.zeros(8, dtype=np.int64)
 
     def work() -> None:
         gate.wait()
@@ -123,7 +171,10 @@ def sweeps(
             break
         others.append(thread)
     # all who will meet are known before anyone begins
-    task = Task(alpha, beta, np.uint64(seed), n_sweeps, shard.longest, stops, private, signals, 1 + len(others))
+    n_threads = 1 + len(others)
+    task = Task(alpha, beta, np.uint64(seed), rounds.start, rounds.stop, shard.longest, stops, private, signals, n_threads)
+    if P == 1:  # of a small corpus: nobody is to be met, and a compiler has a second less to do
+        return sampling.rotate_alone(shard.layout, counts, task)
     gate.set()
     sampling.rotate(shard.layout, counts, task)
     for thread in others:
@@ -145,20 +196,24 @@ def document_counts(shard: Tokens, counts: Counts) -> sp.csr_array:
 
 def tokens(shard: Tokens, counts: Counts, n_topics: int) -> sp.csr_array:
     """n_wk (columns x topics) of the tokens alone, after checking that all the lists of a checkpoint are such as a sweep leaves."""
-    layout, size, none = shard.layout, counts.size, sp.csr_array((len(shard.rank), n_topics), dtype=np.int64)
-    if any((a.shape, a.dtype) != (b.shape, b.dtype) for a, b in zip(counts, empty(shard, n_topics, none), strict=True)):
+    layout, size, like = shard.layout, counts.size, none(shard, n_topics)
+    if shard.alone:
+        like = empty(shard, n_topics, sp.csr_array((len(shard.rank), n_topics), dtype=np.int64))
+    if any((a.shape, a.dtype) != (b.shape, b.dtype) for a, b in zip(counts, like, strict=True)):
         raise FileError("the checkpoint is damaged: its topics are not of these tokens; start a new fit")
     entered, columns = counts.z >= 0, np.argsort(shard.rank)[layout.words]
     z, documents = counts.z[entered], np.repeat(np.arange(len(shard.rows)), shard.lengths)
     one = np.ones(len(z), dtype=np.int64)
     n_dk = sp.csr_array((one, (documents[entered], z)), shape=(len(shard.rows), n_topics))
-    fits: Any = (counts.n_topics <= np.diff(layout.topics_at)).all() and (size <= np.diff(layout.at, append=shard.room)).all()
-    if fits:
+    fits: Any = (counts.n_topics <= np.diff(layout.topics_at)).all() and same(document_counts(shard, counts), n_dk)
+    fits = fits and (not shard.alone or (size <= np.diff(layout.at, append=shard.room)).all())
+    n_k = np.bincount(z, minlength=n_topics)
+    if fits and shard.alone:
         padding, n_wk = np.ones(shard.room, dtype=bool), word_counts(shard, counts)
         padding[_places(layout.at, size)] = False
-        fits = same(document_counts(shard, counts), n_dk) and (counts.lists[padding] == (1 << layout.shift) - 1).all()
-        fits = fits and n_wk.indices.max(initial=0) < n_topics and np.array_equal(n_wk.sum(axis=0), counts.n_k)
-    if not fits:
+        fits = (counts.lists[padding] == (1 << layout.shift) - 1).all() and n_wk.indices.max(initial=0) < n_topics
+        n_k = n_wk.sum(axis=0)
+    if not fits or not np.array_equal(n_k, counts.n_k):
         raise FileError("the checkpoint is damaged: its lists are not those of its tokens; start a new fit")
     return sp.csr_array((one, (columns[entered], z)), shape=(len(shard.rank), n_topics))
 

@@ -56,14 +56,43 @@ def word_blocks(frequency: np.ndarray, n_blocks: int) -> np.ndarray:
     return block
 
 
-def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.Generator, cuts: list[slice]) -> list[Tokens]:
-    """Shards of the shuffled documents of a count matrix; `base` are counts (words x topics) that the lists hold besides."""
-    n_documents, V = X.shape
-    frequency, lengths = X.sum(axis=0), X.sum(axis=1)
-    P = block_count(int(frequency.sum()) // len(cuts), V, n_documents // len(cuts))
+class Frame(NamedTuple):
+    """What all shards of a corpus share: how its words are numbered, and where their lists are."""
+
+    n_blocks: int  # P
+    block: np.ndarray  # (V,)  word block of each word, by its number
+    rank: np.ndarray  # (V,)  number of each column among the words
+    at: np.ndarray  # (V,)  where the list of a word begins
+    room: int  # entries in all word lists
+    shift: np.integer  # see `Layout`
+    n_topics: int
+    longest: int  # tokens of the longest document
+    total: int  # documents
+    alone: bool  # whether there is but one shard
+
+    def shard(self, Y: sp.csr_array, rows: np.ndarray, first: int) -> Tokens:
+        """The shard of some documents, by their counts and their rows in the data; `first` is the number of those before them."""
+        D, P = Y.shape[0], self.n_blocks
+        Y = sp.csr_array((Y.data, self.rank[Y.indices], Y.indptr), shape=Y.shape)
+        Y.sort_indices()
+        cell = np.repeat(np.arange(D), np.diff(Y.indptr)) * P + self.block[Y.indices]
+        ends = pointer(np.bincount(cell, weights=Y.data, minlength=D * P))
+        index = np.int32 if ends[-1] < 2**31 else np.int64
+        places = ends[np.arange(P + 1)[:, None] + P * np.arange(D)].astype(index)
+        blocks = np.searchsorted(places[0], np.arange(P + 1) * (ends[-1] / P))
+        blocks[-1] = D
+        words = np.repeat(Y.indices.astype(np.int32, copy=False), Y.data)
+        lengths = (places[-1] - places[0]).astype(np.int64)
+        topics_at = pointer(np.minimum(lengths, self.n_topics) + 1)
+        layout = Layout(words, cuts=places, blocks=blocks.astype(np.int64), at=self.at, topics_at=topics_at, shift=self.shift)
+        return Tokens(layout, rows, self.rank, self.room, self.longest, first, self.total, self.alone)
+
+
+def frame(frequency: np.ndarray, longest: int, n_documents: int, n_shards: int, n_topics: int, base: sp.csr_array) -> Frame:
+    """The frame of documents in which words have these frequencies; `base` are counts (words x topics) that lists hold besides."""
+    P = block_count(int(frequency.sum()) // n_shards, len(frequency), n_documents // n_shards)
     block = word_blocks(frequency, P)
     order = np.lexsort((-frequency, block))
-    rank = np.argsort(order).astype(np.int32)
     # an entry is count << shift | topic: four bytes if the largest count fits, else eight
     largest = int(frequency.max(initial=0)) + (int(base.data.max()) if base.nnz else 0)
     shift = int(n_topics).bit_length()  # one number more than topics, for the padding
@@ -72,26 +101,13 @@ def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.G
     entry = np.int32 if largest < 1 << (31 - shift) else np.int64
     # a new topic is entered before the old one leaves, so there may be one topic more than tokens
     room = np.minimum(frequency + np.diff(base.indptr) + 1, n_topics)[order]
-    room = -(-room // LANES) * LANES
-    at = pointer(room)
-    rows = rng.permutation(n_documents)
-    longest = int(lengths.max(initial=0))
-    shards = []
-    for cut in cuts:
-        mine = rows[cut]
-        Y, D = X[mine], len(mine)
-        Y = sp.csr_array((Y.data, rank[Y.indices], Y.indptr), shape=Y.shape)
-        Y.sort_indices()
-        cell = np.repeat(np.arange(D), np.diff(Y.indptr)) * P + block[order][Y.indices]
-        ends = pointer(np.bincount(cell, weights=Y.data, minlength=D * P))
-        index = np.int32 if ends[-1] < 2**31 else np.int64
-        places = ends[np.arange(P + 1)[:, None] + P * np.arange(D)].astype(index)
-        blocks = np.searchsorted(places[0], np.arange(P + 1) * (ends[-1] / P))
-        blocks[-1] = D
-        words, topics_at = (
-            np.repeat(Y.indices.astype(np.int32, copy=False), Y.data),
-            pointer(np.minimum(lengths[mine], n_topics) + 1),
-        )
-        layout = Layout(words, cuts=places, blocks=blocks.astype(np.int64), at=at[:-1], topics_at=topics_at, shift=entry(shift))
-        shards.append(Tokens(layout, mine, rank, int(at[-1]), longest, cut.start, n_documents, len(cuts) == 1))
-    return shards
+    at = pointer(-(-room // LANES) * LANES)
+    rank = np.argsort(order).astype(np.int32)
+    return Frame(P, block[order], rank, at[:-1], int(at[-1]), entry(shift), n_topics, longest, n_documents, n_shards == 1)
+
+
+def lay_out(X: sp.csr_array, n_topics: int, base: sp.csr_array, rng: np.random.Generator, cuts: list[slice]) -> list[Tokens]:
+    """Shards of the shuffled documents of a count matrix; `base` as in `frame`."""
+    n, longest = X.shape[0], int(X.sum(axis=1).max(initial=0))
+    common, rows = frame(X.sum(axis=0), longest, n, len(cuts), n_topics, base), rng.permutation(n)
+    return [common.shard(X[rows[cut]], rows[cut], cut.start) for cut in cuts]

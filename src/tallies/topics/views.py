@@ -171,7 +171,8 @@ def over_groups(groups: Groups, t: Learned) -> charts.Chart:
     """Mean share of each topic by group or period."""
     what, names, n, mean, spread = groups
     starts = [float(name.split(" to ")[0]) for name in names] if what == "period" else []
-    time, height = charts.axis(f"period, from {names[0]} to {names[-1]}"), charts.axis("mean share of words", zero=True)
+    whole, height = all(start % 1 == 0 for start in starts), charts.axis("mean share of words", zero=True)
+    time = charts.axis(f"period, from {names[0]} to {names[-1]}", whole=whole, plain=True)
     views, heads = [], [what, "mean share", "standard error", "documents"]
     for k, name in enumerate(t.names):
         at = np.arange(len(names)) if what == "period" else np.argsort(-mean[:, k], kind="stable")

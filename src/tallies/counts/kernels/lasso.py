@@ -1,4 +1,4 @@
-"""The loop of the graphical lasso: a Newton direction by coordinate descent, compiled. Symbols as in `tallies.counts.lasso`."""
+"""The loop of the graphical lasso: a sweep of coordinate descent, compiled. Symbols as in `counts.network.lasso`."""
 
 from __future__ import annotations
 
@@ -16,44 +16,37 @@ def dot(x, y):
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def descend(Theta, W, G, L, ptr, places, sweeps, close, D, U):
-    """Write into D (0 at first) the minimum of eq. 2 over the free places, and U = D W; whether it was found in so many sweeps.
+def sweep(Theta, W, G, L, ptr, places, D, U, c):
+    """One sweep of coordinate descent over the free places, in D and U = D W; its largest move, in the metric of eq. 2.
 
-    Row i of the upper triangle is free at places[ptr[i]:ptr[i+1]], the diagonal among them. Descent ends where the largest move of
-    a sweep, in the metric of eq. 2, is the share `close` of that of the largest sweep.
+    Row i of the upper triangle is free at places[ptr[i]:ptr[i+1]], the diagonal among them; c is room for p numbers.
     """
     p = len(W)
-    c = np.empty(p)
-    first = 0.0
-    for _ in range(sweeps):
-        far = 0.0
-        for i in range(p):
+    far = 0.0
+    for i in range(p):
+        for l in range(p):
+            c[l] = U[l, i]
+        for a in range(ptr[i], ptr[i + 1]):
+            j = places[a]
+            slope = G[i, j] + dot(W[j], c)  # (W D W)_ij = W_j'U_i
+            if j == i:
+                curve = W[i, i] * W[i, i]
+                move = -slope / curve
+            else:
+                curve = W[i, j] * W[i, j] + W[i, i] * W[j, j]
+                here, edge = Theta[i, j] + D[i, j], L[i, j] / curve
+                to = here - slope / curve
+                move = max(to - edge, 0.0) + min(to + edge, 0.0) - here
+            if move == 0.0:
+                continue
+            far = max(far, abs(move) * np.sqrt(curve))
+            D[i, j] += move
+            c[i] += move * W[i, j]
             for l in range(p):
-                c[l] = U[l, i]
-            for a in range(ptr[i], ptr[i + 1]):
-                j = places[a]
-                slope = G[i, j] + dot(W[j], c)  # (W D W)_ij = W_j'U_i
-                if j == i:
-                    curve = W[i, i] * W[i, i]
-                    move = -slope / curve
-                else:
-                    curve = W[i, j] * W[i, j] + W[i, i] * W[j, j]
-                    here, edge = Theta[i, j] + D[i, j], L[i, j] / curve
-                    to = here - slope / curve
-                    move = max(to - edge, 0.0) + min(to + edge, 0.0) - here
-                if move == 0.0:
-                    continue
-                far = max(far, abs(move) * np.sqrt(curve))
-                D[i, j] += move
-                c[i] += move * W[i, j]
+                U[i, l] += move * W[j, l]
+            if j != i:
+                D[j, i] += move
+                c[j] += move * W[i, i]
                 for l in range(p):
-                    U[i, l] += move * W[j, l]
-                if j != i:
-                    D[j, i] += move
-                    c[j] += move * W[i, i]
-                    for l in range(p):
-                        U[j, l] += move * W[i, l]
-        first = max(first, far)
-        if far <= close * first:
-            return True
-    return False
+                    U[j, l] += move * W[i, l]
+    return far

@@ -1,4 +1,4 @@
-"""The loops of `trial` and `steps` in NumPy, where the data are too small to be worth a compiler's wait.
+"""The loops of `steps` in NumPy, where the data are too small to be worth a compiler's wait.
 
 Symbols as in `full`: M means, S2 variances, A = exp(O + M + S2/2), v row weights, w_j the scalars that stand for S2.
 """
@@ -58,8 +58,25 @@ def move(M, length, d, X, B, root, M_trial, R):
     R *= root[:, None]
 
 
-def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y, c, keep):
+def attempt(
+    toward, slots, g, D, S, Y, reach, X, c, along, d, M, S2, w, B, v, length, M_trial, R, O, counts, w_trial, S2_trial, A, close
+):
+    """A step of this length along a new direction, which c helps to find, or with None along the last one; and the trial there."""
+    slope, root = 0.0, np.sqrt(v)
+    if toward is not None:
+        if len(c):
+            bend(M, S2, w, X, B, c)
+        scale, of_y, of_s = toward
+        slope = aim(scale, of_y, of_s, slots, g, D, S, Y, reach, X, c, along, root, d)
+    move(M, length, d, X, B, root, M_trial, R)
+    np.copyto(S2_trial, S2)
+    return slope, *trial(M_trial, O, counts, v, w_trial, S2_trial, A, close)
+
+
+def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y, B, c, keep):
     """Gradient g and preconditioner D of the free energy at (M, log w), the new pair, and the dot products of the pairs."""
+    if len(c):
+        bend(moved[0], S2, w, X, B, c)
     m, v = len(S), root[:, None] ** 2
     s2 = S2 * S2
     u = s2 / (1.0 + 0.5 * s2 * A)

@@ -1,13 +1,18 @@
 # mypy: disable-error-code="no-untyped-def"
-"""The loops of a step of the PLN fits that need no exp or log, compiled. Symbols as in `full`; the NumPy twins are in `plain`."""
+"""The loops of a step of the PLN fits, compiled; sums are in double. Symbols as in `full`; the NumPy twins are in `plain`.
+
+What a sweep does to a row it does at once, while the row is near: these loops wait for memory, not for arithmetic.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numba import njit
 
+from tallies.counts.kernels.trial import solve
 from tallies.kernels.blocks import BYTES, I64, Variable, rowwise
 
 _options: Any = {"nogil": True, "cache": True, "error_model": "numpy"}
@@ -16,7 +21,7 @@ FLUSH = 8  # rows whose dot products are added in the precision of the rows
 
 @rowwise
 def direct(block, i, d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, c, last, v, slope):
-    """A row of `aim`."""
+    """A row of `plain.aim`."""
     to = Variable(block, scale * g(i))
     with block.each(slots.size(0)) as a:
         k = slots.one(a.index)
@@ -34,27 +39,9 @@ def direct(block, i, d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, c
     slope.add(end() * g(i))
 
 
-@njit(**_options)
-def direct_rows(d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, c, last, root, slope):
-    """`direct` for every row."""
-    for i in range(len(d)):
-        direct(i, d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift, c, last, root[i] * root[i], slope)
-
-
-def aim(scale, of_y, of_s, slots, g, D, S, Y, reach, X, c, shift, root, d):
-    """Write d = -(D (scale g + sum of_y Y) + sum of_s S), clipped entry by entry to `reach`, - v D [X c] shift; return g'd.
-
-    Where c has no rows it has no part in it.
-    """
-    slope = np.zeros(d.shape[1])
-    last = shift[-1:] if len(c) else shift[:0]
-    direct_rows(d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, shift[:-1], c, last, root, slope)
-    return float(slope.sum())
-
-
 @rowwise
 def bent(block, i, M, S2, w, X, B, c):
-    """A row of `bend`."""
+    """A row of `plain.bend`."""
     s = S2(i) * (1.0 - S2(i) * w()).most(0.0)  # S2^2 A
     rest = Variable(block, M(i))
     with block.each(B.size(0)) as x:
@@ -62,16 +49,9 @@ def bent(block, i, M, S2, w, X, B, c):
     c.put(2.0 * rest() - s / (1.0 + 0.5 * s), i)
 
 
-@njit(**_options)
-def bend(M, S2, w, X, B, c):
-    """Write the c of `guess`, 2 (M - X B) - u A, with the A of S2 (w + A) = 1."""
-    for i in range(len(M)):
-        bent(i, M, S2, w, X, B, c)
-
-
 @rowwise
 def follow(block, i, M, length, d, X, B, root, M_trial, R):
-    """A row of `move`."""
+    """A row of `plain.move`."""
     new = M(i) + length * d(i)
     rest = Variable(block, new)
     with block.each(B.size(0)) as c:
@@ -81,10 +61,33 @@ def follow(block, i, M, length, d, X, B, root, M_trial, R):
 
 
 @njit(**_options)
-def move(M, length, d, X, B, root, M_trial, R):
-    """Write M_trial = M + length d and its residuals R = root (M_trial - X B), root the square roots of the row weights."""
+def attempt_rows(
+    fresh, d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, along, c, last, M, S2, w, B, v, length,
+    M_trial, R, O, counts, w_trial, S2_trial, A, close, slope, fit, total
+):  # fmt: skip
+    """`attempt` for every row; `last` is what belongs to c, or has no rows."""
     for i in range(len(M)):
-        follow(i, M, length, d, X, B, root[i], M_trial, R)
+        if fresh:
+            if len(last):
+                bent(i, M, S2, w, X, B, c)
+            direct(i, d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, along, c, last, v[i], slope)
+        follow(i, M, length, d, X, B, math.sqrt(v[i]), M_trial, R)
+        solve(i, M_trial, O, counts, v[i], w_trial, S2, S2_trial, A, close, fit, total)
+
+
+def attempt(
+    toward, slots, g, D, S, Y, reach, X, c, along, d, M, S2, w, B, v, length, M_trial, R, O, counts, w_trial, S2_trial, A, close
+):
+    """A step from (M, S2) into M_trial, S2_trial, A and R; returns g'd, the fit and sum_i v_i S2_ij, see `plain.attempt`."""
+    p = M.shape[1]
+    slope, fit, total = np.zeros((3, p))
+    scale, of_y, of_s = (0.0, np.zeros(0), np.zeros(0)) if toward is None else toward
+    last = along[-1:] if len(c) else along[:0]
+    attempt_rows(
+        toward is not None, d, float(scale), of_y, of_s, slots, g, D, S, Y, reach, X, along[:-1], c, last, M, S2, w, B, v,
+        float(length), M_trial, R, O, counts, w_trial.astype(M.dtype), S2_trial, A, close, slope, fit, total
+    )  # fmt: skip
+    return float(slope.sum()), float(fit.sum()), total
 
 
 @rowwise
@@ -136,11 +139,14 @@ def slope(
 
 @njit(**_options)
 def slope_rows(
-    pull, X, shift, root, A, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy, part, whole
-):
+    pull, X, shift, root, A, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, w, B, c, keep, T, dots, ZDy,
+    part, whole
+):  # fmt: skip
     """`slope` for every row; `part` is `dots` seen as one axis, emptied into `whole` from time to time."""
     for i in range(len(A)):
         v, inverse = root[i] * root[i], 1.0 / root[i]
+        if len(c):
+            bent(i, M_trial, S2, w, X, B, c)
         slope(i, A, pull, X, shift, v, inverse, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy)
         if i % FLUSH == FLUSH - 1 or i == len(A) - 1:
             for k in range(len(part)):
@@ -148,19 +154,20 @@ def slope_rows(
                 part[k] = 0
 
 
-def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y, c, keep):
+def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y, B, c, keep):
     """Gradient g and preconditioner D of the free energy at (M, log w), where (pull - root X shift) / root = R Omega.
 
     With slot >= 0, S[slot] becomes the difference of `moved`, (M_trial, M), and Y[slot] that of the gradients, both times `keep`. A
-    becomes the t of `guess`, the share of the counts in the curvature; c is that of `bend`, or has no rows. Returns sum_i v_i u_ij
-    and, of the pairs in `slots`, s_k'y_slot, s_k'g, y_k'D y_l, y_k'D g and [X c]'v D y_k, the last two those of g and v c.
+    becomes the t of `guess`, the share of the counts in the curvature; c, where it has rows, becomes that of `guess`. Returns
+    sum_i v_i u_ij and, of the pairs in `slots`, s_k'y_slot, s_k'g, y_k'D y_l, y_k'D g and [X c]'v D y_k, the last two those of g
+    and v c.
     """
     m, p, kind = len(S), A.shape[1], A.dtype
     T, ZDy = np.zeros(p), np.zeros((m + 2, X.shape[1] + 1, p))
     dots = np.zeros((m + 3, m, BYTES // kind.itemsize), dtype=kind)
     whole = np.zeros(dots.size)
     vectors = shift.astype(kind), root, A, counts, S2, (w - omega).astype(kind), omega.astype(kind)
-    slope_rows(pull, X, *vectors, *moved, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy, dots.ravel(), whole)
+    slope_rows(pull, X, *vectors, *moved, slot, slots, g, D, S, Y, w, B, c, keep, T, dots, ZDy, dots.ravel(), whole)
     sums = whole.reshape(dots.shape).sum(axis=2)
     yDy = sums[3:]
     return T, sums[0], sums[1], yDy + np.triu(yDy, 1).T, sums[2], ZDy

@@ -1,12 +1,7 @@
 # mypy: disable-error-code="no-untyped-def"
-"""The loop over counts of the PLN fits, compiled; sums are in double. Symbols as in `full`; the NumPy twin is in `plain`."""
+"""The row of a trial that needs exp and log, as compiled code. Symbols as in `full`; the NumPy twin is in `plain`."""
 
 from __future__ import annotations
-
-from typing import Any
-
-import numpy as np
-from numba import njit
 
 from tallies.counts.kernels.plain import TOP
 from tallies.kernels.blocks import Variable, rowwise
@@ -14,14 +9,15 @@ from tallies.kernels.blocks import Variable, rowwise
 PASSES = 12
 BOTTOM = {"float": -85.0, "double": -700.0}  # exp of it is about the last that is not a subnormal number
 
-_options: Any = {"nogil": True, "cache": True, "error_model": "numpy"}
-
 
 @rowwise
-def solve(block, i, M, O, Y, v, w, S2, A, near, fit, total):
-    """A pass takes exp(S2/2) as linear and solves the quadratic equation that is left; moves below `near` end it."""
+def solve(block, i, M, O, Y, v, w, before, S2, A, near, fit, total):
+    """A row of `plain.trial`, from the variances `before`; the relative error of A is near^2/8.
+
+    A pass takes exp(S2/2) as linear and solves the quadratic equation that is left; moves below `near` end it.
+    """
     base = O(i) + M(i)
-    s, a = Variable(block, S2(i)), Variable(block, base)
+    s, a = Variable(block, before(i)), Variable(block, base)
     with block.each(PASSES + 1) as turn:
         a.set((base + 0.5 * s()).least(TOP).most(BOTTOM[str(block.kind)]).exp())
         with block.where(block.builder.icmp_signed("==", turn.index, turn.index.type(PASSES))):
@@ -38,20 +34,3 @@ def solve(block, i, M, O, Y, v, w, S2, A, near, fit, total):
     A.put(a(), i)
     fit.add(v * (Y(i) * base - a() + 0.5 * s().log()))
     total.add(v * s())
-
-
-@njit(**_options)
-def solve_rows(M, O, Y, v, w, S2, A, near, fit, total):
-    """`solve` for every row."""
-    for i in range(len(M)):
-        solve(i, M, O, Y, v[i], w, S2, A, near, fit, total)
-
-
-def trial(M, O, Y, v, w, S2, A, close):
-    """Solve S2 (w + A) = 1 in place, fill A = exp(O + M + S2/2); sum v [Y(O + M) - A + log(S2)/2] and sum_i v_i S2_ij.
-
-    The relative error of A is close^2/8.
-    """
-    fit, total = np.zeros((2, M.shape[1]))
-    solve_rows(M, O, Y, v, w.astype(M.dtype), S2, A, close, fit, total)
-    return float(fit.sum()), total

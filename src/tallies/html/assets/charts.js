@@ -93,7 +93,7 @@ const Charts = (() => {
     let [x0, x1] = (spec.x.domain || extent(xs)).map((v) => value("x", v));
     let [y0, y1] = (spec.y.domain || extent(ys)).map((v) => value("y", v));
     const yTicks = (log.y ? logTicks : ticks)(y0, y1, 5);
-    const show = (axis, t) => (log[axis] ? number(10 ** t) : number(t));
+    const show = (axis, t) => (spec[axis].plain ? String(t) : log[axis] ? number(10 ** t) : number(t));
     const left = Math.max(...yTicks.map((t) => show("y", t).length), 2) * 7 + 8;
     const box = spec.bare ? { left: 70, right: width - 70, top: 16, bottom: height - 16 } : { left, right: width - 12, top: 26, bottom: height - 42 };
     if (spec.equal) { // one unit is as long upwards as sideways

@@ -25,6 +25,56 @@ def list_histogram(packed, at, size, shift, small, large):
 
 
 @njit(**JIT)
+def fill_lists(indptr, indices, data, rank, at, shift, lists, size):
+    """Word lists that hold the counts (columns x topics), padded; column v is word rank[v]."""
+    lists[:] = (1 << shift) - 1
+    for v in range(len(rank)):
+        start = at[rank[v]] - indptr[v]
+        for j in range(indptr[v], indptr[v + 1]):
+            lists[start + j] = data[j] << shift | indices[j]
+        size[rank[v]] = indptr[v + 1] - indptr[v]
+
+
+@njit(**JIT)
+def list_changes(indptr, indices, data, rank, at, shift, lists, size, change, ends, topics, values):
+    """What word lists hold beyond the counts (columns x topics), by column: of column v the entries ends[v] to ends[v + 1] of
+    `topics`, rising, and `values`. `change` has a zero for each topic, before and after."""
+    mask, n, ends[0] = (1 << shift) - 1, 0, 0
+    for v in range(len(rank)):
+        first, w = n, rank[v]
+        for j in range(indptr[v], indptr[v + 1]):
+            change[indices[j]] = -data[j]
+        for j in range(at[w], at[w] + size[w]):
+            change[lists[j] & mask] += lists[j] >> shift
+        if 8 * (indptr[v + 1] - indptr[v] + size[w]) > len(change):  # looked for among all topics, else put in their order
+            for k in range(len(change)):
+                if change[k] != 0:
+                    topics[n], values[n] = k, change[k]
+                    n += 1
+                    change[k] = 0
+            ends[v + 1] = n
+            continue
+        for j in range(indptr[v], indptr[v + 1]):  # topics that it had, which rise already
+            k = indices[j]
+            if change[k] != 0:
+                topics[n], values[n] = k, change[k]
+                n += 1
+                change[k] = 0
+        for j in range(at[w], at[w] + size[w]):  # and those that are new
+            k = lists[j] & mask
+            if change[k] != 0:
+                place = n
+                while place > first and topics[place - 1] > k:
+                    topics[place], values[place] = topics[place - 1], values[place - 1]
+                    place -= 1
+                topics[place], values[place] = k, change[k]
+                n += 1
+                change[k] = 0
+        ends[v + 1] = n
+    return n
+
+
+@njit(**JIT)
 def mixtures(indptr, indices, counts, phi, alpha, n_steps, tol, theta):
     """CVB0 with the topics frozen: theta[d] becomes the expected topic counts of document d, alpha included.
 

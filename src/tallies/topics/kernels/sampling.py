@@ -19,11 +19,13 @@ from tallies.forms import Form
 from tallies.kernels import lanes, twins
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+ALL = 2**64 - 1  # bits of a counter
 SPINS = 4000  # looks at the flag before a waiting thread lets others have the processor: about 10 microseconds
 WINDOWS = sys.platform == "win32"  # known when kernels are compiled: comparing texts in one is two seconds of compiling
 _sleep = twins.pause if config.DISABLE_JIT else types.ExternalFunction("Sleep" if WINDOWS else "usleep", types.int32(types.uint32))
 REST = np.uint32(0 if WINDOWS else 30)  # milliseconds, or microseconds
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
+# no way in from C, which nobody takes: the compiler is waited for
+JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
 # random numbers are made by products that overflow; NumPy would tell of each
 wrapping = np.errstate(over="ignore") if config.DISABLE_JIT else njit(**JIT)
 
@@ -56,7 +58,8 @@ class Task(NamedTuple):
     alpha: np.ndarray  # (K,)  its precision is that of the weights
     beta: float
     seed: np.uint64
-    n_sweeps: int
+    first: int  # round
+    last: int  # and the one before which to end
     longest: int  # tokens of the longest document
     stops: np.ndarray  # (P,)  where the documents of each block end that take part
     private: np.ndarray  # (P, K)  topic totals of each document block
@@ -114,6 +117,13 @@ def seek(lists, at, size, mask, own):
         if bits:
             return j + lanes.lowest_bit(bits)
     return -1
+
+
+def mixed(x: int) -> np.uint64:
+    """`mix`, in Python."""
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & ALL
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & ALL
+    return np.uint64(x ^ (x >> 31))
 
 
 @wrapping
@@ -280,7 +290,7 @@ def rotate(layout, counts, task):
     """
     blocks, n_k, private, signals = layout.blocks, counts.n_k, task.private, task.signals
     n_blocks = len(blocks) - 1
-    for r in range(n_blocks * task.n_sweeps):
+    for r in range(task.first, task.last):
         while True:
             p = lanes.atomic_add(signals, 2, 1)
             if p >= n_blocks:
@@ -296,3 +306,13 @@ def rotate(layout, counts, task):
                     n_k[k] += private[p, k] - before
             signals[0] = signals[2] = 0  # all tickets back in the box, and the waiting threads may go on
             lanes.atomic_add(signals, 1, 1)
+
+
+def rotate_alone(layout, counts, task):
+    """What `rotate` does where there is one block."""
+    n_k = task.private[0]
+    for r in range(task.first, task.last):
+        n_k[:] = counts.n_k
+        key = mixed((int(task.seed) + int(GOLDEN) * (1 + r)) & ALL)
+        sample_cell(layout, counts, task, n_k, 0, int(layout.blocks[0]), int(task.stops[0]), key)
+        counts.n_k[:] = n_k

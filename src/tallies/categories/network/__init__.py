@@ -1,0 +1,1 @@
+"""FEMNetwork: which categories of a table depend on which."""

@@ -1,0 +1,1 @@
+"""PLNDiscriminant: which class a sample belongs to, told by its counts."""

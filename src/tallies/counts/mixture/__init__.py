@@ -1,0 +1,1 @@
+"""PLNMixture: clusters of samples by their counts."""

@@ -1,0 +1,1 @@
+"""PLNNetwork: which species depend on which, given all others."""

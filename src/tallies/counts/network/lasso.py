@@ -1,0 +1,235 @@
+"""The graphical lasso: a sparse inverse of a covariance S, with a penalty of its own for every pair.
+
+    minimise   f(Theta) = -log|Theta| + tr(S Theta) + sum_{j != k} L_jk |Theta_jk|     over positive definite Theta     (eq. 1)
+
+L_jk = inf forbids a pair, L_jk = 0 leaves it free; the diagonal has no penalty. Columns that no chain of |S_jk| > L_jk joins have a
+Theta_jk of 0, so each connected component is a problem of its own, exactly (Mazumder and Hastie 2012). Within one, Newton steps:
+with W = Theta^-1 and G = S - W, the direction D minimises
+
+    tr(G D) + tr(W D W D) / 2 + sum L |Theta + D|      over the entries that are not 0, or for which |G_jk| > L_jk       (eq. 2)
+
+by coordinate descent, and a line search keeps Theta positive definite (QUIC: Hsieh, Sustik, Dhillon and Ravikumar 2014). Any
+symmetric V with V_jj = S_jj and |V - S| <= L gives log|V| + p <= f(Theta): V = S + clip(W - S, -L, L) certifies how far f is from
+its minimum (the duality gap).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse import csgraph, csr_array
+
+from tallies.counts.kernels import lasso as kernels
+
+STEPS = 100  # most Newton steps of a component
+ROUNDING = 1e-14  # of the terms of f: near its minimum a Newton step is right where f cannot tell
+CLOSE = 0.03  # share of its first move at which coordinate descent ends: what is left is left to the next step
+KEPT = 8  # sweeps from which it is guessed where they lead
+BLIND = 3  # Newton steps that are taken where f tells nothing any more
+
+
+class Solution(NamedTuple):
+    """A sparse precision, and how good it is."""
+
+    Theta: np.ndarray  # (p, p)
+    W: np.ndarray  # its inverse                                    (p, p)
+    logdet: float  # log|Theta|
+    penalty: float  # sum L |Theta|, of both triangles
+    value: float  # f, eq. 1
+    gap: float  # by which f is at most above its minimum
+    steps: int  # Newton steps, of all components
+
+
+def components(S: np.ndarray, L: np.ndarray) -> np.ndarray:
+    """The component of each column (p,): no entry between two of them can differ from 0.
+
+    >>> components(np.array([[1.0, 0.5, 0.1], [0.5, 1.0, 0.1], [0.1, 0.1, 1.0]]), np.full((3, 3), 0.2)).tolist()
+    [0, 0, 1]
+    """
+    return csgraph.connected_components(csr_array(np.abs(S) > L), directed=False)[1]
+
+
+def solve(S: np.ndarray, L: np.ndarray, start: np.ndarray | None = None, tol: float = 1e-9, most: int = STEPS) -> Solution:
+    """The graphical lasso of S (p, p) with penalties L (p, p), from a positive definite `start`, to a gap of `tol` a column.
+
+    >>> S = np.array([[1.0, 0.5, 0.1], [0.5, 1.0, 0.1], [0.1, 0.1, 1.0]])
+    >>> found = solve(S, np.full((3, 3), 0.2))
+    >>> found.W.round(4).tolist()
+    [[1.0, 0.3, 0.0], [0.3, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    p = len(S)
+    label = components(S, L)
+    alone = np.bincount(label)[label] == 1
+    Theta, W = np.zeros((p, p)), np.zeros((p, p))
+    own = S.diagonal()[alone]
+    Theta[alone, alone], W[alone, alone] = 1.0 / own, own
+    logdet, penalty, value, gap, steps = -float(np.log(own).sum()), 0.0, float(np.log(own).sum() + len(own)), 0.0, 0
+    for c in np.unique(label[~alone]):
+        at = np.flatnonzero(label == c)
+        block = np.ix_(at, at)
+        part = _component(
+            np.ascontiguousarray(S[block]),
+            np.ascontiguousarray(L[block]),
+            None if start is None else start[block],
+            tol * len(at),
+            most,
+        )
+        Theta[block], W[block] = part.Theta, part.W
+        logdet, penalty, value, gap = logdet + part.logdet, penalty + part.penalty, value + part.value, gap + part.gap
+        steps += part.steps
+    return Solution(Theta, W, logdet, penalty, value, gap, steps)
+
+
+def path(S: np.ndarray, L: np.ndarray, penalties: Any, tol: float = 1e-9) -> Iterator[Solution]:
+    """Solutions for each of falling penalties times the weights L, each from the one before.
+
+    >>> S = np.array([[1.0, 0.5], [0.5, 1.0]])
+    >>> [float(found.W[0, 1].round(4)) for found in path(S, np.ones((2, 2)), [0.6, 0.4, 0.1])]
+    [0.0, 0.1, 0.4]
+    """
+    last = None
+    for penalty in penalties:
+        last = solve(S, scaled(L, penalty), None if last is None else last.Theta, tol)
+        yield last
+
+
+def scaled(L: np.ndarray, penalty: float) -> np.ndarray:
+    """Penalties of the pairs: what is forbidden stays so without any."""
+    return np.where(np.isinf(L), np.inf, penalty * np.where(np.isinf(L), 0.0, L))
+
+
+def _component(S: np.ndarray, L: np.ndarray, start: np.ndarray | None, tol: float, most: int) -> Solution:
+    """The solution of one connected component."""
+    p = len(S)
+    Theta, root = _begin(S, L, start)
+    D, U = np.zeros((p, p)), np.zeros((p, p))
+    logdet, W = _inverse(root)
+    penalty = _size(Theta, L)
+    value, gap, sweeps, blind, t = float(-logdet + np.vdot(S, Theta) + penalty), np.inf, 4, 0, 0
+    for t in range(most + 1):
+        gap = max(_gap(S, L, W, value), 0.0) + _rounding(S, Theta)
+        if gap <= tol or t == most or blind == BLIND:
+            break
+        G = S - W
+        D[:], U[:] = 0.0, 0.0
+        if not _descend(Theta, W, G, L, sweeps, CLOSE, D, U):
+            sweeps *= 2
+        fall = float(np.vdot(G, D)) + _size(Theta + D, L) - penalty
+        found = _step(S, L, Theta, D, value, fall)
+        if found is None:  # no step lowers f any more
+            break
+        Theta, root, logdet, penalty, value = found
+        W = _inverse(root)[1]
+        blind += -fall < 1e-2 * ROUNDING * p  # the step was shorter than any that f could tell from none; the gap may
+    return Solution(Theta, W, float(logdet), penalty, value, gap, t)
+
+
+def _begin(S: np.ndarray, L: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Where to begin, with its Cholesky root: the start without forbidden pairs if it is positive definite, else a diagonal."""
+    if start is not None:
+        Theta = np.where(np.isinf(L), 0.0, start)
+        np.fill_diagonal(Theta, start.diagonal())
+        root = _root(Theta)
+        if root is not None:
+            return Theta, root
+    return np.diag(1.0 / S.diagonal()), np.diag(1.0 / np.sqrt(S.diagonal()))
+
+
+def _descend(Theta: Any, W: Any, G: Any, L: Any, sweeps: int, close: float, D: np.ndarray, U: np.ndarray) -> bool:
+    """Write into D (0 at first) the minimum of eq. 2 over the free places, and U = D W; whether it was found in so many sweeps.
+
+    Free are the places that are not 0, or would not stay so. Descent ends where the largest move of a sweep, in the metric of
+    eq. 2, is the share `close` of that of the largest sweep. Every few sweeps it leaps to where they seem to lead (Bertrand and
+    Massias 2021): where columns are strongly correlated sweeps alone take small steps for long.
+    """
+    free = (np.abs(G) > L) | (Theta != 0)
+    np.fill_diagonal(free, True)
+    at = np.nonzero(np.triu(free))
+    ptr, room, seen, first = np.searchsorted(at[0], np.arange(len(G) + 1)), np.empty(len(G)), [], 0.0
+    for _ in range(sweeps):
+        far = kernels.sweep(Theta, W, G, L, ptr, at[1], D, U, room)
+        first = max(first, far)
+        if far <= close * first:
+            return True
+        seen.append(D[at])
+        if sweeps > KEPT and len(seen) > KEPT:
+            _leap(Theta, W, G, L, at, _limit(np.array(seen)), D, U)
+            seen = []
+    return False
+
+
+def _limit(seen: np.ndarray) -> np.ndarray:
+    """Where iterates lead: their mean with the weights by which their moves add up to most nearly 0 (Anderson)."""
+    moves = np.diff(seen, axis=0)
+    A = moves @ moves.T
+    weights = np.linalg.solve(A + 1e-10 * np.trace(A) * np.eye(len(A)), np.ones(len(A)))
+    return weights @ seen[1:] / weights.sum()
+
+
+def _value(Theta: Any, G: Any, L: Any, at: Any, D: np.ndarray, U: np.ndarray) -> float:
+    """Eq. 2."""
+    size = (L[at] * np.abs(Theta[at] + D[at]))[at[0] != at[1]]
+    return float(np.vdot(G, D) + 0.5 * np.vdot(U, U.T) + 2.0 * size.sum())
+
+
+def _leap(Theta: Any, W: Any, G: Any, L: Any, at: Any, d: np.ndarray, D: np.ndarray, U: np.ndarray) -> bool:
+    """Go to the entries d of the free places, none through 0, if that is lower than D is; whether it was."""
+    through = (at[0] != at[1]) & ((Theta[at] + d) * (Theta[at] + D[at]) <= 0)
+    near = np.zeros_like(D)
+    near[at] = near[at[::-1]] = np.where(through, -Theta[at], d)
+    along = near @ W
+    if not _value(Theta, G, L, at, near, along) < _value(Theta, G, L, at, D, U):
+        return False
+    D[:], U[:] = near, along
+    return True
+
+
+def _step(S: np.ndarray, L: np.ndarray, Theta: np.ndarray, D: np.ndarray, value: float, fall: float) -> Any:
+    """The longest of the steps 1, 1/2, 1/4, ... along D after which f is low enough (Armijo)."""
+    length, rounding = 1.0, _rounding(S, Theta)
+    while length > 1e-10 and fall < rounding:
+        trial = Theta + length * D
+        root = _root(trial)
+        if root is not None:
+            logdet, penalty = 2 * np.log(root.diagonal()).sum(), _size(trial, L)
+            new = float(-logdet + np.vdot(S, trial) + penalty)
+            if new <= value + 1e-3 * length * min(fall, 0.0) + rounding:
+                return trial, root, logdet, penalty, new
+        length *= 0.5
+    return None
+
+
+def _rounding(S: np.ndarray, Theta: np.ndarray) -> float:
+    """How much of f may be rounding."""
+    return ROUNDING * (float(np.abs(S * Theta).sum()) + len(S))
+
+
+def _size(Theta: np.ndarray, L: np.ndarray) -> float:
+    """sum L |Theta| of all pairs that are not 0, for those that are may be forbidden."""
+    there = np.flatnonzero(Theta)
+    sizes = np.abs(Theta.ravel()[there]) * L.ravel()[there]
+    return float(sizes[there // len(Theta) != there % len(Theta)].sum())
+
+
+def _root(matrix: np.ndarray) -> np.ndarray | None:
+    """Lower Cholesky root; None where there is none."""
+    root, bad = linalg.lapack.dpotrf(matrix.T, lower=0, clean=1)
+    return None if bad or not np.isfinite(root[-1, -1]) else root.T
+
+
+def _inverse(root: np.ndarray) -> tuple[float, np.ndarray]:
+    """Log determinant and inverse of the matrix of which `root` is the Cholesky root."""
+    half, _ = linalg.lapack.dpotri(root.T, lower=0)
+    W = np.triu(half) + np.triu(half, 1).T
+    return float(2 * np.log(root.diagonal()).sum()), np.ascontiguousarray(W)
+
+
+def _gap(S: np.ndarray, L: np.ndarray, W: np.ndarray, value: float) -> float:
+    """The duality gap; inf where the nearest feasible V is not positive definite."""
+    V = S + np.clip(W - S, -L, L)
+    np.fill_diagonal(V, S.diagonal())
+    root = _root(V)
+    return np.inf if root is None else value - float(2 * np.log(root.diagonal()).sum()) - len(S)

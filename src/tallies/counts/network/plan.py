@@ -1,0 +1,319 @@
+"""The stages of a network of counts: a path of penalties, subsamples that say which pairs are chosen again and again, the fit.
+
+in two steps    all correlations -> their lassos -> those of subsamples -> the rows under the chosen precision
+jointly         independent columns -> the penalised bound, penalty by penalty -> the same of subsamples -> the chosen one
+
+    instability of a penalty = mean over pairs of 2 f (1 - f),   f the share of the subsamples in which a pair is chosen   (eq. 1)
+    BIC = -2 J + k log N,   EBIC = BIC + 4 gamma |edges| log p,   k = free numbers                                         (eq. 2)
+
+Stability selection (StARS) takes the smallest penalty whose instability is below a limit, among those at which no more than half
+of the pairs are joined; the first edges to come may be unstable together, so one above the limit does not end the path. A stage
+begins where another one ended: the path with the penalty before, a subsample with the means of its rows.
+References: Liu, Roeder and Wasserman 2010; Foygel and Drton 2010; Chiquet, Mariadassou and Robin 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from tallies.counts import full, plan
+from tallies.counts.answers import correlation
+from tallies.counts.door import Prepared, Rows, cut
+from tallies.counts.fitted import Fitted, Graph, Learned, Likelihood, Path
+from tallies.counts.full import Covariance
+from tallies.counts.network import lasso
+from tallies.counts.network.penalised import Penalised, pair_penalties
+from tallies.counts.onward import restart
+from tallies.counts.plan import Settings
+from tallies.counts.records import Coefficients, Latent, PerColumn, Sums, Variance
+from tallies.engine import End, Kept, Stage
+from tallies.forms import Form
+
+ROUGH = 1e-8  # stopping rule of fits on the way, which only say which pairs are chosen and how good a penalty is
+PATH_GAP = 1e-7  # of the lassos along a path, a column
+
+Bits = Annotated[np.ndarray, Form("L b", "i", 0, 255)]  # the pairs that are chosen at each penalty, eight in a byte
+Rule = Literal["stability", "bic", "ebic"]
+
+
+class Choice(NamedTuple):
+    """How the penalty is chosen."""
+
+    penalties: np.ndarray | None  # falling; None: from the one that leaves no edge down to a share of it
+    length: int  # of such a path
+    ratio: float  # that share
+    rule: Rule | None  # None: of one penalty
+    joint: bool
+    raw: bool  # the penalty is on the precision itself, not on that of correlations
+    weights: np.ndarray | None  # of the pairs (p, p)
+    subsamples: int
+    limit: float  # of instability
+    gamma: float  # of EBIC
+
+
+class Ended(NamedTuple):
+    """Where a search ended."""
+
+    B: Coefficients
+    S: Annotated[np.ndarray, Form("p p")]  # covariance of the rows, whatever the model makes of it
+    M: Latent
+    S2: Variance
+    w: PerColumn | None  # of `full`
+    F: float
+    met: bool  # the stopping rule is met
+
+
+class Begun(NamedTuple):
+    """The end of the first stage."""
+
+    found: Ended
+    penalty: Annotated[np.ndarray, Form("L", low=0)]
+    bits: Bits | None  # in two steps
+
+
+class Tried(NamedTuple):
+    """The end of a stage on a path, or of a subsample."""
+
+    bits: Bits
+    loglik: float | None = None
+
+
+RECORDS = (Ended, Begun, Tried)
+
+
+def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | None) -> Generator[Stage, Kept, Fitted]:
+    """The plan; returns the fitted record."""
+    live = data.rows.take(data.rows.v > 0)
+    d, p = live.X.shape[1], live.Y.shape[1]
+    found = bits = loglik = times = None
+    penalty, drawn = c.penalties, 0
+    if not (c.joint and penalty is not None and len(penalty) == 1 and c.rule != "stability"):  # which is the last stage alone
+        name, kind = ("independent columns", "diagonal") if c.joint else ("all correlations", "full")
+        model = Covariance(kind, single=live.Y.size > plan.SINGLE, tol=s.tol)
+        kept = yield Stage(name, model, data.sources, partial(_begun, live, c), s.max_iter, rows=True)
+        found, penalty, bits = kept.value
+        if c.joint and len(penalty) > 1:
+            begin = kept.params and restart(kept.params), kept.latents
+            bits, loglik, kept = yield from _joint_path(s, c, live, data.sources, penalty, begin, "", np.ones(p, dtype=bool))
+        elif not c.joint and c.rule in ("bic", "ebic") and not kept.cut:
+            loglik, kept = yield from _bounds(s, c, live, data.sources, penalty, kept)
+        if c.rule == "stability" and not kept.cut:
+            times, drawn = yield from _subsamples(s, c, live, found, penalty, seed, shard_rows)
+    assert penalty is not None
+    many = np.zeros(1, int) if bits is None else np.array([_count(row) for row in bits])
+    unstable = None if times is None else np.array([2 * np.mean(f * (1 - f)) for f in (row / drawn for row in times)])
+    path = Path(penalty, many, loglik, unstable)
+    at = choose(path, c, d, p, float(live.v.sum()))
+    sparse, last, learned, value = yield from _final(s, c, live, data.sources, found, float(penalty[at]))
+    Omega, (a, b) = sparse.Theta, np.triu_indices(p, 1)
+    there = Omega[a, b] != 0
+    if bits is None:
+        path = path._replace(edges=np.array([there.sum()]))
+    if times is not None:
+        there |= times[at] > 0
+    pairs, probability = np.column_stack([a[there], b[there]]), None if times is None else times[at][there] / drawn
+    rule = c.rule if len(penalty) > 1 else None
+    graph = Graph(Omega, float(penalty[at]), rule, c.joint, path, pairs, probability, drawn, max(sparse.gap, 0.0) / p)
+    latent = yield from plan.with_unweighted(learned, data, last.value.M, last.value.S2, shard_rows)
+    run = plan.searched_run(last, seed)
+    return plan.finished(run, data, learned, latent, Likelihood(value, bound=True), last.value.w)._replace(graph=graph)
+
+
+def choose(path: Path, c: Choice, d: int, p: int, N: float) -> int:
+    """Which penalty of the path: by instability, or by a criterion."""
+    if len(path.penalty) == 1:
+        return 0
+    if path.instability is not None:  # a network of most pairs is stable, too, and says nothing
+        stable = (path.instability <= c.limit) & (path.edges <= p * (p - 1) / 4)
+        return int(np.flatnonzero(stable).max(initial=0))
+    if path.loglik is not None:
+        gamma = c.gamma if c.rule == "ebic" else 0.0
+        return int(np.argmin(criterion(path, d, p, N, gamma)))
+    return int(np.flatnonzero(path.edges <= p).max(initial=0))  # cut before there was anything to choose by: a sparse one
+
+
+def criterion(path: Path, d: int, p: int, N: float, gamma: float) -> np.ndarray:
+    """BIC of eq. 2, or EBIC with a gamma."""
+    assert path.loglik is not None
+    return -2 * path.loglik + (d * p + p + path.edges) * np.log(N) + 4 * gamma * path.edges * np.log(p)
+
+
+# what stages keep
+
+
+def _ended(rows: Rows, end: End) -> Ended:
+    M, S2 = (np.concatenate([getattr(part, k) for part in end.rows]) for k in ("M", "S2"))
+    B, S = plan.moments(M, S2, rows.X, rows.v)
+    search = end.params.search
+    return Ended(B, S, M, S2, end.params.w, float(search.F), search.ended == "met")
+
+
+def _begun(rows: Rows, c: Choice, end: End) -> Begun:
+    found = _ended(rows, end)
+    S = found.S if c.raw else correlation(found.S)
+    penalty = grid(S, c) if c.penalties is None else c.penalties
+    return Begun(found, penalty, None if c.joint else _lassos(S, c.weights, penalty))
+
+
+def _picked(rows: Rows, c: Choice, penalty: np.ndarray, seen: np.ndarray, end: End) -> Tried:
+    """The pairs that the lassos of a subsample choose; a column that it has not seen has none."""
+    S = _ended(rows, end).S
+    weights = None if c.weights is None else c.weights[np.ix_(seen, seen)]
+    return Tried(_spread(_lassos(S if c.raw else correlation(S), weights, penalty), seen))
+
+
+def _penalised(rows: Rows, model: Penalised, seen: np.ndarray, end: End) -> Tried:
+    """The pairs that the penalised bound chooses, and the bound without its penalty."""
+    found = _ended(rows, end)
+    theta = model.lasso(found.S, tol=PATH_GAP)
+    bits = np.packbits(theta.Theta[np.triu_indices(len(theta.Theta), 1)] != 0)[None]
+    return Tried(_spread(bits, seen), -found.F + 0.5 * float(rows.v.sum()) * theta.penalty)
+
+
+def _lassos(S: np.ndarray, weights: np.ndarray | None, penalty: np.ndarray) -> Bits:
+    L, upper = pair_penalties(1.0, weights, len(S)), np.triu_indices(len(S), 1)
+    return np.array([np.packbits(found.Theta[upper] != 0) for found in lasso.path(S, L, penalty, PATH_GAP)])
+
+
+def _spread(bits: Bits, seen: np.ndarray) -> Bits:
+    """Pairs among the columns seen, as pairs among all columns."""
+    if seen.all():
+        return bits
+    upper, k = np.triu_indices(len(seen), 1), int(seen.sum())
+    out = np.zeros((len(bits), len(upper[0])), dtype=bool)
+    out[:, seen[upper[0]] & seen[upper[1]]] = np.unpackbits(bits, axis=1, count=k * (k - 1) // 2)
+    return np.packbits(out, axis=1)
+
+
+def _count(bits: np.ndarray) -> int:
+    return int(np.unpackbits(bits).sum())
+
+
+def grid(S: np.ndarray, c: Choice) -> np.ndarray:
+    """Penalties from the least that leaves no edge down to a share of it, even in their logarithms."""
+    L = pair_penalties(1.0, c.weights, len(S))
+    counts = np.isfinite(L) & (L > 0) & ~np.eye(len(S), dtype=bool)
+    top = float((np.abs(S[counts]) / L[counts]).max(initial=0.0))
+    return np.geomspace(max(top, 1e-12), max(top, 1e-12) * c.ratio, c.length)
+
+
+# further stages
+
+
+def _sums(rows: Rows, wide: bool) -> Sums:
+    root = np.sqrt(rows.v)[:, None] * rows.X
+    return Sums(float(rows.v.sum()), root.T @ root, root if wide else None)
+
+
+def _begin(rows: Rows, w: np.ndarray | None, wide: bool, single: bool) -> full.FullParams:
+    """Params for rows whose means are known."""
+    p = rows.Y.shape[1]
+    return full.begin(_sums(rows, wide and len(rows.Y) < p), np.zeros((rows.X.shape[1], p)), None, w, single)
+
+
+def _joint_path(
+    s: Settings, c: Choice, rows: Rows, sources: list[Any], penalty: np.ndarray, begin: tuple[Any, Any], of: str, seen: np.ndarray
+) -> Generator[Stage, Kept, tuple[Bits, np.ndarray, Kept]]:
+    """The penalised bound at each penalty, each from where the one before ended, the first from params and latents."""
+    weights = None if c.weights is None else c.weights[np.ix_(seen, seen)]
+    (start, latents), ends = begin, []
+    for rho in penalty:
+        model = Penalised(penalty=float(rho), weights=weights, raw=c.raw, tol=max(s.tol, ROUGH))
+        keep = partial(_penalised, rows, model, seen)
+        kept = yield Stage(f"{of}penalty {rho:.3g}", model, sources, keep, s.max_iter, start, latents, rows=True)
+        ends.append(kept.value)
+        if kept.cut:
+            break
+        start, latents = kept.params and restart(kept.params), kept.latents
+    ends += [ends[-1]] * (len(penalty) - len(ends))  # of a path that was cut
+    return np.vstack([end.bits for end in ends]), np.array([end.loglik for end in ends]), kept
+
+
+def _bounds(
+    s: Settings, c: Choice, rows: Rows, sources: list[Any], penalty: np.ndarray, kept: Kept
+) -> Generator[Stage, Kept, tuple[np.ndarray | None, Kept]]:
+    """The bound under the lasso at each penalty, which a criterion asks for."""
+    found, ends, sparse = kept.value.found, [], None
+    for rho in penalty:
+        sparse = _sparse(c, found.S, float(rho), None if sparse is None else sparse.Theta, PATH_GAP)
+        start = full.begin(_sums(rows, False), found.B, sparse.W)
+        name, model = f"penalty {rho:.3g}", Covariance("given", tol=max(s.tol, ROUGH))
+        kept = yield Stage(name, model, sources, _bound, s.max_iter, start, kept.latents)
+        if kept.cut:
+            return None, kept
+        ends.append(kept.value.loglik)
+    return np.array(ends), kept
+
+
+def _bound(end: End) -> Tried:
+    return Tried(np.zeros((1, 0), dtype=np.uint8), -float(end.params.search.F))
+
+
+def _subsamples(
+    s: Settings, c: Choice, rows: Rows, found: Ended, penalty: np.ndarray, seed: int, shard_rows: int | None
+) -> Generator[Stage, Kept, tuple[np.ndarray | None, int]]:
+    """In how many of the subsamples each pair is chosen (L, pairs), and how many there are."""
+    n, p = rows.Y.shape
+    size, tol = min(int(10 * np.sqrt(n)), int(0.8 * n)), max(s.tol, ROUGH)
+    times, drawn = np.zeros((len(penalty), p * (p - 1) // 2), dtype=np.uint16), 0
+    for k in range(c.subsamples):
+        name = f"subsample {k + 1} of {c.subsamples}"
+        chosen = np.sort(np.random.default_rng([seed, k]).choice(n, size, replace=False))
+        some = Rows(*(part[chosen] for part in rows))
+        seen = some.v @ some.Y > 0
+        some = some._replace(Y=some.Y[:, seen], O=some.O[:, seen], X=_independent(some.X))
+        sources = cut(some, shard_rows, found.M[np.ix_(chosen, seen)])
+        w = None if found.w is None else found.w[seen]
+        if c.joint:
+            begin = _begin(some, w, False, False), None
+            bits, _, kept = yield from _joint_path(s, c, some, sources, penalty, begin, f"{name}, ", seen)
+        else:
+            single = some.Y.size > plan.SINGLE
+            model, start = Covariance("full", single=single, tol=tol), _begin(some, w, True, single)
+            keep = partial(_picked, some, c, penalty, seen)
+            kept = yield Stage(name, model, sources, keep, s.max_iter, start, rows=True)
+            bits = kept.value.bits
+        if kept.cut:
+            break
+        times += np.unpackbits(bits, axis=1, count=times.shape[1])
+        drawn += 1
+    return (times, drawn) if drawn > 1 else (None, 0)
+
+
+def _independent(X: np.ndarray) -> np.ndarray:
+    """Columns with the same span: a subsample may lack a whole group."""
+    q, r, _ = linalg.qr(X, mode="economic", pivoting=True)
+    return q[:, np.abs(r.diagonal()) > 1e-9 * np.abs(r[0, 0])]
+
+
+def _sparse(c: Choice, S: np.ndarray, rho: float, start: np.ndarray | None = None, tol: float = 1e-12) -> lasso.Solution:
+    """The lasso of a covariance of rows, on their scale."""
+    L, sd = pair_penalties(rho, c.weights, len(S)), np.ones(len(S)) if c.raw else np.sqrt(S.diagonal())
+    scale = np.outer(sd, sd)
+    found = lasso.solve(S / scale, L, None if start is None else start * scale, tol)
+    return found._replace(Theta=found.Theta / scale, W=found.W * scale)
+
+
+def _final(
+    s: Settings, c: Choice, rows: Rows, sources: list[Any], found: Ended | None, rho: float
+) -> Generator[Stage, Kept, tuple[lasso.Solution, Kept, Learned, float]]:
+    """The fit at the chosen penalty, as if it had been given: its lasso, its end, the model and the bound."""
+    name, keep = f"fit with penalty {rho:.3g}", partial(_ended, rows)
+    if c.joint:
+        model = Penalised(penalty=rho, weights=c.weights, raw=c.raw, single=rows.Y.size > plan.SINGLE, tol=s.tol)
+        last = yield Stage(name, model, sources, keep, s.max_iter, rows=True)
+        sparse = _sparse(c, last.value.S, rho)
+        value = -last.value.F + 0.5 * float(rows.v.sum()) * sparse.penalty
+    else:
+        assert found is not None
+        sparse = _sparse(c, found.S, rho)
+        start, given = partial(full.begin, B=found.B, Sigma=sparse.W), Covariance("given", tol=s.tol)
+        last = yield Stage(name, given, sources, keep, s.max_iter, start, rows=True)
+        value = -last.value.F
+    learned = Learned(None, "variational", "network", last.value.B, sparse.W, None, None)
+    return sparse, last, learned, value

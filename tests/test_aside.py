@@ -1,0 +1,215 @@
+"""What takes long and hears nothing: Ctrl-C leaves it behind, with the state before it, or with nothing where there was none."""
+
+import gc
+import signal
+import threading
+import time
+import weakref
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import tallies
+from running import begin
+from tallies import engine, storage, watch
+from tallies.aside import Late, aside, left_behind
+from tallies.backends import over_rows
+from tallies.engine import STOP, Dropped
+from tallies.topics import sampler, tokens
+
+CHILD = """
+import hashlib, sys, warnings
+import numpy as np
+warnings.simplefilter("ignore")
+import tallies
+from tallies import engine, storage, watch
+from tallies.aside import left_behind
+from tallies.bayes.model import ClassModel
+engine.GRACE, engine.PATIENCE, engine.QUICK = 0.3, 0.6, -1.0
+update, calls = ClassModel.update, []
+def slow(self, params, tally, rng):
+    calls.append(1)
+    if len(calls) == int(sys.argv[1]):
+        print("in it", flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"a", b"b", 10**9)  # minutes in which no signal is heard
+    return update(self, params, tally, rng)
+ClassModel.update = slow
+X = np.random.default_rng(0).normal(size=(40, 3))
+X[::7, 1] = np.nan  # by EM
+model = tallies.GDA(tol=1e-14, max_iter=50).fit(X, np.arange(40) % 2, checkpoint=sys.argv[2] if len(sys.argv) > 2 else None)
+print(model.n_iter_, model.stopped_, left_behind(), np.isfinite(model.means_).all(), flush=True)
+"""
+
+
+def pressed_in(*words):
+    """A child that is sent Ctrl-C in an endless call: how soon it was gone, and what it said."""
+    child = begin("-c", CHILD, *words)
+    assert child.stdout.readline() == "in it\n", child.stderr.read()
+    child.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    out, err = child.communicate(timeout=60)
+    return time.monotonic() - begun, out, err
+
+
+def test_a_sweep_that_takes_too_long_is_dropped_and_the_fit_goes_on_with_the_same_bits(tmp_path):
+    took, out, err = pressed_in("4", str(tmp_path / "c"))
+    assert out.split() == ["3", "interrupted", "True", "True"], err
+    assert "Stopping" in err
+    assert took < 30  # 0.3 s, and what a busy machine adds; the call takes minutes
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[::7, 1] = np.nan
+    model = tallies.GDA(tol=1e-14, max_iter=50)
+    whole = model.fit(X, np.arange(40) % 2).history_
+    np.testing.assert_array_equal(model.fit(X, np.arange(40) % 2, resume=tmp_path / "c").history_, whole)
+
+
+def test_a_first_sweep_that_takes_too_long_ends_the_fit():
+    took, out, err = pressed_in("1")
+    assert out == ""
+    assert "KeyboardInterrupt" in err
+    assert took < 30
+
+
+def test_a_call_aside_gives_what_it_gives_and_raises_what_it_raises():
+    assert aside(lambda: threading.current_thread().name, lambda: False, None) == "tallies-aside"
+    with pytest.raises(ZeroDivisionError):
+        aside(lambda: 1 / 0, lambda: False, 1.0)
+    free = threading.Event()
+    with pytest.raises(Late):
+        aside(free.wait, lambda: True, 0.0)
+    assert left_behind()
+    free.set()
+
+
+def test_quick_sweeps_stay_in_the_main_thread():
+    called = []
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[::7, 1] = np.nan
+    aside_before = watch.Ear.aside
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch.Ear, "aside", lambda self, *what: called.append(1) or aside_before(self, *what))
+        patch.setattr(engine, "QUICK", 60.0)  # however busy the machine
+        n = tallies.GDA(tol=1e-14, max_iter=50).fit(X, np.arange(40) % 2).n_iter_
+    assert n > 5
+    assert len(called) == 5  # the survey, the first sweep, the end of the stage, and the plan before and after it
+
+
+def rounds(shard, counts, begun):
+    sampler.sweeps(shard, counts, (np.full(5, 0.1, np.float32), 0.01), 7, n_sweeps=2, threads=2, begun=begun)
+
+
+def test_a_sweep_of_lda_is_left_between_two_rounds_and_goes_on_with_the_same_bits(monkeypatch):
+    monkeypatch.setattr(tokens, "block_count", lambda *_: 4)
+    monkeypatch.setattr(sampler, "PIECE", 1)
+    rng = np.random.default_rng(0)
+    X, none = sp.csr_array(rng.poisson(0.5, (60, 40))), sp.csr_array((40, 5), dtype=np.int64)
+    (shard,) = tokens.lay_out(X, 5, none, rng, [slice(0, 60)])
+    whole, cut = (sampler.empty(shard, 5, none) for _ in range(2))
+    for counts in (whole, cut):
+        sampler.scatter(shard, counts, np.random.default_rng(1))
+    rounds(shard, whole, None)
+    begun, asked = np.zeros(1, dtype=np.int64), iter(range(100))
+    token = STOP.set(lambda: next(asked) % 3 == 2)
+    try:
+        for at in (3, 6):
+            with pytest.raises(Dropped):
+                rounds(shard, cut, begun)
+            assert begun[0] == at
+            assert (np.asarray(sampler.word_counts(shard, cut).sum(axis=0)) == cut.n_k).all()
+        rounds(shard, cut, begun)
+    finally:
+        STOP.reset(token)
+    assert begun[0] == 0
+    for one, other in zip(whole, cut, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_lda_is_cut_within_a_sweep_and_resumes_with_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr(tokens, "block_count", lambda *_: 4)
+    monkeypatch.setattr(sampler, "PIECE", 1)
+    X = np.random.default_rng(0).poisson(0.4, (80, 50))
+    options = {"n_topics": 4, "max_iter": 12, "burn_in": 6, "thin": 2}
+    whole = tallies.LDA(**options).fit(X)
+    asked = []
+    with monkeypatch.context() as patch:
+        patch.setattr(watch.Ear, "__call__", lambda self: asked.append(1) or len(asked) > 18)
+        model = tallies.LDA(**options).fit(X, checkpoint=tmp_path / "c")
+    assert model.stopped_ == "interrupted"
+    assert 0 < model.n_iter_ < 12
+    assert (np.asarray(model.chains_[0].n_wk.sum(axis=0)) == model.chains_[0].n_k).all()
+    assert model.topics_.sum(axis=1) == pytest.approx(1.0)
+    (state,) = storage.read(tmp_path / "c", "checkpoint", lambda owner: [*tallies.LDA._records(), engine.State])["states"]
+    assert state.latents[0].begun[0] > 0  # it was cut within a sweep
+    again = tallies.LDA(**options).fit(X, resume=tmp_path / "c")
+    np.testing.assert_array_equal(again.history_, whole.history_)
+    np.testing.assert_array_equal(again.topics_, whole.topics_)
+
+
+@pytest.mark.parametrize("where", ["plan", "end"])
+def test_what_a_plan_does_between_its_sweeps_is_broken_off_with_a_checkpoint(monkeypatch, tmp_path, where):
+    """As the lassos of a network, or the products of a table of categories."""
+    free, pressed = threading.Event(), []
+    monkeypatch.setattr(engine, "PATIENCE", 0.0)
+    monkeypatch.setattr(watch.Ear, "__call__", lambda self: bool(pressed))
+    plan = tallies.GDA._plan
+
+    def slow(*_):
+        pressed.append(1)
+        free.wait(60)
+
+    def longer(self, data, seed):
+        stages = plan(self, data, seed)
+        stage = next(stages)
+        kept = yield stage._replace(most=2, keep=slow if where == "end" else stage.keep)
+        slow()
+        stages.send(kept)
+
+    monkeypatch.setattr(tallies.GDA, "_plan", longer)
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[::7, 1] = np.nan
+    with pytest.raises(KeyboardInterrupt):
+        tallies.GDA().fit(X, np.arange(40) % 2, checkpoint=tmp_path / "c")
+    free.set()
+    monkeypatch.undo()
+    assert len(tallies.GDA().fit(X, np.arange(40) % 2, resume=tmp_path / "c").history_) > 2
+
+
+def test_where_a_thread_fails_the_others_do_not_go_on_with_their_rows():
+    done, begun, go = [], threading.Event(), threading.Event()
+
+    def task(rows):
+        if rows.start == 0:
+            begun.wait(30)
+            raise KeyboardInterrupt
+        begun.set()
+        go.wait(30)
+        done.append(rows.start)
+
+    with tallies.backend("threads", workers=2), pytest.raises(KeyboardInterrupt):
+        over_rows(task, 2000, 1)
+    go.set()
+    time.sleep(0.2)
+    assert len(done) <= 1
+
+
+def test_an_error_of_a_call_keeps_nothing_alive():
+    class Held:
+        pass
+
+    def fail(held):
+        raise StopIteration(held)
+
+    held = Held()
+    seen, gone = weakref.ref(held), gc.isenabled()
+    gc.disable()
+    try:
+        with suppress(StopIteration):
+            aside(partial(fail, held), lambda: False, 5.0)
+        del held
+        assert seen() is None
+    finally:
+        if gone:
+            gc.enable()
