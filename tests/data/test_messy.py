@@ -226,3 +226,10 @@ def test_a_wide_table_is_read_as_its_columns_are_alone_and_in_time_that_grows_wi
     few = seconds(160, "few.csv")
     assert seconds(640, "many.csv") < 9 * few  # 4 where it grows with the columns, 16 with their square
     assert found[1].shape == (12, 640)
+
+
+def test_of_one_column_no_line_is_short(tmp_path):
+    (tmp_path / "eggs.csv").write_text("eggs\n1\n2\n3\n")
+    frame = tallies.read_table(tmp_path / "eggs.csv")
+    assert frame["eggs"].tolist() == [1, 2, 3]
+    assert frame.attrs["read"] == ""

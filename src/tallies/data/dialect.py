@@ -286,7 +286,7 @@ def load(base: Any, file: Path, told: Told, spaces: bool = False) -> Raw:
     notes = [f"{lines} line{'s' * (lines != 1)} above the table left out"] if lines else []
     if comments:
         notes.append(f"{comments} line{'s' * (comments != 1)} of comments left out")
-    if dialect.loose:
+    if dialect.loose and dialect.width > 1:
         notes.append("short lines filled up with gaps")
     if short:
         return Raw(["row", *short], dialect, True, notes)
