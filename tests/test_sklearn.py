@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
@@ -86,6 +87,7 @@ def test_pipelines_and_searches():
     X, y = load_iris(return_X_y=True)
     assert cross_val_score(make_pipeline(StandardScaler(), GDA()), X, y).mean() > 0.97
     search = GridSearchCV(GDA(), {"covariance": ["shared", "class", "diagonal"], "shrinkage": [None, 0.1]}, n_jobs=2).fit(X, y)
+    get_reusable_executor().shutdown()  # its processes hold the pipe of this one: were it killed, pytest-xdist would wait for ever
     assert search.best_score_ > 0.97
 
 
