@@ -223,6 +223,25 @@ def test_a_checkpoint_that_does_not_agree_with_its_tokens_is_refused(tmp_path, s
         LDA(n_topics=4, shards=shards, **{**QUICK, "max_iter": 27}).fit(X, resume=path)  # also where no sweep is left
 
 
+def test_lists_of_topics_that_do_not_exist_are_never_summed(tmp_path, monkeypatch):
+    """SciPy would write beyond the sums."""
+
+    class Watched(sp.csr_array):
+        def sum(self, *args, **options):
+            assert self.indices.max() < self.shape[1]
+            return super().sum(*args, **options)
+
+    path, given = tmp_path / "state", sampler.word_counts
+    LDA(n_topics=4, **{**QUICK, "max_iter": 27}).fit(X, checkpoint=path)
+    tree = storage.read(path, "checkpoint", lambda owner: [*LDA._records(), State])
+    lists = tree["states"][0].latents[0].counts.lists
+    lists[0] |= 7  # of four topics, in three bits
+    storage.write(path, "checkpoint", "LDA", tree)
+    monkeypatch.setattr(sampler, "word_counts", lambda *shown: Watched(given(*shown)))
+    with pytest.raises(ValueError, match="the checkpoint is damaged"):
+        LDA(n_topics=4, **{**QUICK, "max_iter": 27}).fit(X, resume=path)
+
+
 def twice(n_wk):
     """The same counts, with one of them in two parts."""
     i = np.flatnonzero(n_wk.data > 1)[0]

@@ -14,6 +14,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 BYTES = 64  # of a block: 16 numbers in single precision, 8 in double
@@ -253,6 +254,8 @@ def rowwise(write: Any) -> Any:
 
     def typing(context: Any, *arguments: Any) -> Any:
         kinds = [types.intp if isinstance(type, types.Integer) else type for type in arguments]
+        if any(isinstance(type, types.Array) and type.layout != "C" for type in kinds):
+            raise TypingError(f"{write.__name__} reads neighbours in a row at once: all its arrays must be C-contiguous, got {kinds}")
         return types.void(*kinds), code
 
     typing.__name__, typing.__doc__ = write.__name__, write.__doc__

@@ -212,7 +212,7 @@ def tokens(shard: Tokens, counts: Counts, n_topics: int) -> sp.csr_array:
         padding, n_wk = np.ones(shard.room, dtype=bool), word_counts(shard, counts)
         padding[_places(layout.at, size)] = False
         fits = (counts.lists[padding] == (1 << layout.shift) - 1).all() and n_wk.indices.max(initial=0) < n_topics
-        n_k = n_wk.sum(axis=0)
+        n_k = n_wk.sum(axis=0) if fits else n_k  # SciPy looks at no index: it would write beyond the sums
     if not fits or not np.array_equal(n_k, counts.n_k):
         raise FileError("the checkpoint is damaged: its lists are not those of its tokens; start a new fit")
     return sp.csr_array((one, (columns[entered], z)), shape=(len(shard.rank), n_topics))
