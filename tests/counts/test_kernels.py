@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.errors import TypingError
 
 from tallies.counts.kernels import plain as pln_plain
 from tallies.counts.kernels import sequential as pln_sequential
@@ -57,6 +58,13 @@ def test_exp_and_log_are_exact_to_rounding(kind, least, close):
     functions(x[None], z[None], out)
     np.testing.assert_allclose(out[0], np.exp(x.astype(float)), rtol=close)
     np.testing.assert_allclose(out[1], np.log(z.astype(float)), rtol=close, atol=close / 4)
+
+
+def test_arrays_whose_rows_are_not_in_one_piece_are_refused():
+    """Neighbours are read at once: of a transposed array they would be others, and beyond its end."""
+    x = np.ones((8, 1))
+    with pytest.raises(TypingError, match="must be C-contiguous"):
+        functions(x.T[:, ::2], x.T, np.empty((2, 8)))
 
 
 def test_trial_solves_its_equation_and_equals_numpy(cells):
