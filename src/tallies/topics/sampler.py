@@ -138,7 +138,8 @@ def sweeps(
     """
     P, first = len(shard.layout.blocks) - 1, 0 if begun is None else int(begun[0])
     rounds = P * n_sweeps
-    at_once = max(1, PIECE // max(len(counts.z) // P, 1)) if begun is not None else rounds
+    each = min(max(share, 0.0), 1.0) * len(counts.z) / P  # tokens of a round
+    at_once = max(1, int(PIECE / max(each, 1.0))) if begun is not None else rounds
     stops = active(shard, share)
     for r in range(first, rounds, at_once):
         if begun is not None and r > first and stopping():
