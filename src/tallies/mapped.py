@@ -66,6 +66,19 @@ class _Passing:
             os.unlink(self.path)
 
 
+class Home:
+    """A folder of files, and what it lasts as long as. Where it is says nothing of what is in it, and so `repr` does not tell."""
+
+    def __init__(self, path: str, owner: Any = None):
+        self.path, self.owner = path, owner
+
+    def __repr__(self) -> str:
+        return "Home"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Home, (self.path,)
+
+
 class Csr(NamedTuple):
     """A sparse matrix by its parts."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -200,6 +201,22 @@ def test_a_fit_is_resumed_on_the_same_files_alone(tmp_path, folder):
     parquet(frame.iloc[:100], folder / "part-0")
     with pytest.raises(tallies.errors.FileError, match="other data"):
         tallies.GDA(semi_supervised=True).fit(folder, "kind", resume=tmp_path / "c")
+
+
+@pytest.mark.parametrize("write", [csv, jsonl])
+def test_a_fit_of_files_that_are_written_anew_is_resumed_by_what_is_in_them(tmp_path, write):
+    folder = parted(table(300), tmp_path / "table", write)
+    make = partial(tallies.GDA, semi_supervised=True, tol=1e-10)
+    whole = make().fit(folder, "kind")
+    make().fit(folder, "kind", checkpoint=tmp_path / "c", callback=lambda *_: True)
+    rest = make().fit(folder, "kind", resume=tmp_path / "c")
+    np.testing.assert_array_equal(rest.history_, whole.history_)
+    np.testing.assert_array_equal(rest.means_, whole.means_)
+    other = table(300)
+    other.loc[0, "width"] += 1e-9
+    parted(other, folder, write)
+    with pytest.raises(tallies.errors.FileError, match="other data"):
+        make().fit(folder, "kind", resume=tmp_path / "c")
 
 
 def test_pieces_are_whole_row_groups_while_they_are_small(folder, monkeypatch):

@@ -29,26 +29,13 @@ from tallies.data.parquet import column, database, listed, types_of
 from tallies.data.text import NoTexts
 from tallies.disk import atomic
 from tallies.errors import DataError, nearest
-from tallies.mapped import SCRATCH, Scratch
+from tallies.mapped import SCRATCH, Home, Scratch
 from tallies.maths import pointer
 from tallies.phases import phase
 
 TEXTS = 8 << 20  # bytes of text of a piece: cut into words it takes ten times as much
 TOKENS = 8 << 20  # tokens of a shard: what all shards cost beside their tokens is then a small part
 HALF = ".counting"  # folder of what is made on the way
-
-
-class Home:
-    """A folder of files, and what it lasts as long as. Where it is says nothing of what is in it, and so `repr` does not tell."""
-
-    def __init__(self, path: str, owner: Any = None):
-        self.path, self.owner = path, owner
-
-    def __repr__(self) -> str:
-        return "Home"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Home, (self.path,)
 
 
 class Bag(NamedTuple):
@@ -206,7 +193,7 @@ def open_texts(X: Any, text: str) -> Texts:
     rows, size = sum(row[2] for row in about), sum(row[3] or 0 for row in about)
     if not rows:
         raise DataError(f"{name!r} has columns but no rows; there is nothing to work on")
-    pieces = cut_rows([row[:3] for row in about], max(1, TEXTS * rows // max(size, 1)))
+    pieces = cut_rows([row[:3] for row in about], max(1, TEXTS * rows // max(size, 1)), home)
     return Texts(name, pieces, f"CAST({column(text)} AS VARCHAR) AS text", [other for other in types if other != text], home)
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import threading
+import zlib
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial, reduce
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -25,7 +27,7 @@ from tallies.data.parquet import SUFFIXES, column, connect, database, files_of, 
 from tallies.data.table import check_weights
 from tallies.data.written import GAPS
 from tallies.errors import DataError, nearest
-from tallies.mapped import SCRATCH, Scratch
+from tallies.mapped import SCRATCH, Home, Scratch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,10 +47,15 @@ DATES = ("DATE", "TIME", "TIMESTAMP", "INTERVAL")
 class Piece(NamedTuple):
     """Some rows of a Parquet file."""
 
-    path: str
+    home: Home  # folder of the file
+    file: str
     first: int
     stop: int
-    stamp: tuple[int, int]  # bytes of the file, and when it was written: a fit is resumed on the same data alone
+    stamp: tuple[int, int]  # bytes of the file, and when it was written, or what is in it: a fit is resumed on the same data alone
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.home.path, self.file)
 
     def columns(self, cells: str) -> dict[str, np.ndarray]:
         """Columns, as `Lazy.cells` tells of them: numbers, booleans or objects, with NaN or None where a cell is empty."""
@@ -255,7 +262,7 @@ def _surveyed(name: str, paths: list[str], home: Any) -> Lazy:
     if not rows:
         raise DataError(f"{name!r} has columns but no rows; there is nothing to work on")
     width = sum(8 if fact.type != "VARCHAR" else 64 for fact in facts.values())
-    return Lazy(name, cut_rows(about, max(1, PIECE // width)), facts, rows, home)
+    return Lazy(name, cut_rows(about, max(1, PIECE // width), home), facts, rows, home)
 
 
 def _asked(cell: str, type: str) -> str:
@@ -294,12 +301,15 @@ def _fact(name: str, type: str, rows: int, told: Sequence[Any], cell: str) -> Fa
     return Fact(type, kind, known, levels, low, high, rows - known, cell)
 
 
-def cut_rows(groups: list[tuple[str, int, int]], size: int) -> list[Piece]:
-    """Pieces of about `size` rows: row groups together, or parts of one that is many times as large."""
+def cut_rows(groups: list[tuple[str, int, int]], size: int, home: Any) -> list[Piece]:
+    """Pieces of about `size` rows: row groups together, or parts of one that is many times as large.
+
+    Files in `home` were made of others, and would be made anew: they are known by what is in them.
+    """
     pieces: list[Piece] = []
     for path, of_file in groupby(groups, itemgetter(0)):
-        about = os.stat(path)
-        stamp, ends, at = (about.st_size, about.st_mtime_ns), [0], 0
+        about, ends, at = os.stat(path), [0], 0
+        stamp = about.st_size, about.st_mtime_ns if home is None else _check_sum(path)
         for _, _, n in of_file:
             if at > ends[-1] and at + n - ends[-1] > size:  # this one begins another piece
                 ends.append(at)
@@ -307,5 +317,11 @@ def cut_rows(groups: list[tuple[str, int, int]], size: int) -> list[Piece]:
             ends += [at + n * k // (parts + 1) for k in range(1, parts + 1)]
             at += n
         ends.append(at)
-        pieces += [Piece(path, a, b, stamp) for a, b in pairwise(ends) if a < b]
+        folder, file = os.path.split(path)
+        pieces += [Piece(Home(folder, home), file, a, b, stamp) for a, b in pairwise(ends) if a < b]
     return pieces
+
+
+def _check_sum(path: str) -> int:
+    with open(path, "rb") as source:
+        return reduce(lambda check, block: zlib.crc32(block, check), iter(partial(source.read, 1 << 20), b""), 0)

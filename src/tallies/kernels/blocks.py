@@ -255,7 +255,7 @@ def rowwise(write: Any) -> Any:
     def typing(context: Any, *arguments: Any) -> Any:
         kinds = [types.intp if isinstance(type, types.Integer) else type for type in arguments]
         if any(isinstance(type, types.Array) and type.layout != "C" for type in kinds):
-            raise TypingError(f"{write.__name__} reads neighbours in a row at once: all its arrays must be C-contiguous, got {kinds}")
+            raise TypingError(f"{write.__name__} reads neighbours at once: all its arrays must be C-contiguous, got {kinds}")
         return types.void(*kinds), code
 
     typing.__name__, typing.__doc__ = write.__name__, write.__doc__
