@@ -6,6 +6,7 @@ ANSWERS, SCORES, MODEL, SAMPLER = (f"topics/{name}.py" for name in ("answers", "
 LISTS, SWEEP = "topics/kernels/lists.py", "topics/kernels/sampling.py"
 
 WRONGS = [
+    Wrong(SAMPLER, "n_wk.sum(axis=0) if fits else n_k", "n_wk.sum(axis=0)", "a damaged list is summed, beyond the end of the sums"),
     Wrong(
         SCORES,
         "return logsumexp(values, axis=0) - np.log(len(chains))",
