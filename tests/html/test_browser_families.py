@@ -37,6 +37,8 @@ def opens_clean(browser, page: Path, width: int, dark: bool) -> None:
         "(a.left < b.left - 1 || a.right > b.right + 1); }).map(t => t.textContent); })"
     )
     assert cut == []
+    narrow = "[...document.querySelectorAll('div.box')].filter(b => b.scrollWidth > b.clientWidth + 1).map(b => b.textContent)"
+    assert browser.run(narrow) == []  # tables have all of their columns in view
     legends = browser.run("[...document.querySelectorAll('.legend text')].map(t => t.getBoundingClientRect().right)")
     assert max(legends, default=0) <= width  # also where a heat map is wider than the page
 

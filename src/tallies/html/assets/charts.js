@@ -347,7 +347,7 @@ const Charts = (() => {
     const taken = []; // words that would hide each other go above or below (by `aside`) or are left out, the earlier ones stay
     const word = (x, y, text, k, anchor, aside = 0) => {
       const shown = clip(text, Math.min(160, width * 0.3)), w = long(shown, true) + 1, at = anchor === "middle" ? x - w / 2 : anchor === "end" ? x - w : x;
-      const left = Math.min(Math.max(at, 0), width - w), free = (y) => !taken.some((t) => left < t[2] + 6 && left + w + 6 > t[0] && Math.abs(y - t[1]) < 14);
+      const left = Math.min(Math.max(at, spec.bare ? 0 : f.box.left), width - w), free = (y) => !taken.some((t) => left < t[2] + 6 && left + w + 6 > t[0] && Math.abs(y - t[1]) < 14);
       const best = [0, aside + 9, -aside - 5, aside + 23, -aside - 19].map((by) => y + (aside ? by : 0)).find(free);
       if (!spec.names && k !== picked && best === undefined) return;
       y = best === undefined ? y : best;
