@@ -21,6 +21,7 @@ LONG = (
     "tests/concepts/test_large.py",
     "tests/counts/test_backends.py",
     "tests/test_phases.py",
+    "tests/test_cold.py",
     "tests/topics/test_lda.py",
 )
 

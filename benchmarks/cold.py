@@ -16,6 +16,11 @@ import tempfile
 SMALL = {  # model -> code that makes data and fits them
     "GDA": "X = rng.normal(size=(150, 4)); fit = lambda: tallies.GDA().fit(X, np.arange(150) % 3).predict(X)",
     "NaiveBayes": "X = rng.normal(size=(150, 4)); fit = lambda: tallies.NaiveBayes().fit(X, np.arange(150) % 3).predict(X)",
+    "NaiveBayes of all kinds": (
+        "import pandas as pd; c = np.arange(150) % 3; "
+        "X = pd.DataFrame({'x': rng.normal(size=150), 'n': rng.poisson(3, 150), 'k': np.array(list('abc'))[rng.permutation(c)]}); "
+        "fit = lambda: tallies.NaiveBayes(families={'n': 'poisson'}).fit(X, c).predict_proba(X)"
+    ),
     "LDA": "X = rng.poisson(0.3, (200, 300)); fit = lambda: tallies.LDA(n_topics=10, max_iter=60, burn_in=30).fit(X)",
     "PLN": "Y = rng.poisson(np.exp(rng.normal(1, 1, (100, 20)))); fit = lambda: tallies.PLN().fit(Y)",
     "PLN 1000 x 150": "Y = rng.poisson(np.exp(rng.normal(1, 1, (1000, 150)))); fit = lambda: tallies.PLN(max_iter=200).fit(Y)",
@@ -33,6 +38,10 @@ SMALL = {  # model -> code that makes data and fits them
     "AuthorConcept": (
         "d = tallies.datasets; texts = d.docstrings(['numpy.linalg']).corpus(sentences=True); o = d.ontology(); "
         "fit = lambda: tallies.AuthorConcept().fit(texts, o)"
+    ),
+    "AuthorConcept, seed": (
+        "d = tallies.datasets; texts = d.docstrings(['numpy.linalg']).corpus(sentences=True); o = d.ontology(); "
+        "fit = lambda: tallies.AuthorConcept(preset='seed').fit(texts, o)"
     ),
 }
 CODE = """
@@ -53,7 +62,7 @@ print(json.dumps([imported - begun, time.process_time() - made]))
 
 def run(model: str, cache: str) -> list[float]:
     """Seconds of our imports, beside those of numpy, scipy, scikit-learn and numba, and of the first fit."""
-    code = CODE.format(name=model.split()[0], make=SMALL[model])
+    code = CODE.format(name=model.split()[0].strip(","), make=SMALL[model])
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "NUMBA_CACHE_DIR": cache}, capture_output=True, text=True
     )

@@ -29,7 +29,21 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from running import Terminal
 
 CODE = "from tallies.__main__ import main; main()"
-ANSWERS = ("Stopp", "Interrupted")
+ANSWERS = ("Stopp", "Interrupted", "KeyboardInterrupt")
+BOOTSTRAP = """
+import pandas as pd, tallies
+rows = pd.read_csv("few_codes.csv")
+X, y = rows.drop(columns="kind"), rows["kind"]
+model = tallies.FEM(degree=2, ridge=1.0).fit(X, y)
+if model.stopped_ != "interrupted":  # a fit that is stopped leaves a model, and the next line follows
+    model.standard_errors(X, y, n_boot=200)
+"""
+SANDWICH = """
+import tallies
+model = tallies.PLN(max_iter=10).fit("counts.csv", covariates="groups.csv")
+if model.stopped_ != "interrupted":
+    model.coefficient_table()
+"""
 
 
 class Case(NamedTuple):
@@ -39,6 +53,7 @@ class Case(NamedTuple):
     words: str  # on the line
     most: float = 12.0  # seconds of work after which it is stopped at the latest
     before: str = ""  # a command that has to go before, once
+    code: str = CODE  # what is run
 
 
 CASES = [
@@ -59,11 +74,19 @@ CASES = [
     Case("PLN, zero inflation", "fit pln counts.csv -o RUN --zero-inflation column", 15),
     Case("PLN, score", "score COUNTS counts.csv", 10, "fit pln few_counts.csv -o COUNTS --sweeps 20"),
     Case("PLN, report", "report COUNTS --force", 10, "fit pln few_counts.csv -o COUNTS --sweeps 20"),
+    Case("PLN, sandwich errors in Python", "", 25, code=SANDWICH),
+    Case(
+        "PLN with covariates, report",
+        "report EFFECTS --force",
+        25,
+        "fit pln counts.csv --covariates groups.csv -o EFFECTS --sweeps 10",
+    ),
     Case("PLNNetwork 3,000 x 300", "fit pln-network counts.csv -o RUN", 20),
     Case("PLNMixture 3,000 x 300", "fit pln-mixture counts.csv -o RUN", 20),
     Case("PLNDiscriminant 3,000 x 300", "fit pln-discriminant counts.csv -t kind -o RUN --covariates groups.csv", 15),
     Case("FEM 30,000 x 30, degree 2", "fit fem codes.csv -t kind -o RUN --degree 2", 20),
     Case("FEM by its kernel", "fit fem few_codes.csv -t kind -o RUN --degree 3 --solver kernel", 15),
+    Case("FEM, bootstrap errors in Python", "", 15, code=BOOTSTRAP),
     Case("FEM, report", "report CODES codes.csv --force", 10, "fit fem few_codes.csv -t kind -o CODES"),
     Case("FEMNetwork 30,000 x 30", "fit fem-network codes.csv -o RUN", 20),
     Case("AuthorConcept, 45,000 concepts", "fit author-concept sentences.jsonl --ontology go.obo -o RUN", 40),
@@ -71,6 +94,12 @@ CASES = [
         "AuthorConcept, predict",
         "predict WHO sentences.jsonl -o p.csv",
         20,
+        "fit author-concept some_sentences.jsonl --ontology go.obo -o WHO --sweeps 2",
+    ),
+    Case(
+        "AuthorConcept, report",
+        "report WHO sentences.jsonl --force",
+        30,
         "fit author-concept some_sentences.jsonl --ontology go.obo -o WHO --sweeps 2",
     ),
 ]
@@ -144,6 +173,7 @@ WRITERS: dict[str, Callable[[np.random.Generator], None]] = {  # by a file that 
     "few_counts.csv": write_counts,
     "codes.csv": write_codes,
     "few_codes.csv": write_codes,
+    "groups.csv": write_counts,
     "sentences.jsonl": write_concepts,
 }
 
@@ -187,7 +217,7 @@ def worked(terminal: Terminal) -> float:
 def press(case: Case, at: float, patience: float) -> Press | None:
     """Start the command and stop it after so many seconds of its work; None where it had ended by then."""
     os.system("rm -rf RUN RUN.unfinished .RUN* p.csv")
-    terminal = Terminal(CODE, *case.words.split())
+    terminal = Terminal(case.code, *case.words.split())
     if not read_for(terminal, 600.0, at):
         terminal.end(5)
         return None
@@ -212,7 +242,7 @@ def press(case: Case, at: float, patience: float) -> Press | None:
         "a model" if Path("RUN/model.tallies").exists() else "a state" if Path("RUN.unfinished/checkpoint").exists() else "nothing"
     )
     rest = [name for name in os.listdir() if name.startswith(".") or name.endswith(".part")]
-    wrong = f" CODE {code}" * (code not in (130, 0)) + f" LEFT {rest}" * bool(rest)
+    wrong = f" CODE {code}" * (code not in (130, 0, -signal.SIGINT)) + f" LEFT {rest}" * bool(rest)
     if left == "nothing" and Path("RUN.unfinished").exists():
         wrong += " LEFT RUN.unfinished"
     return Press(phase, answered, ended, work, left + wrong)
@@ -250,9 +280,9 @@ def main() -> None:
         print("| command | phase | presses | answered s | ended s | its work s | left |\n|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as temporary:
         os.chdir(given.folder or temporary)
-        for case in [case for case in CASES if given.cases in case.name]:
+        for case in [case for case in CASES if given.cases in case.name and (case.code == CODE or not given.words)]:
             rng = np.random.default_rng([given.seed, CASES.index(case)])
-            for file in re.findall(r"\w+\.(?:csv|jsonl)", f"{case.words} {case.before}"):
+            for file in re.findall(r"\w+\.(?:csv|jsonl)", f"{case.words} {case.before} {case.code}"):
                 if not Path(file).exists() and file in WRITERS:
                     WRITERS[file](np.random.default_rng(0))
             if case.before and not Path(case.before.split(" -o ")[1].split()[0]).exists():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -291,6 +293,13 @@ def test_more_intervals_than_rows():
 def test_bad_tables_beside_counts(options, message):
     with pytest.raises(DataError, match=message):
         PLN().fit(COUNTS, **options)
+
+
+def test_a_file_of_covariates_in_the_place_of_labels():
+    Y = np.random.default_rng(0).poisson(3.0, (20, 3))
+    for place in ("groups.csv", Path("groups.csv")):
+        with pytest.raises(DataError, match=r"y is a file, 'groups.csv', .* fit\(counts, covariates='groups.csv'\)"):
+            PLN().fit(Y, place)
 
 
 @pytest.mark.parametrize("formula", ["~ 1 + zz", "~ 1 + a(", "~ 1 + 1 / 0"])

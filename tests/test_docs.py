@@ -1,5 +1,6 @@
 """The documentation: a picture for every plot function, mathematics that a browser reads by itself, a modern theme."""
 
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -32,3 +33,26 @@ def test_equations_become_mathml():
     assert len(found) > 20
     for equation in found:
         assert convert(equation, display="block").startswith("<math")
+
+
+def test_the_site_has_a_modern_theme_and_the_pages_of_the_demo_in_it():
+    conf = (DOCS / "conf.py").read_text(encoding="utf-8")
+    assert 'html_theme = "furo"' in conf
+    assert "<iframe" in conf  # each page of the demo, made when the site is built
+    assert ":file: gallery.html" in (DOCS / "gallery.md").read_text(encoding="utf-8")
+    assert "tutorials/csv_to_report" in (DOCS / "index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        r"every model works in cross.?validation",  # AuthorConcept does not
+        r"with their misspellings",
+        r"1,600 descriptions",  # there are more
+        r"make demo\W[\s\S]{0,80}in a few seconds",  # it installs first
+        r"\| z \|(?!.*new documents).*assignments\(X\)",  # those of the fit are elsewhere
+    ],
+)
+def test_claims_that_were_found_wrong_stay_away(claim):
+    pages = [DOCS.parent / "README.md", *DOCS.rglob("*.md"), *(DOCS.parent / "src").rglob("*.py")]
+    assert [str(page) for page in pages if re.search(claim, page.read_text(encoding="utf-8"), re.I)] == []

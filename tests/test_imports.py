@@ -36,7 +36,7 @@ FLOOR = {
     "storage": {"disk", "errors", "forms", "_version"},
     "blas": set(),
     "answering": {"backends", "data", "disk", "errors"},
-    "backends": {"blas", "cluster", "engine", "mapped", "sources", "sums"},
+    "backends": {"blas", "cluster", "engine", "mapped", "phases", "sources", "sums"},
     "cluster": {"_version", "blas", "engine", "errors", "mapped", "sums"},
     "watch": {"aside", "storage", "engine", "errors", "forms", "phases"},
     "data": {"_version", "data", "disk", "errors", "forms", "mapped", "storage", "maths", "phases"},
@@ -173,6 +173,11 @@ def test_kernels_import_nothing_else():
                     "typing",
                     *(("threading", "time") if path.name == "twins.py" else ()),  # plain Python, where nothing is compiled
                 }
+
+
+def test_data_to_try_are_at_hand():
+    code = "import sys, tallies; assert 'tallies.datasets' not in sys.modules; print(len(tallies.datasets.load('iris')[0]))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "150\n"
 
 
 def test_importing_tallies_is_light():

@@ -15,7 +15,7 @@ from tallies.estimator import RunOptions
 PAGE = (Path(__file__).parents[1] / "docs" / "migration.md").read_text(encoding="utf-8")
 SECTIONS = dict(part.split("\n", 1) for part in PAGE.split("\n## ")[1:])
 MODELS = {
-    "pyPLNmodels": (tallies.PLN, tallies.PLNNetwork, tallies.Importance),
+    "pyPLNmodels": (tallies.PLN, tallies.PLNNetwork, tallies.PLNMixture, tallies.PLNDiscriminant, tallies.Importance),
     "tomotopy": (tallies.LDA,),
     "gensim": (tallies.LDA,),
     "pyLDAvis": (tallies.LDA,),
@@ -86,3 +86,8 @@ def test_what_the_tables_name_is_there(package):
             resolve(node, MODELS[package])  # fails where there is none
             if isinstance(node, ast.Call) and (called := resolve(node.func, MODELS[package])) is not None:
                 assert {word.arg for word in node.keywords} <= options(called), code
+
+
+def test_no_model_of_ours_is_left_out_of_the_table_of_its_kind():
+    named = {name for code, _ in codes(SECTIONS["pyPLNmodels"]) for name in re.findall(r"\bPLN\w*", code)}
+    assert named >= {name for name in tallies.__all__ if name.startswith("PLN")}

@@ -204,3 +204,31 @@ def test_ctrl_c_while_starting_is_answered():
     terminal.child.send_signal(signal.SIGINT)
     assert terminal.end() == 130
     assert "Stopped." in terminal.text
+
+
+ERRORS = {
+    "standard errors, 20000 fits to redrawn rows": """
+import numpy as np, tallies
+X = np.random.default_rng(0).integers(0, 3, (60, 4)).astype(str)
+tallies.FEM(ridge=1.0).fit(X, X[:, 0]).standard_errors(X, X[:, 0], n_boot=20_000)
+""",
+    "standard errors of coefficients": """
+import numpy as np, tallies, warnings
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+model = tallies.PLN(covariance="diagonal", max_iter=3).fit(rng.poisson(3.0, (5000, 60)), covariates=rng.normal(size=(5000, 3)))
+while True:
+    model.coefficient_covariance()
+""",
+}
+
+
+@pytest.mark.parametrize("told", ERRORS)
+def test_errors_by_bootstrap_and_sandwich_are_told_and_stopped(told):
+    terminal = Terminal(ERRORS[told])
+    terminal.until(told)
+    terminal.child.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    assert terminal.end() == -signal.SIGINT
+    assert time.monotonic() - begun < 8 * busy()
+    assert "KeyboardInterrupt" in terminal.text

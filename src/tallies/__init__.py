@@ -7,6 +7,7 @@ from tallies._version import __version__ as __version__
 from tallies.registry import homes
 
 if TYPE_CHECKING:  # "as" says that a name is public, where __all__ is not a list of words
+    from tallies import datasets as datasets
     from tallies.backends import backend as backend
     from tallies.bayes.gda import GDA as GDA
     from tallies.bayes.naive_bayes import NaiveBayes as NaiveBayes
@@ -42,6 +43,8 @@ __all__ = sorted([*_HOMES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
+    if name == "datasets":
+        return import_module("tallies.datasets")
     if name not in _HOMES:
         raise AttributeError(f"module 'tallies' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

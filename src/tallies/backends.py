@@ -16,6 +16,7 @@ from tallies.blas import one_blas_thread
 from tallies.cluster import Dask, connect
 from tallies.engine import Backend, Dropped, Runner, Source, Stage
 from tallies.mapped import SCRATCH, Leaf, Scratch, bytes_of, fetch, free_memory, nbytes, store
+from tallies.phases import phase
 from tallies.sources import Held
 from tallies.sums import Sum
 
@@ -231,9 +232,9 @@ def _alone(i: int, shard: Any, latents: Any, task: Callable[..., Any], *broadcas
     return task(shard, *broadcast), None
 
 
-def carry_out(stage: Stage, seed: int = 0) -> Any:
-    """What is kept of a stage by itself, on the chosen backend."""
-    with one_blas_thread():
+def carry_out(stage: Stage, seed: int = 0, told: str | None = None) -> Any:
+    """What is kept of a stage by itself, on the chosen backend; `told`: what a terminal is told meanwhile."""
+    with one_blas_thread(), phase(told or "", show=None if told else False):
         return Runner(place, seed=seed).carry_out([stage])[0].value
 
 

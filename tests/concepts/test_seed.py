@@ -93,6 +93,18 @@ def test_penalties_inside_the_preset_do_what_they_say():
         assert shared(apart) < 0.9 * shared(phi)
 
 
+def test_sparsity_of_authors_without_any_is_told():
+    corpus = Corpus.from_pairs([(f"d{d}", " ".join(WORDS[d : d + 4])) for d in range(6)], stop_words=None)
+    concepts = small(0)[1]
+    with pytest.warns(UserWarning, match="author_sparsity changes nothing here: no text has an author"):
+        told = AuthorConcept(preset="seed", author_sparsity=2.0).fit(corpus, concepts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert told.history_.tolist() == AuthorConcept(preset="seed").fit(corpus, concepts).history_.tolist()
+        # what all texts have in common is learned, and may be sparse
+        assert AuthorConcept(preset="seed", author_backoff=10.0, author_sparsity=2.0).fit(corpus, concepts).n_iter_ > 0
+
+
 def test_a_concept_does_not_win_by_words_that_no_sentence_has():
     """Without them its law would be flat, and flat beats a law that has never seen some of a sentence's words."""
     corpus, concepts = small(0)

@@ -31,6 +31,16 @@ def opens_clean(browser, page: Path, width: int, dark: bool) -> None:
         "return !t.closest('.wider') && (a.left < -1 || a.right > innerWidth + 1); }).map(t => t.textContent)"
     )
     assert wide == []
+    cut = browser.run(  # what a saved picture would lack
+        "[...document.querySelectorAll('figure svg[role=img]')].flatMap(g => { const b = g.getBoundingClientRect();"
+        "return [...g.querySelectorAll('text')].filter(t => { const a = t.getBoundingClientRect(); return a.width &&"
+        "(a.left < b.left - 1 || a.right > b.right + 1); }).map(t => t.textContent); })"
+    )
+    assert cut == []
+    narrow = "[...document.querySelectorAll('div.box')].filter(b => b.scrollWidth > b.clientWidth + 1).map(b => b.textContent)"
+    assert browser.run(narrow) == []  # tables have all of their columns in view
+    legends = browser.run("[...document.querySelectorAll('.legend text')].map(t => t.getBoundingClientRect().right)")
+    assert max(legends, default=0) <= width  # also where a heat map is wider than the page
 
 
 SCREENS = pytest.mark.parametrize(("width", "dark"), [(390, False), (1440, True)], ids=["phone", "desk-dark"])

@@ -186,7 +186,8 @@ def _strange(out: Page, judged: Judged, model: Any, table: Any, columns: list[Co
     section.text(*told((gaps, missing)), soft=True)
     heads = ["row", "log p(x)", "true class", "called", "what is odd"]
     rows = judged.strangest(lambda row, k: odd_values(columns, table, row, k), name)
-    return section.table(heads, rows, "The least probable rows: errors in the data, rare cases, or a class that is missing")
+    about = "The least probable rows: errors in the data, rare cases, or a class that is missing"
+    return section.table(heads, rows, about, first=0)
 
 
 def _labels(X: Any) -> Callable[[int], str]:

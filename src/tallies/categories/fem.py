@@ -339,10 +339,10 @@ class FEM(FileClassifier, Categorical):
         labels, weight = label_codes(y, len(codes), self.classes_), check_weights(sample_weight, len(codes))
         rows = _distinct(codes, labels, M, [weight * times for times in redrawn(len(codes), n_boot, random_state)])
         model = arrange(rows.codes, layout, (M,) * n_boot, _quick(self.solver_, self.ridge_))
-        W, train = carry_out(self._final(model, rows, self.ridge_)), rows.codes if model.solver == "kernel" else None
-        draws = [_gauged(layout, np.ascontiguousarray(W[:, a : a + M]), train) for a in range(0, n_boot * M, M)]
-        b, V = (np.std([draw[i] for draw in draws], axis=0, ddof=1) for i in (0, 2))
-        return effects_table(b, draws[0][1], V, self.categories_, self._outputs())
+        W = carry_out(self._final(model, rows, self.ridge_), told=f"standard errors, {n_boot} fits to redrawn rows")
+        parts, train = np.hsplit(W, n_boot), rows.codes if model.solver == "kernel" else None
+        b, terms, V = zip(*(_gauged(layout, np.ascontiguousarray(w), train) for w in parts), strict=True)
+        return effects_table(np.std(b, axis=0, ddof=1), terms[0], np.std(V, axis=0, ddof=1), self.categories_, self._outputs())
 
     def _facts(self) -> list[str]:
         size = f"{self.n_rows_:,} rows, {len(self.categories_.names)} variables, {len(self.classes_)} classes"

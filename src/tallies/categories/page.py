@@ -131,7 +131,7 @@ def _criteria(out: Page, model: Any, judged: Judged | None, learned: Learned | N
             ["the same without looking at the columns", -float(entr(_prior(judged)).sum()), "", "exact", "nats/row"],
             ["Brier score, 0 is perfect, 2 the worst", float(brier.mean()), error_of(brier), "exact", ""],
         ]
-        section.table(["criterion", "value", "standard error", "kind", "unit"], scores)
+        section.table(["criterion", "value", "standard error", "kind", "unit"], scores, first=0)
     if learned is not None:
         heads = ["variables in a term", "terms", "share of squared weights"]
         section.table(heads, learned.shares(), "How much terms of each degree say")

@@ -144,6 +144,9 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
     n_rows = len(papers.authors) + (len(authors) if settings.document_backoff is not None else 0)
     if settings.author_sparsity:
         _small("author_sparsity", f"{n_rows:,} authors and documents x {G:,} concepts", n_rows * G)
+        if not n_rows and settings.author_backoff is None:
+            why = "author_sparsity changes nothing here: no text has an author, and author_backoff=None (as in the seed) learns no"
+            warnings.warn(f"{why} prior of all texts; name authors, or give author_backoff", DataWarning, stacklevel=4)
     factors = np.append(factors, [1.0] * settings.null)
     ids_of, names = np.array(concepts.ids, dtype=object), np.array(concepts.names, dtype=object)
     known = Concepts(ids_of, names, concepts.links, dict(concepts.alternatives))

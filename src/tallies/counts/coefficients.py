@@ -35,6 +35,7 @@ from tallies.counts.fitted import Fitted, Learned
 from tallies.counts.records import blocks
 from tallies.counts.tables import HIDDEN
 from tallies.errors import DataError
+from tallies.phases import phase
 
 
 def coefficient_table(fitted: Fitted, confidence: float) -> pd.DataFrame:
@@ -52,6 +53,7 @@ def coefficient_table(fitted: Fitted, confidence: float) -> pd.DataFrame:
     return pd.DataFrame({k: a.ravel() for k, a in (found | {"separated": apart}).items()}, index=names)
 
 
+@phase("standard errors of coefficients")
 def coefficient_covariance(fitted: Fitted, apart: np.ndarray | None = None) -> np.ndarray:
     """Sandwich covariance of vec B; NaN for those that are separated."""
     if fitted.zeros is not None:

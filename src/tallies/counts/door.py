@@ -154,6 +154,9 @@ def everything(table: pd.DataFrame) -> str:
 
 def check_labels(y: Any) -> None:
     """Pipelines pass labels, which a PLN has no use for; a table in their place is a mistake worth telling."""
+    if isinstance(y, str | Path):
+        told = f"y is a file, {str(y)!r}, but a PLN ignores labels"
+        raise DataError(f"{told}; pass a design as covariates=, as in fit(counts, covariates={str(y)!r})")
     columns = 0 if y is None else np.asarray(y)[:1].size
     if columns > 1:
         raise DataError(

@@ -211,7 +211,7 @@ def _groups(section: Section, model: Any, found: list[counts.Group], species: li
         members = [", ".join(species[j] for j in group.members) for group in found]
         rows = [[g + 1, members[g], len(group.members), round(group.within, 2)] for g, group in enumerate(found)]
         caption = f"Groups of species whose mean correlation is above {counts.TOGETHER}"
-        section.table(["group", "species", "how many", "mean correlation"], rows, caption)
+        section.table(["group", "species", "how many", "mean correlation"], rows, caption, first=1)
 
 
 def _warn(out: Page, model: Any, Y: Array | None, species: list[str], apart: Array) -> None:
@@ -244,7 +244,8 @@ def quality(out: Page, model: Any, Y: Array, rate: Array, ours: bool, species: l
         [species[found.column[k]], called[found.row[k]], int(found.observed[k]), found.expected[k], found.least[k]] for k in worst
     ]
     looked = "" if len(found.value) == found.cells else f", of {len(found.value):,} cells drawn at random"
-    section.table(["species", "sample", "observed", "expected", "residual"], rows, f"The counts that surprise most{looked}")
+    heads = ["species", "sample", "observed", "expected", "residual"]
+    section.table(heads, rows, f"The counts that surprise most{looked}", first=0)
 
 
 def _criteria(out: Page, model: Any, about: About, score: Any, ranks: Any) -> None:

@@ -68,7 +68,7 @@ def page(
         "number in the model": t.order.tolist(),
     }
     rows = zip(*columns.values(), strict=True)
-    learned.table(list(columns), rows, "Topics, the largest first", "topic", range(len(t.names)))
+    learned.table(list(columns), rows, "Topics, the largest first", "topic", range(len(t.names)), first=0)
     learned.charts(topics.map_of(t, D), topics.correlations(theta, t))
     _documents(out, t, theta, counts, _texts(X) if texts is None else texts, names)
     _statistics(out, model, t, score, counts)

@@ -1,25 +1,35 @@
-"""Tallies and log likelihoods of naive Bayes, one family of columns at a time. `out` is (rows, classes) and is added to."""
+"""Tallies and log likelihoods of naive Bayes, one family of columns at a time. `out` is (rows, classes) and is added to.
+
+The first fit waits for the compiler, so arrays are made by NumPy, outside of the loops.
+"""
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 CHUNK = 64  # rows taken together: their values, column by column, stay in the first-level cache
+JIT: dict[str, Any] = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}  # no way in from C, which nobody takes
 
 
-@njit(nogil=True, cache=True)
 def gaussian_scores(X, mean, half_precision, constant, out):
     """Add sum_j constant_kj - (x_ij - mean_kj)^2 half_precision_kj over the observed cells of each row."""
+    add_gaussian(X, mean, half_precision, constant, out, np.zeros((X.shape[1], CHUNK)), np.zeros(CHUNK))
+
+
+@njit(**JIT)
+def add_gaussian(X, mean, half_precision, constant, out, block, acc):
+    """The loops of `gaussian_scores`."""
     n, d = X.shape
-    block, acc = np.zeros((d, CHUNK)), np.zeros(CHUNK)
     for start in range(0, n, CHUNK):
         m = min(CHUNK, n - start)
         for i in range(m):
             for j in range(d):
                 block[j, i] = X[start + i, j]
         for k in range(mean.shape[0]):
-            acc[:] = 0.0
+            for i in range(CHUNK):
+                acc[i] = 0.0
             for j in range(d):
                 mu, h, c = mean[k, j], half_precision[k, j], constant[k, j]
                 for i in range(CHUNK):  # whole chunks, for the vector unit: what is past m is never read
@@ -29,18 +39,23 @@ def gaussian_scores(X, mean, half_precision, constant, out):
                 out[start + i, k] += acc[i]
 
 
-@njit(nogil=True, cache=True)
 def state_range(C):
     """Smallest and largest value of each column of a table of whole numbers."""
     low, high = C[0].astype(np.int64), C[0].astype(np.int64)
+    widen(C, low, high)
+    return low, high
+
+
+@njit(**JIT)
+def widen(C, low, high):
+    """The loops of `state_range`."""
     for i in range(1, C.shape[0]):
         for j in range(C.shape[1]):
             low[j] = min(low[j], C[i, j])
             high[j] = max(high[j], C[i, j])
-    return low, high
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def mark_states(C, low, start, seen):
     """Set seen[start_j + value - low_j] for every value of every column."""
     for i in range(C.shape[0]):
@@ -48,10 +63,16 @@ def mark_states(C, low, start, seen):
             seen[start[j] + C[i, j] - low[j]] = True
 
 
-@njit(nogil=True, cache=True)
 def categorical_tally(C, y, weight, start, K):
     """Weight of each state in each class, (states, K): column j has the rows start_j to start_{j+1}; code -1 is missing."""
     counts = np.zeros((start[-1], K))
+    add_categorical(C, y, weight, start, counts)
+    return counts
+
+
+@njit(**JIT)
+def add_categorical(C, y, weight, start, counts):
+    """The loops of `categorical_tally`."""
     for i in range(C.shape[0]):
         k, w = y[i], weight[i]
         if k < 0 or w <= 0:
@@ -59,10 +80,9 @@ def categorical_tally(C, y, weight, start, K):
         for j in range(C.shape[1]):
             if C[i, j] >= 0:
                 counts[start[j] + C[i, j], k] += w
-    return counts
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def categorical_scores(C, log_p, log_unseen, start, out):
     """Add log_p (states, K) of each cell's state; a code past the states of its column is unseen, -1 is missing."""
     K = log_p.shape[1]
@@ -80,7 +100,7 @@ def categorical_scores(C, log_p, log_unseen, start, out):
                     out[i, k] += log_p[row, k]
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def log_factorials(values, weight, table):
     """Sum over cells of weight_i log(x!), NaN passed over; `table` holds log(0!), log(1!), ..."""
     total = 0.0
@@ -92,7 +112,7 @@ def log_factorials(values, weight, table):
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def poisson_scores(X, log_rate, rate, table, out):
     """Add sum_j x log rate - rate - log x! over the observed cells of each row."""
     K, d = rate.shape
@@ -107,7 +127,7 @@ def poisson_scores(X, log_rate, rate, table, out):
                 out[i, k] += (x * log_rate[k, j] if x > 0 else 0.0) - rate[k, j] - base
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def log_coefficient(data, first, last, table):
     """log(n! / prod_w x_w!) of one row."""
     total, a = float(last - first), 0.0
@@ -119,20 +139,26 @@ def log_coefficient(data, first, last, table):
     return a + math.lgamma(total + 1.0)
 
 
-@njit(nogil=True, cache=True)
 def multinomial_tally(data, indices, indptr, y, weight, V, K, table):
     """Weighted counts (K, V) of a CSR block, and the weighted sum of the rows' log multinomial coefficients."""
-    counts, base = np.zeros((K, V)), 0.0
+    counts = np.zeros((K, V))
+    return counts, add_multinomial(data, indices, indptr, y, weight, counts, table)
+
+
+@njit(**JIT)
+def add_multinomial(data, indices, indptr, y, weight, counts, table):
+    """The loops of `multinomial_tally`."""
+    base = 0.0
     for i in range(indptr.shape[0] - 1):
         k, w = y[i], weight[i]
         if k >= 0 and w > 0:
             for p in range(indptr[i], indptr[i + 1]):
                 counts[k, np.uint64(indices[p])] += w * data[p]  # unsigned: no look whether the index counts from the end
             base += w * log_coefficient(data, indptr[i], indptr[i + 1], table)  # while the row is in the cache
-    return counts, base
+    return base
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@njit(**JIT, fastmath={"contract"})
 def multinomial_scores(data, indices, indptr, log_p, out):
     """Add sum_w x_w log p_kw; log_p is (V, K), so that a word's classes lie together.
 
@@ -156,14 +182,14 @@ def multinomial_scores(data, indices, indptr, log_p, out):
                 out[i, k + c] += sums[c]
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def multinomial_coefficients(data, indptr, table, out):
     """Add the log multinomial coefficient of each row to every class."""
     for i in range(indptr.shape[0] - 1):
         out[i] += log_coefficient(data, indptr[i], indptr[i + 1], table)
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def not_counts(values):
     """The first value that is no count (negative, fractional, infinite), or NaN when all are; a NaN passes as missing."""
     for x in values:

@@ -2,15 +2,18 @@
 # mypy: disable-error-code="call-arg"
 """What a row says of classes: the best of linear scores; the evidence and the posterior of log joint probabilities."""
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
 from tallies.kernels.lanes import prefetch
 
 AHEAD = 16  # rows by which memory is asked for before its turn: the machine by itself stops at the end of every page
+JIT: dict[str, Any] = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}  # no way in from C, which nobody takes
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(**JIT, fastmath={"reassoc", "contract", "nsz"})
 def linear_best(X, coef, offset, out):
     """Index of the largest x'coef_k + offset_k of each row, coef (K, d); -1 where NaN or infinities leave none.
 
@@ -55,12 +58,14 @@ def linear_best(X, coef, offset, out):
         out[g] = best_g if top_g < np.inf else -1
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def evidence(J, out):
-    """log sum exp of each row; -inf where the whole row is."""
+    """log sum exp of each row; -inf where the whole row is, or a part of it NaN."""
     for i in range(J.shape[0]):
-        top = J[i].max()
-        total = 0.0
+        top, total = -np.inf, 0.0
+        for j in range(J.shape[1]):  # by hand: max() takes the compiler as long as all the rest
+            if J[i, j] > top or J[i, j] != J[i, j]:
+                top = J[i, j]
         if top > -np.inf:
             for j in range(J.shape[1]):
                 total += np.exp(J[i, j] - top)
@@ -69,11 +74,16 @@ def evidence(J, out):
             out[i] = -np.inf
 
 
-@njit(nogil=True, cache=True)
 def log_posterior(J, out):
     """J minus the evidence of its row; equal shares where no class is possible."""
     total = np.empty(J.shape[0])
     evidence(J, total)
+    subtract(J, total, out)
+
+
+@njit(**JIT)
+def subtract(J, total, out):
+    """The loops of `log_posterior`."""
     for i in range(J.shape[0]):
         for k in range(J.shape[1]):
             out[i, k] = J[i, k] - total[i] if total[i] > -np.inf else -np.log(J.shape[1])

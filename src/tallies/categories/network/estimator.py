@@ -312,7 +312,8 @@ class FEMNetwork(Categorical):
         for number, times in enumerate(redrawn(len(codes), n_boot, random_state), 1):
             rows = _steps(codes, weight * times, self.lag)
             model = self._arrange(rows, layout, "auto")
-            W = carry_out(self._final(model, rows, self.ridge_, None, self.pair_ridges_))
+            told = f"standard errors, fit {number} of {n_boot} to redrawn rows"
+            W = carry_out(self._final(model, rows, self.ridge_, None, self.pair_ridges_), told=told)
             off = _couplings(layout, W, self.lag) - mean
             mean += off / number
             square += off**2 * ((number - 1) / number)  # about the mean so far (Welford 1962)

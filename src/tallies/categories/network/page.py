@@ -52,7 +52,7 @@ def page(model: Any, about: About, X: Any = None) -> Page:
     if log_p is not None:
         found = model._evaluate(X)
         scored = ["log p(row) by pseudo-likelihood, larger is better", found.value, found.stderr, found.kind, found.unit]
-        criteria.table(["criterion", "value", "standard error", "kind", "unit"], [scored])
+        criteria.table(["criterion", "value", "standard error", "kind", "unit"], [scored], first=0)
     if model.path_["ridge"]:
         criteria.charts(views.path(model.path_, model.ridge_, "cell"))
     how = "each pair has a ridge of its own" if model.pair_ridges_ is not None else "one ridge holds for all pairs"

@@ -2,14 +2,18 @@
 
 Every kernel walks over sentences that are ordered by document. The prior of document d is a common level plus a few sparse
 entries (its authors' own concepts), so it is laid out once a document and read once a concept.
+
+The first fit waits for the compiler. So room to work in is made by NumPy, outside of kernels: each `np.full` in one is a quarter
+of a second of compiling. And there is no way in from C, which nobody takes.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 FAR = 37.0  # exp(-37) < 1e-16: further terms do not change a float64 sum
+JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 class Prior(NamedTuple):
@@ -24,7 +28,7 @@ class Prior(NamedTuple):
     value: np.ndarray
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def set_prior(d, side, log_prior):
     """log_prior[g] = log P(g | d)."""
     share, level = side.share[d], side.level[d]
@@ -36,7 +40,7 @@ def set_prior(d, side, log_prior):
         log_prior[g] = np.log(share * side.base[level, g] + side.value[i])
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def keep_best(concept, scores, log_prior, index, value, prior):
     """The best concepts of a sentence, best first, their scores and priors; of equal scores the one that came first is ahead."""
     last = len(index) - 1
@@ -54,7 +58,7 @@ def keep_best(concept, scores, log_prior, index, value, prior):
             prior[c] = log_prior[index[c]]
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def log_sum(scores, top):
     """log sum_i exp(scores_i), where `top` is the largest of them."""
     weight = 0.0
@@ -64,7 +68,7 @@ def log_sum(scores, top):
     return top + np.log(weight) if weight > 0.0 else -np.inf
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def find(values, a, b, wanted):
     """The place of a value from a up to b, where values rise; -1: it is not there. Halved by hand: np.searchsorted takes the
     compiler half a second."""
@@ -78,8 +82,16 @@ def find(values, a, b, wanted):
     return low if low < b and values[low] == wanted else -1
 
 
-@njit(nogil=True, cache=True)
-def multinomial_scores(word_ptr, words, counts, document, law, side, old_index, old_value, index, value, prior, evidence):
+def multinomial_scores(word_ptr, words, counts, document, law, side, *out):
+    """`score_bags` with room to work in."""
+    G = side.base.shape[1]
+    score_bags(word_ptr, words, counts, document, law, side, np.empty(G), np.empty(G), np.arange(G), *out)
+
+
+@njit(**JIT)
+def score_bags(
+    word_ptr, words, counts, document, law, side, log_prior, scores, concepts, old_index, old_value, index, value, prior, evidence
+):
     """Scores log prior + sum_w n_sw gain[w, g] + L_s slope[g] of every concept; the best k of each sentence and the evidence
     (unless that is an empty array). `law` are the Words, `side` the Prior.
 
@@ -87,11 +99,12 @@ def multinomial_scores(word_ptr, words, counts, document, law, side, old_index, 
     concepts that have it: leave-one-out.
     """
     G = side.base.shape[1]
-    log_prior, scores, concepts = np.empty(G), np.empty(G), np.arange(G)
     for s in range(len(document)):
         if s == 0 or document[s] != document[s - 1]:
             set_prior(document[s], side, log_prior)
-        length = counts[word_ptr[s] : word_ptr[s + 1]].sum()
+        length = 0.0
+        for j in range(word_ptr[s], word_ptr[s + 1]):
+            length += counts[j]
         for g in range(G):
             scores[g] = log_prior[g] + length * law.slope[g]
         for j in range(word_ptr[s], word_ptr[s + 1]):
@@ -115,19 +128,37 @@ def multinomial_scores(word_ptr, words, counts, document, law, side, old_index, 
             evidence[s] = log_sum(scores, value[s, 0])
 
 
-@njit(nogil=True, cache=True)
-def mention_scores(key_ptr, keys, document, n_classes, post, need, whole, owner, side, index, value, prior, string, evidence):
+class Room(NamedTuple):
+    """What `score_mentions` works in, for K strings and G concepts."""
+
+    acc: np.ndarray  # (K,)  log odds of a string so far
+    met: np.ndarray  # (K,) uint8, zeros  how many of its word classes were met
+    touched: np.ndarray  # (K,) int32  strings of which a word was met
+    best: np.ndarray  # (G,) float32, -inf  log odds of a concept's best string
+    bearer: np.ndarray  # (G,) int32, -1  and which that is
+    found: np.ndarray  # (G,) int32  concepts with such a string
+    log_prior: np.ndarray  # (G,)
+    scores: np.ndarray  # (G,)
+
+
+def mention_scores(key_ptr, keys, document, n_classes, post, need, whole, owner, side, *out):
+    """`score_mentions` with room to work in."""
+    G, K, few = side.base.shape[1], len(owner), np.int32
+    strings = np.empty(K, post.gain.dtype), np.zeros(K, np.uint8), np.empty(K, few)
+    concepts = np.full(G, -np.inf, np.float32), np.full(G, -1, few), np.empty(G, few), np.empty(G), np.empty(G)
+    score_mentions(key_ptr, keys, document, n_classes, post, need, whole, owner, side, Room(*strings, *concepts), *out)
+
+
+@njit(**JIT)
+def score_mentions(key_ptr, keys, document, n_classes, post, need, whole, owner, side, room, index, value, prior, string, evidence):
     """Scores of the concepts with a string of which a word occurs, log prior + log odds of the best string, and of the null.
     `post` are the Postings, `side` the Prior.
 
     A key below n_classes stands for a word (or its like), the others add what a closer match or a neighbourhood is worth.
     The null concept is the last one, with log odds 0. `string` is the string that carried each of the k best.
     """
-    G, K = side.base.shape[1], len(owner)
-    acc, met = np.zeros(K, dtype=post.gain.dtype), np.zeros(K, dtype=np.uint8)
-    best, bearer = np.full(G, -np.inf, dtype=np.float32), np.full(G, -1, dtype=np.int32)
-    touched, found = np.empty(K, dtype=np.int32), np.empty(G, dtype=np.int32)
-    log_prior, scores = np.empty(G), np.empty(G)
+    G = side.base.shape[1]
+    acc, met, touched, best, bearer, found, log_prior, scores = room
     for s in range(len(document)):
         if s == 0 or document[s] != document[s - 1]:
             set_prior(document[s], side, log_prior)
@@ -164,20 +195,25 @@ def mention_scores(key_ptr, keys, document, n_classes, post, need, whole, owner,
             string[s, c] = bearer[index[s, c]] if index[s, c] >= 0 else -1
 
 
-@njit(nogil=True, cache=True)
 def compete(key_ptr, keys, n_classes, word_ptr, classes, index, value, string, null, strength):
+    """`share_words` with room to work in."""
+    strength[:] = 0.0
+    mass = np.empty(np.diff(key_ptr).max(initial=0))
+    share_words(key_ptr, keys, n_classes, word_ptr, classes, index, value, string, null, mass, strength)
+
+
+@njit(**JIT)
+def share_words(key_ptr, keys, n_classes, word_ptr, classes, index, value, string, null, mass, strength):
     """strength[s, c] = P(candidate c | the word for which it has most rivals): candidates that share no word do not compete.
 
     A sentence may speak of several concepts. Each word that a candidate's string found is explained by the candidates that found
     it, or by none of them (weight exp(null)); a candidate counts for as much as at the word where the others are strongest.
     """
-    strength[:] = 0.0
     for s in range(index.shape[0]):
         last = first = key_ptr[s]
         while last < key_ptr[s + 1] and keys[last] < n_classes:
+            mass[last - first] = np.exp(null[s])
             last += 1
-        words = keys[first:last]
-        mass = np.full(len(words), np.exp(null[s]))
         for step in range(2):  # first all masses, then the strengths
             for c in range(index.shape[1]):
                 m = string[s, c]
@@ -185,7 +221,7 @@ def compete(key_ptr, keys, n_classes, word_ptr, classes, index, value, string, n
                     continue
                 weight, most = np.exp(value[s, c]), 0.0
                 for j in range(word_ptr[m], word_ptr[m + 1]):
-                    at = find(words, 0, len(words), classes[j])
+                    at = find(keys, first, last, classes[j]) - first
                     if at < 0 or (j > word_ptr[m] and classes[j] == classes[j - 1]):
                         continue
                     if step == 0:
@@ -195,7 +231,7 @@ def compete(key_ptr, keys, n_classes, word_ptr, classes, index, value, string, n
                     strength[s, c] = weight / most
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def add_context(key_ptr, keys, first, last, word_ptr, stems, index, string, row_ptr, row_key, row_gain, weight, value):
     """value[s, c] += weight * the gains that candidate c has for the stems (keys from first up to last) of sentence s, but for
     the stems of the string that it was found by."""
@@ -212,7 +248,7 @@ def add_context(key_ptr, keys, first, last, word_ptr, stems, index, string, row_
             value[s, c] += weight * total
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def held_out_words(word_ptr, words, counts, index, r, law):
     """Sum over held-out words of n log sum_g r_sg phi_gw: how well the assignments foretell words that they have not seen."""
     result = 0.0

@@ -15,7 +15,8 @@ from numba import njit
 from tallies.counts.kernels.trial import solve
 from tallies.kernels.blocks import BYTES, I64, Variable, rowwise
 
-_options: Any = {"nogil": True, "cache": True, "error_model": "numpy"}
+# no way in from C, which nobody takes: the compiler is waited for
+_options: Any = {"nogil": True, "cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 FLUSH = 8  # rows whose dot products are added in the precision of the rows
 
 

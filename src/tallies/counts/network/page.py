@@ -47,7 +47,7 @@ def page(model: Any, about: About, counts: Any = None, covariates: Any = None, o
     )
     if len(table):
         some = f"The first {TABLE} of {len(table):,} edges" if len(table) > TABLE else "All edges"
-        learned.table(*_edges(model), f"{some}, those chosen most often first")
+        learned.table(*_edges(model), f"{some}, those chosen most often first", first=0)
     learned.charts(views.matrix(model, species))
     effects = [d for d, column in enumerate(model.design_.T) if np.ptp(column) > 0]
     if effects:
@@ -83,13 +83,14 @@ def page(model: Any, about: About, counts: Any = None, covariates: Any = None, o
 def _edges(model: Any) -> tuple[list[str], list[list[Any]]]:
     """Heads and rows of the table of edges, with intervals where there can be some and they do not take long."""
     n, p = model.fitted_.data.Y.shape
-    told = {"a": "species", "b": "species", "partial_correlation": "partial correlation", "probability": "probability"}
+    told = {"partial_correlation": "partial correlation", "probability": "probability"}
     table = model.edges_
     if n * p * (p - 1) / 2 <= PAIRS and n >= FEWEST + model.design_.shape[1]:
         table = model.edge_table()
         told |= {"estimate": "without shrinkage", "lower": "95% from", "upper": "to"}
-    shown = table[list(told)].to_numpy()[:TABLE]
-    return list(told.values()), [[None if value != value else value for value in row] for row in shown]
+    pairs, shown = zip(table["a"], table["b"], strict=True), table[list(told)].to_numpy()
+    rows = [[f"{a} – {b}", *(None if value != value else value for value in row)] for (a, b), row in zip(pairs, shown, strict=True)]
+    return ["species", *told.values()], rows[:TABLE]
 
 
 def _lead(model: Any, species: list[str]) -> str:

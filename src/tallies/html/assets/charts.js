@@ -50,8 +50,11 @@ const Charts = (() => {
   };
   const dark = ([r, g, b]) => 0.299 * r + 0.587 * g + 0.114 * b < 140;
   const pen = document.createElement("canvas").getContext("2d");
-  pen.font = `12px ${getComputedStyle(document.body).fontFamily}`; // letters differ from one system to the next: words are measured
-  const long = (text) => pen.measureText(text).width;
+  const letters = ["12px", "600 12px"].map((size) => `${size} ${getComputedStyle(document.body).fontFamily}`);
+  const long = (text, bold = false) => { // letters differ from one system to the next: words are measured
+    pen.font = letters[+bold];
+    return pen.measureText(text).width;
+  };
   function clip(text, room) { // the most letters that fit
     if (long(text) <= room) return text;
     let [fits, not] = [1, text.length];
@@ -94,7 +97,7 @@ const Charts = (() => {
     let [y0, y1] = (spec.y.domain || extent(ys)).map((v) => value("y", v));
     const yTicks = (log.y ? logTicks : ticks)(y0, y1, 5);
     const show = (axis, t) => (spec[axis].plain ? String(t) : log[axis] ? number(10 ** t) : number(t));
-    const left = Math.max(...yTicks.map((t) => show("y", t).length), 2) * 7 + 8;
+    const left = Math.max(...yTicks.map((t) => long(show("y", t))), 12) + 8;
     const box = spec.bare ? { left: 70, right: width - 70, top: 16, bottom: height - 16 } : { left, right: width - 12, top: 26, bottom: height - 42 };
     if (spec.equal) { // one unit is as long upwards as sideways
       const unit = Math.max((x1 - x0) / (box.right - box.left), (y1 - y0) / (box.bottom - box.top));
@@ -180,7 +183,7 @@ const Charts = (() => {
     const values = [...spec.series.flatMap((s) => [...s.values, ...(s.low || []), ...(s.high || [])]), ...(spec.behind ? spec.behind.values : [])];
     let [low, high] = spec.x.domain || extent([0, ...values]);
     if (low > 0) low = 0;
-    const longest = Math.max(...spec.labels.map(long), 7);
+    const longest = Math.max(...spec.labels.map((l) => long(l)), 7);
     const above = longest + 12 > width * 0.42, room = above ? 18 : 0; // names too long for the side stand above their bars
     const signed = low < 0; // red for, blue against, as in the tables of weights and correlations
     const left = (above ? 4 : longest + 12) + (signed ? 52 : 0), right = width - 58, top = 6; // numbers stand outside of both ends
@@ -233,13 +236,15 @@ const Charts = (() => {
 
   function heat(spec, width, picked, zoomed) {
     const R = spec.down.length, C = spec.across.length;
-    const side = (labels) => Math.max(...labels.map(long), 7) + 10;
+    const side = (labels) => Math.max(...labels.map((l) => long(l)), 7) + 10;
     const least = (n) => (n <= READABLE || zoomed ? 13 : 2); // pixels of a cell: with a name, or without
     const spare = width - 22 - 130 * C; // what the widest cells leave is for names
-    const left = least(R) > 2 ? Math.min(side(spec.down), Math.max(Math.min(width * 0.3, 180), spare)) + 18 : 24;
+    const names = Math.min(side(spec.down), Math.max(Math.min(width * 0.3, 180), spare)) + 18;
+    const left = least(R) > 2 || (width - names - 4) / C >= 11 ? names : 24; // for they are written where rows are tall enough
     const cell = Math.max(Math.min((width - left - 4) / C, 130), least(C)), tall = Math.max(Math.min(cell, R < 6 ? 64 : 46, Math.max(620 / R, 13)), least(R));
-    width = Math.max(width, left + C * cell + 4); // wider than the page: the figure scrolls
-    const turn = Math.max(...spec.across.map(long)) > cell - 4;
+    const seen = width;
+    width = Math.max(width, left + C * cell + 4); // wider than the page: the figure scrolls, and the legend is where it begins
+    const turn = Math.max(...spec.across.map((l) => long(l))) > cell - 4;
     const top = 24 + (cell < 11 ? 0 : turn ? Math.min(side(spec.across), 110) : 18), height = top + R * tall + 46;
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
     const stops = [], named = tall >= 11;
@@ -247,7 +252,7 @@ const Charts = (() => {
     if (spec.scale === "sign") high = Math.max(Math.abs(low), Math.abs(high)), low = -high; // white is zero, and both signs alike
     const key = (i) => (spec.keys ? spec.keys[i] : i), line = picked === null ? -1 : spec.down.findIndex((_, i) => key(i) === picked);
     const flip = spec.flip && (document.documentElement.dataset.paper || !matchMedia("(prefers-color-scheme: dark)").matches); // strong cells stand out from the paper
-    const widest = spec.texts ? Math.max(...spec.texts.flat().map(long)) : 0, small = widest > cell - 4; // smaller on a phone
+    const widest = spec.texts ? Math.max(...spec.texts.flat().map((t) => long(t))) : 0, small = widest > cell - 4; // smaller on a phone
     const fits = tall >= 15 && spec.texts && widest * (small ? 10 / 12 : 1) <= cell - 1; // all numbers, or none
     root.append(svg("text", { x: left, y: 12, class: "axis" }, clip(spec.x.title + " →", width - left)));
     root.append(svg("text", { x: 11, y: top + (R * tall) / 2, transform: `rotate(-90 11 ${top + (R * tall) / 2})`, "text-anchor": "middle", class: "axis" }, clip(spec.y.title, Math.max(R * tall, 90))));
@@ -279,7 +284,7 @@ const Charts = (() => {
       stops.push({ x: x + cell / 2, y: y + tall / 2, box: [x, y, x + cell, y + tall], key: spec.select ? key(i) : undefined, tip: told(i, j) });
     }));
     if (line >= 0) root.append(svg("rect", { x: left - 1, y: top + line * tall - 1, width: C * cell + 1, height: tall + 1, class: "picked" }));
-    legend(root, left, top + R * tall + 14, low, high, (t) => shade(low + t * (high - low)), spec.unit || "", spec.scale === "sign", width - left);
+    legend(root, left, top + R * tall + 14, low, high, (t) => shade(low + t * (high - low)), spec.unit || "", spec.scale === "sign", seen - left);
     return { root, stops };
   }
 
@@ -341,8 +346,8 @@ const Charts = (() => {
     });
     const taken = []; // words that would hide each other go above or below (by `aside`) or are left out, the earlier ones stay
     const word = (x, y, text, k, anchor, aside = 0) => {
-      const shown = clip(text, Math.min(160, width * 0.3)), w = long(shown) * 1.1, at = anchor === "middle" ? x - w / 2 : anchor === "end" ? x - w : x;
-      const left = Math.min(Math.max(at, 0), width - w), free = (y) => !taken.some((t) => left < t[2] + 6 && left + w + 6 > t[0] && Math.abs(y - t[1]) < 14);
+      const shown = clip(text, Math.min(160, width * 0.3)), w = long(shown, true) + 1, at = anchor === "middle" ? x - w / 2 : anchor === "end" ? x - w : x;
+      const left = Math.min(Math.max(at, spec.bare ? 0 : f.box.left), width - w), free = (y) => !taken.some((t) => left < t[2] + 6 && left + w + 6 > t[0] && Math.abs(y - t[1]) < 14);
       const best = [0, aside + 9, -aside - 5, aside + 23, -aside - 19].map((by) => y + (aside ? by : 0)).find(free);
       if (!spec.names && k !== picked && best === undefined) return;
       y = best === undefined ? y : best;
