@@ -4,13 +4,13 @@ The first fit waits for the compiler, so arrays are made by NumPy, outside of th
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 
+from tallies.kernels import JIT
+
 CHUNK = 64  # rows taken together: their values, column by column, stay in the first-level cache
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}  # no way in from C, which nobody takes
 
 
 def gaussian_scores(X, mean, half_precision, constant, out):

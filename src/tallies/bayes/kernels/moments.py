@@ -3,13 +3,12 @@
 The first fit waits for the compiler, so sums are made ready and put together by NumPy: that is half of the wait.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
+from tallies.kernels import JIT
+
 LARGEST = 1e60  # as in `data.table`
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}  # no way in from C, which nobody takes
 
 
 def class_sums(X, y, weight, K):

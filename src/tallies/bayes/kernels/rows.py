@@ -2,15 +2,13 @@
 # mypy: disable-error-code="call-arg"
 """What a row says of classes: the best of linear scores; the evidence and the posterior of log joint probabilities."""
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
+from tallies.kernels import JIT
 from tallies.kernels.lanes import prefetch
 
 AHEAD = 16  # rows by which memory is asked for before its turn: the machine by itself stops at the end of every page
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "no_cfunc_wrapper": True}  # no way in from C, which nobody takes
 
 
 @njit(**JIT, fastmath={"reassoc", "contract", "nsz"})

@@ -3,10 +3,12 @@
 import numpy as np
 from numba import njit
 
+from tallies.kernels import JIT
+
 LN2_HIGH, LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6  # ln 2 in two parts, so that n * ln 2 loses no digit
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def active_ids(codes, variables, strides, offset, out):
     """Feature that each term has in each row; -1 where one of its variables is missing or unseen (code below 0)."""
     for i in range(codes.shape[0]):
@@ -41,7 +43,7 @@ def exponentiate(h, bits, power):
         h[k] *= power[k]
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(**JIT, fastmath={"reassoc", "contract", "nsz"})
 def softmax_rows(H, weight, starts, lse, last=0.0):
     """Turn rows of H into weight * softmax within each output; add weight * log sum exp of each output to lse.
 
@@ -109,7 +111,7 @@ def softmax_rows(H, weight, starts, lse, last=0.0):
         lse[o] += np.log(product[o])
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def gather(ids, W, H):
     """H = sum of the weights of the features of each row."""
     M = W.shape[1]
@@ -134,7 +136,7 @@ def gather(ids, W, H):
                     h[k] += W[f, k]
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def scatter(ids, H, G):
     """Add each row of H to the rows of G that its features name."""
     M = G.shape[1]
@@ -156,7 +158,7 @@ def scatter(ids, H, G):
                     G[f, k] += h[k]
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def one_hot(ids, X):
     """Rows of X: 1 at the features of each row, else 0."""
     X[:] = 0.0
@@ -166,7 +168,7 @@ def one_hot(ids, X):
                 X[i, ids[i, c]] = 1.0
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def gram(ids, weight, G):
     """Lower triangle of sum_i w_i x_i x_i' for rows x_i that have ones at rising places, -1 among them for none."""
     have = np.empty(ids.shape[1], np.int64)
@@ -181,7 +183,7 @@ def gram(ids, weight, G):
                 G[have[c], have[e]] += weight[i]
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def kernel_rows(A, B, table, alpha, out):
     """out_i = sum_r K(a_i, b_r) alpha_r, where K is a function of the matches, `table` (one row of it for each row of A)."""
     for i in range(A.shape[0]):
@@ -195,7 +197,7 @@ def kernel_rows(A, B, table, alpha, out):
                 out[i, k] += K * alpha[r, k]
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def advance(codes, W, variables, strides, offset, starts, uniform, synchronous, out):
     """Move one state through len(out) steps: every variable is drawn from its conditional given the state.
 
@@ -224,7 +226,7 @@ def advance(codes, W, variables, strides, offset, starts, uniform, synchronous, 
         now[0] = out[t]
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def meet_margin(E, f, v, u):
     """Set u such that the rows of u E v sum to f; by how much one of the sums was off."""
     change = 0.0
@@ -238,7 +240,7 @@ def meet_margin(E, f, v, u):
     return change
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def direct_information(J, fi, fj, tol, max_iter):
     """Mutual information of the two-site model exp(J + u + v) whose margins are fi and fj (proportional fitting)."""
     E = np.exp(J - J.max())

@@ -7,11 +7,12 @@ import numpy as np
 from numba import njit
 
 from tallies.categories.kernels.fem import softmax_rows
+from tallies.kernels import JIT
 
 TILE = 512  # rows at a time: their scores stay in the cache while all sites pass by
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def gather(codes, first, W, a, b, H):
     """H = sum over sites of the rows of W that the rows a to b of the table have; eight sites at a time stay in the cache."""
     n, w = codes.shape[0], W.shape[1]
@@ -32,7 +33,7 @@ def gather(codes, first, W, a, b, H):
                 h[k] += w0[k]
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def scatter(codes, first, R, a, b, G):
     """Add the rows of R to the rows of G that the rows a to b of the table have."""
     n, w = codes.shape[0], G.shape[1]
@@ -43,7 +44,7 @@ def scatter(codes, first, R, a, b, G):
                 g[k] += r[k]
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def pull(W, first, m, ridge, mean_ridge, G):
     """Take the gradient of the penalty off G; half of W times it, column by column.
 
@@ -68,7 +69,7 @@ def pull(W, first, m, ridge, mean_ridge, G):
     return out
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def solve(D, total, first, m, ridge, V, Z):
     """Z = A^-1 V, column by column, for A = blocks + D D'/L + ridge, blocks_j = diag(D_j) - D_j D_j'/L: eq. 3 of `panels`.
 
@@ -104,7 +105,7 @@ def solve(D, total, first, m, ridge, V, Z):
         Z[first[j] + m[j] : first[j + 1]] = 0.0
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def bend(past, now, weight, first, starts, W, D):
     """Add to D (zero at first) the weight times p (1 - p) of every state of a panel, over the rows that have each feature."""
     l, n_out, w = past.shape[1], len(starts) - 1, W.shape[1]
@@ -125,7 +126,7 @@ def bend(past, now, weight, first, starts, W, D):
         scatter(past, first, H[: b - a], a, b, D)
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def dots(A, B):
     """(w,)  inner products of the columns of two arrays, in double precision."""
     out = np.zeros(A.shape[1])
@@ -135,7 +136,7 @@ def dots(A, B):
     return out
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def matches(rows, codes, least, out):
     """Add to out how many rows of `codes` agree with each of `rows` in at least `least` columns; most differ early."""
     n = codes.shape[1]
@@ -152,7 +153,7 @@ def matches(rows, codes, least, out):
             out[i] += differ <= n - least
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def evaluate(past, now, weight, first, starts, W, G, value):
     """Add to value the log likelihood of each output of a panel, and to G (zero at first) its gradient.
 
@@ -189,7 +190,7 @@ def evaluate(past, now, weight, first, starts, W, G, value):
         value[o] -= lse[o]
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def chosen(past, now, first, starts, W, normal, out):
     """out (l, n_out) = score of the state of each output of a panel, or its log p (normal); 0 where it has none."""
     l, n_out = past.shape[1], len(starts) - 1
@@ -207,7 +208,7 @@ def chosen(past, now, first, starts, W, normal, out):
                 out[i, o] = h[now[o, i]] - less if now[o, i] >= 0 else 0.0
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def sizes(W, first, m, starts, out):
     """out (n, n_out) = squared size of the zero-sum part of each site's block for each output."""
     for j in range(len(m)):

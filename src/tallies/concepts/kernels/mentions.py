@@ -7,13 +7,14 @@ The first fit waits for the compiler. So room to work in is made by NumPy, outsi
 of a second of compiling. And there is no way in from C, which nobody takes.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from tallies.kernels import JIT
+
 FAR = 37.0  # exp(-37) < 1e-16: further terms do not change a float64 sum
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 class Prior(NamedTuple):

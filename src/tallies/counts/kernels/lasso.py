@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from tallies.kernels import JIT
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+
+@njit(**JIT, fastmath={"contract", "reassoc", "nsz"})
 def dot(x, y):
     """Sum of products, in any order."""
     total = 0.0
@@ -15,7 +17,7 @@ def dot(x, y):
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@njit(**JIT, fastmath={"contract"})
 def sweep(Theta, W, G, L, ptr, places, D, U, c):
     """One sweep of coordinate descent over the free places, in D and U = D W; its largest move, in the metric of eq. 2.
 

@@ -6,13 +6,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from tallies.kernels import JIT
+
 MOST = 20  # steps of a correlation
 REACH = 0.5  # longest of them, in artanh r
 FAR = 1.47  # largest artanh r: 0.9, beyond which the grid of two cells is too coarse
 STILL = 1e-4  # step that ends the search
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@njit(**JIT, fastmath={"contract", "reassoc", "nsz"})
 def scores(r, u, h, f, s, w, g, e, t, out):
     """Scores of every row of two columns: of r, and those of the logarithmic rate and the scale of each, eq. 3.
 
@@ -53,7 +55,7 @@ def scores(r, u, h, f, s, w, g, e, t, out):
         out[i, 0] = r / left + ((1.0 + r * r) * both - r * squares) / (total * left * left)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(**JIT)
 def correlate(u, h, f, s, X, v, psi, R, out):
     """Correlations of all pairs (p, p), from those in R, and the influence of every row on them (pairs, n), eq. 2 and 4.
 

@@ -7,11 +7,13 @@ import math
 import numpy as np
 from numba import njit
 
+from tallies.kernels import JIT
+
 POINTS = 41
 REACH = 6.0  # the grid covers +-6 standard deviations of the Gaussian that the factor tilts
 
 
-@njit(nogil=True, cache=True)
+@njit(**JIT)
 def draw(y, rate, a, b, L, uniforms):
     """Log weights of one row: y counts, rate = exp(o + E Z), a and b as in eq. 2, L (p, p), uniforms (draws, p)."""
     n, p = uniforms.shape

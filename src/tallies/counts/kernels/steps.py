@@ -7,16 +7,14 @@ What a sweep does to a row it does at once, while the row is near: these loops w
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 
 from tallies.counts.kernels.trial import solve
+from tallies.kernels import JIT
 from tallies.kernels.blocks import BYTES, I64, Variable, rowwise
 
-# no way in from C, which nobody takes: the compiler is waited for
-_options: Any = {"nogil": True, "cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 FLUSH = 8  # rows whose dot products are added in the precision of the rows
 
 
@@ -61,7 +59,7 @@ def follow(block, i, M, length, d, X, B, root, M_trial, R):
     R.put(root * rest(), i)
 
 
-@njit(**_options)
+@njit(**JIT)
 def attempt_rows(
     fresh, d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, along, c, last, M, S2, w, B, v, length,
     M_trial, R, O, counts, w_trial, S2_trial, A, close, slope, fit, total
@@ -138,7 +136,7 @@ def slope(
         project(scale * (v * c(i)), b.add(S.size(0), I64(1)))
 
 
-@njit(**_options)
+@njit(**JIT)
 def slope_rows(
     pull, X, shift, root, A, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, w, B, c, keep, T, dots, ZDy,
     part, whole

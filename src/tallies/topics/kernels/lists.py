@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tallies.topics.kernels.sampling import GOLDEN, JIT, mix, wrapping
+from tallies.kernels import JIT
+from tallies.topics.kernels.sampling import GOLDEN, mix, wrapping
 
 
 @njit(**JIT)

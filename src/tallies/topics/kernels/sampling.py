@@ -10,13 +10,13 @@ topic (1 << shift) - 1", which no token ever has; f has a place for it. z is -1 
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numba import config, njit, types
 
 from tallies.forms import Form
-from tallies.kernels import lanes, twins
+from tallies.kernels import JIT, lanes, twins
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 ALL = 2**64 - 1  # bits of a counter
@@ -24,8 +24,6 @@ SPINS = 4000  # looks at the flag before a waiting thread lets others have the p
 WINDOWS = sys.platform == "win32"  # known when kernels are compiled: comparing texts in one is two seconds of compiling
 _sleep = twins.pause if config.DISABLE_JIT else types.ExternalFunction("Sleep" if WINDOWS else "usleep", types.int32(types.uint32))
 REST = np.uint32(0 if WINDOWS else 30)  # milliseconds, or microseconds
-# no way in from C, which nobody takes: the compiler is waited for
-JIT: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
 # random numbers are made by products that overflow; NumPy would tell of each
 wrapping = np.errstate(over="ignore") if config.DISABLE_JIT else njit(**JIT)
 
