@@ -15,8 +15,9 @@ import scipy.sparse as sp
 import tallies
 from running import begin
 from tallies import engine, storage, watch
-from tallies.aside import Late, aside, left_behind
+from tallies.aside import LEFT, Late, aside, left_behind
 from tallies.backends import over_rows
+from tallies.bayes.model import ClassModel
 from tallies.engine import STOP, Dropped
 from tallies.topics import sampler, tokens
 
@@ -71,6 +72,66 @@ def test_a_first_sweep_that_takes_too_long_ends_the_fit():
     assert out == ""
     assert "KeyboardInterrupt" in err
     assert took < 30
+
+
+AGAIN = """
+import hashlib, os, sys, time, warnings
+import numpy as np
+warnings.simplefilter("ignore")
+import tallies
+from tallies import engine
+from tallies.bayes.model import ClassModel
+engine.PATIENCE = 0.6
+sweep, calls = ClassModel.sweep, []
+def slow(self, *given):
+    calls.append(1)
+    if len(calls) <= 2:  # both threads, so that none is free
+        print("in it", flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"a", b"b", 10**9)
+    return sweep(self, *given)
+ClassModel.sweep = slow
+model, X = tallies.GDA(), np.random.default_rng(0).normal(size=(400, 3))
+model.shard_rows = 100
+with tallies.backend("threads", workers=2):
+    try:
+        model.fit(X, np.arange(400) % 2)
+    except KeyboardInterrupt:
+        begun = time.monotonic()
+        model.fit(X, np.arange(400) % 2)
+        print(time.monotonic() - begun, flush=True)
+os._exit(0)  # the threads would be waited for
+"""
+
+
+def test_threads_that_were_left_behind_do_not_hold_up_the_next_fit():
+    child = begin("-c", AGAIN)
+    assert child.stdout.readline() == "in it\n", child.stderr.read()
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)  # the call takes minutes
+    assert float(out.split()[-1]) < 30, err
+
+
+def test_what_was_left_behind_ends_before_its_next_shard(monkeypatch):
+    begun, free, shards = threading.Event(), threading.Event(), []
+    monkeypatch.setattr(engine, "PATIENCE", 0.0)
+    monkeypatch.setattr(watch.Ear, "__call__", lambda self: begun.is_set())
+    sweep = ClassModel.sweep
+
+    def slow(self, *given):
+        shards.append(1)
+        begun.set()
+        free.wait(60)
+        return sweep(self, *given)
+
+    monkeypatch.setattr(ClassModel, "sweep", slow)
+    model = tallies.GDA()
+    model.shard_rows = 10
+    with tallies.backend("threads", workers=1), pytest.raises(KeyboardInterrupt):
+        model.fit(np.random.default_rng(0).normal(size=(100, 3)), np.arange(100) % 2)
+    free.set()
+    LEFT[-1].join(60)
+    assert not LEFT[-1].is_alive()
+    assert len(shards) == 1  # of ten
 
 
 def test_a_call_aside_gives_what_it_gives_and_raises_what_it_raises():

@@ -12,6 +12,7 @@ from functools import cache, cached_property, partial
 from threading import Event, Lock
 from typing import Any, NamedTuple
 
+from tallies.aside import LEFT
 from tallies.blas import one_blas_thread
 from tallies.cluster import Dask, connect
 from tallies.engine import Backend, Dropped, Runner, Source, Stage
@@ -143,8 +144,13 @@ def _result(work: Future | Callable[[], Any]) -> Any:
     return work.result() if isinstance(work, Future) else work()
 
 
-@cache
 def _pool(workers: int, name: str = "tallies") -> ThreadPoolExecutor:
+    """Threads that are kept; others where a call was left behind, which may hold those for long."""
+    return _threads(workers, name, len(LEFT))
+
+
+@cache
+def _threads(workers: int, name: str, left: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix=name)
 
 
@@ -155,7 +161,7 @@ def _all_of(call: Callable[[int], Any], n: int, workers: int) -> list[Any]:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork: a kept pool would wait for ever
+    os.register_at_fork(after_in_child=_threads.cache_clear)  # threads do not survive a fork: a kept pool would wait for ever
 
 
 class Chosen(NamedTuple):
