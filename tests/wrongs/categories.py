@@ -49,8 +49,8 @@ WRONGS = [
     Wrong(FEM, "[weight * times for times in redrawn(", "[times.astype(float) for times in redrawn(", "errors without weights"),
     Wrong(
         FEM,
-        "b, V = (np.std([draw[i] for draw in draws], axis=0, ddof=1) for i in (0, 2))",
-        "b, V = (np.std([draw[i] for draw in draws], axis=0, ddof=1) / np.sqrt(n_boot) for i in (0, 2))",
+        "np.std(V, axis=0, ddof=1)",
+        "np.std(V, axis=0, ddof=1) / np.sqrt(n_boot)",
         "error of the bootstrap's mean",
     ),
     Wrong(FEM, "(u >= P).sum(axis=1)", "(u > 1 - P).sum(axis=1)", "classes drawn the wrong way round"),
