@@ -36,7 +36,7 @@ FLOOR = {
     "storage": {"disk", "errors", "forms", "_version"},
     "blas": set(),
     "answering": {"backends", "data", "disk", "errors"},
-    "backends": {"blas", "cluster", "engine", "mapped", "phases", "sources", "sums"},
+    "backends": {"aside", "blas", "cluster", "engine", "mapped", "phases", "sources", "sums"},
     "cluster": {"_version", "blas", "engine", "errors", "mapped", "sums"},
     "watch": {"aside", "storage", "engine", "errors", "forms", "phases"},
     "data": {"_version", "data", "disk", "errors", "forms", "mapped", "storage", "maths", "phases"},

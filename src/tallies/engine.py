@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextvars import ContextVar
 from functools import partial
+from threading import Event
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -267,7 +268,7 @@ class Runner:
         # how to make a call that may take long: left behind, with `Late`, so many seconds after Ctrl-C
         self.aside: Callable[[Callable[[], Any], float | None], Any] = lambda call, patience: call()
         self.dropped: Callable[[], object] = lambda: None  # called when a sweep was dropped, while `record` is the state before it
-        self.left = False  # whether a call was left behind with the fit: it ends before its next shard
+        self.left = Event()  # set where a call was left behind with the fit: it ends before its next shard
         self.ended: list[Kept] = []
         self.running: tuple[tuple[Kept, ...], list[Any], list[Backend]] | None = None  # see `record`
         self.placed: tuple[Stage, Backend] | None = None  # consecutive stages of the same sources share one backend ...
@@ -331,7 +332,7 @@ class Runner:
         shown = state is not None and bool(state.objective)
         # half of a sweep would change none of the latents
         droppable = state is not None and shown and (stage.model.leaves_latents or all(part is None for part in state.latents))
-        backend.stop = self.pressed if droppable else self._is_left
+        backend.stop = self.pressed if droppable else self.left.is_set
         token = STOP.set(self.pressed if droppable or (shown and stage.model.goes_on) else lambda: False)
         begun = time.monotonic()
         try:
@@ -343,26 +344,23 @@ class Runner:
         finally:
             self.took = time.monotonic() - begun
             STOP.reset(token)
-            backend.stop = self._is_left
+            backend.stop = self.left.is_set
 
     def _patiently(self, call: Callable[[], Any], safe: bool = True) -> Any:
         """A call without which there is nothing to show; `safe`: it leaves alone what a checkpoint would hold."""
         try:
             return self.aside(call, WRAP_UP if self.cut else PATIENCE)
         except Late:
-            self.left = True
+            self.left.set()
             if safe and self.running is not None:
                 self.dropped()
             raise KeyboardInterrupt from None
-
-    def _is_left(self) -> bool:
-        return self.left
 
     def _place(self, stage: Stage) -> Backend:
         if self.placed is None or self.placed[0].sources is not stage.sources or self.placed[0].shared is not stage.shared:
             self.placed = self.surveyed = None  # let go first: two placed tables may be more than the memory holds
             self.placed = stage, self.place(stage.sources, stage.shared)
-            self.placed[1].stop = self._is_left
+            self.placed[1].stop = self.left.is_set
         return self.placed[1]
 
     def _loop(self, stage: Stage, backend: Backend, number: int, state: State | None) -> Iterator[State]:
