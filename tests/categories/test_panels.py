@@ -121,7 +121,7 @@ def test_of_many_outputs_some_choose_the_ridge(panels, monkeypatch):
 
 
 def test_threads_and_a_cluster_give_the_same_bits(panels, cluster):
-    X, found = coupled(gaps=0.02), []
+    X, found = coupled(l=400, gaps=0.02), []
     for where in ({"workers": 1}, {"workers": 2}, {"where": cluster}):
         with tallies.backend(**where):
             found.append(FEMNetwork(reweight=0.7).fit(X))

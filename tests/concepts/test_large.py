@@ -1,6 +1,7 @@
 """An ontology of the shape of the Gene Ontology: Ctrl-C acts in every phase, and tables that fit in no memory are refused first."""
 
 import os
+import pickle
 import signal
 import sys
 import time
@@ -20,19 +21,22 @@ TERMS, WORDS = 20_000, 6_000
 ENOUGH = 3.0  # seconds of the processor between Ctrl-C and the end; all of the fit takes more than ten times that
 
 CHILD = """
-import sys, warnings
+import pickle, sys, warnings
 import numpy as np
 warnings.simplefilter("ignore")
 from test_large import sentences
-from tallies import AuthorConcept, Ontology
+from tallies import AuthorConcept, Ontology, engine
 said = set()
 def say(what):
     if what not in said:
         said.add(what)
         print(what, flush=True)
-corpus = sentences(int(sys.argv[2]))
+path, size, phase, usable = sys.argv[1:]
+if usable == "True":  # these are by the clock, of which a busy machine gives a process little; the processor's time is what counts here
+    engine.PATIENCE = engine.WRAP_UP = 120.0
+corpus = sentences(int(size))
 say("reading")
-concepts = Ontology.read(sys.argv[1])
+concepts = Ontology.read(path) if phase == "reading" else pickle.load(open(path + ".pickle", "rb"))
 say("indexing")
 model = AuthorConcept(tol=None, max_iter=60).fit(corpus, concepts, callback=lambda stage, state: say(stage.name))
 assert len(model.annotate(["one more sentence"])) >= 0
@@ -65,8 +69,10 @@ def sentences(n):
 def obo(tmp_path_factory):
     path = tmp_path_factory.mktemp("large") / "large.obo"
     write_obo(path)
+    concepts = Ontology.read(path)
+    path.with_name("large.obo.pickle").write_bytes(pickle.dumps(concepts))  # read once for all phases but reading
     # all kernels are compiled before anything is measured, also those of large ontologies
-    AuthorConcept(tol=None, max_iter=2).fit(sentences(100), Ontology.read(path)).annotate(["one more sentence"])
+    AuthorConcept(tol=None, max_iter=2).fit(sentences(100), concepts).annotate(["one more sentence"])
     return path
 
 
@@ -86,7 +92,7 @@ def cpu(child):
 )
 def test_ctrl_c_acts_within_seconds_in_every_phase(obo, phase, after, usable, size):
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
-    child = begin("-c", CHILD, str(obo), str(size), env=env)
+    child = begin("-c", CHILD, str(obo), str(size), phase, str(usable), env=env)
     try:
         while (line := child.stdout.readline().strip()) != phase:
             assert line, child.stderr.read()

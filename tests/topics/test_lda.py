@@ -303,7 +303,7 @@ def test_a_cluster_gives_the_same_bits(cluster, monkeypatch):
     sent = []
     monkeypatch.setattr(evaluation, "each", lambda task, sources, *rest: sent.append(len(sources)) or each(task, sources, *rest))
     held = planted(D=160, seed=9)[0]
-    options = {"n_topics": 4, "n_chains": 2, "shards": 3, **QUICK}
+    options = {"n_topics": 4, "n_chains": 2, "shards": 3, **QUICK, "max_iter": 30}
     here = LDA(**options).fit(X)
     with tallies.backend(cluster):
         there = LDA(**options).fit(X)
