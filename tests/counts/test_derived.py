@@ -152,10 +152,14 @@ def test_errors_of_scores_are_those_of_means_and_weighted_sums():
     # errors of rows against the spread over repetitions
     again = np.array([model.evidence(Y, covariates=X, n_draws=300, random_state=k).rows for k in range(60)])
     assert np.mean(found.rows_stderr) == pytest.approx(again.std(axis=0, ddof=1).mean(), rel=0.1)
-    weighted = PLN(rank=1, method=Importance(max_epochs=2), max_iter=30).fit(Y, covariates=X, sample_weight=v)
-    rows = weighted.evidence(Y, covariates=X, n_draws=1000)
-    assert weighted.loglik_stderr_ == pytest.approx(np.sqrt(np.sum(v**2 * rows.rows_stderr**2)), rel=0.4)
-    assert weighted.loglik_ == pytest.approx(v @ rows.rows, abs=6 * weighted.loglik_stderr_)
+    # of counts whose weights vary little, so that errors are known well; v once in place of v^2 is a third less
+    rng = np.random.default_rng(4)
+    Y, v = rng.poisson(np.exp(1.5 + 0.6 * rng.normal(size=(60, 1)) + np.zeros(3))), rng.integers(1, 4, 60).astype(float)
+    weighted = PLN(rank=1, method=Importance(max_epochs=2), max_iter=30).fit(Y, sample_weight=v)
+    found = [weighted.evidence(Y, n_draws=1000, random_state=k) for k in range(5)]
+    errors = [np.sqrt(np.sum(v**2 * its.rows_stderr**2)) for its in found]
+    assert weighted.loglik_stderr_ == pytest.approx(np.median(errors), rel=0.15)
+    assert weighted.loglik_ == pytest.approx(v @ found[0].rows, abs=6 * weighted.loglik_stderr_)
 
 
 def test_evidence_without_latent_variance_is_exact_with_two_draws():

@@ -125,7 +125,7 @@ def test_axes_have_unit_spread_and_tell_classes_apart(found: Any) -> None:
     Z = model.transform(Y)
     assert Z.shape == (len(Y), 2)
     means = np.array([Z[y == c].mean(axis=0) for c in model.classes_])
-    np.testing.assert_allclose(means, about, atol=0.35)  # positions of samples are drawn to the middle
+    assert (means / about > 0.75).all() and (means / about < 1.0).all()  # positions of samples are drawn to the middle
     assert model.get_feature_names_out().tolist() == ["plndiscriminant0", "plndiscriminant1"]
 
 

@@ -98,7 +98,7 @@ def test_fit_raises_the_likelihood_of_the_variational_start():
     model = PLN(rank=2, method=Importance(max_epochs=60, n_plateau=5), random_state=0).fit(Y)
     assert model.loglik_ > before.value * len(Y) - 2 * before.stderr * len(Y)
     assert model.ess_.min() > 0.3
-    assert model.loglik_stderr_ < 1
+    assert model.loglik_stderr_ == pytest.approx(model.evidence(Y, n_draws=1000, random_state=1).stderr, rel=0.15)
     assert np.corrcoef(model.covariance_.ravel(), (C @ C.T).ravel())[0, 1] > 0.9
     assert "importance" in model.summary()
 
