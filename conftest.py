@@ -10,21 +10,32 @@ from typing import Any
 
 import pytest
 
-# files that take long: they come first, so that no worker is left alone with one at the end
+# files that take more than some twenty seconds, the longest first, so that no worker is left alone with one at the end
 LONG = (
     "tests/test_contract.py",
-    "tests/test_sklearn.py",
-    "tests/test_cluster.py",
     "tests/html/test_browser.py",
-    "tests/categories/test_network.py",
-    "tests/categories/test_panels.py",
-    "tests/cli/test_nothing_lost.py",
     "tests/test_calibration.py",
+    "tests/cli/test_nothing_lost.py",
+    "tests/cli/test_every_model.py",
+    "tests/categories/test_panels.py",
+    "tests/categories/test_network.py",
     "tests/concepts/test_large.py",
-    "tests/counts/test_backends.py",
-    "tests/test_phases.py",
+    "tests/test_cluster.py",
+    "tests/data/test_lazy.py",
     "tests/test_cold.py",
     "tests/topics/test_lda.py",
+    "tests/test_phases.py",
+    "tests/data/test_broken_files.py",
+    "tests/counts/test_backends.py",
+    "tests/counts/test_sparse.py",
+    "tests/test_sklearn.py",
+    "tests/cli/test_cli.py",
+    "tests/cli/test_locale.py",
+    "tests/counts/test_discriminant.py",
+    "tests/cli/test_resume.py",
+    "tests/counts/test_derived.py",
+    "tests/categories/test_fem.py",
+    "tests/counts/test_lasso.py",
 )
 
 

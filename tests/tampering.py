@@ -1,8 +1,9 @@
-"""Tamper with saved models and use what still loads: `python tests/tampering.py --files 5000`.
+"""Tamper with saved models, or states of fits (`--checkpoints`), and use what still loads: `python tests/tampering.py --files 5000`.
 
 Each file of an estimator is changed in one to three places, in its arrays (items, shape, kind) or in its tree (numbers, words,
 whole branches), and packed again with sums that are right. It must be refused with `FileError`, or be a model that answers, rightly
-or not, without the process dying, hanging or running out of memory. Forks do the work, so that a crash is seen and counted.
+or not, without the process dying, hanging or running out of memory; a checkpoint must be refused, or be gone on from. Forks do the
+work, so that a crash is seen and counted.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import io
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -25,20 +27,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 sys.path.insert(0, str(Path(__file__).parent))
 import tallies
 from families import FAMILIES, write_files
 from tallies import registry, runs
-from tallies.errors import FileError
+from tallies.errors import FileError, FitError
 
+CUT = 5  # sweeps of a fit before its state is taken
 BATCH, SECONDS, MEMORY = 40, 20, 4 << 30  # files a fork, seconds of the processor for one file, bytes that a fork may ask for
 WORDS = ["", "x", "lbfgs", "kernel", "auto", "Fitted", "Params", "none", "\0", "é" * 50]
 NUMBERS = [0, -1, 1, 2, 3, 7, 255, 2**31, 2**63 - 1, -(2**63), 10**30, 0.5, -0.5, 1e308, True, None]
 
 
-def fitted(folder: Path, models: list[str]) -> dict[str, tuple[bytes, Any]]:
-    """A saved model of each, and the data that it may be asked of."""
+def fitted(folder: Path, models: list[str], checkpoints: bool) -> dict[str, tuple[bytes, Any]]:
+    """A saved model of each, or the state of a fit, and the data that it may be asked of."""
     write_files(folder)
     os.chdir(folder)
     found = {}
@@ -53,7 +57,11 @@ def fitted(folder: Path, models: list[str]) -> dict[str, tuple[bytes, Any]]:
             assert not end.code, word
         model, options = runs.read_run(word)
         command = registry.furniture(model, "command")
-        found[word] = (Path(word, "model.tallies").read_bytes(), (command, options, data))
+        path = Path(word, "model.tallies")
+        if checkpoints:
+            path, sweeps = Path(word, "state"), iter(range(10**9))
+            command.fit(clone(model), options, checkpoint=path, callback=lambda *_, n=sweeps: next(n) >= CUT)
+        found[word] = (path.read_bytes(), (command, options, data, clone(model)))
     return found
 
 
@@ -144,11 +152,14 @@ def tampered(body: bytes, seed: int) -> bytes:
 
 
 def use(path: str, about: Any) -> str:
-    """Load and ask everything; what came of it: "refused" or "used"."""
-    command, options, data = about
+    """Load and ask everything, or go on with a fit; what came of it: "refused" or "used"."""
+    command, options, data, fresh = about
     try:
+        if b'"checkpoint"' in Path(path).read_bytes():
+            command.fit(clone(fresh), options, resume=path)
+            return "used"
         model = tallies.load(path)
-    except FileError:
+    except (FileError, FitError):
         return "refused"
     asks = [
         model.summary,
@@ -206,14 +217,17 @@ def _size() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def campaign(files: int, seed: int, models: list[str]) -> dict[str, Any]:
+def campaign(files: int, seed: int, models: list[str], checkpoints: bool) -> dict[str, Any]:
     home = os.getcwd()
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         try:
-            for word, (body, about) in fitted(folder, models).items():
+            for word, (body, about) in fitted(folder, models, checkpoints).items():
                 Path("whole.tallies").write_bytes(body)
+                for ended in Path(word).glob("state.*"):  # what earlier stages kept stands beside a checkpoint, under its name
+                    for name in ("whole", "tampered"):
+                        shutil.copy(ended, f"{name}.tallies{ended.suffix}")
                 assert use("whole.tallies", about) == "used"  # and everything is loaded and compiled before the forks
                 start, counts, failures = time.monotonic(), Counter[str](), []
                 for first in range(seed, seed + files, BATCH):
@@ -231,6 +245,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--files", type=int, default=5000, help="of each estimator")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoints", action="store_true", help="of fits, in place of models")
     parser.add_argument("--models", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
     result = campaign(**vars(parser.parse_args()))
     print(json.dumps(result))

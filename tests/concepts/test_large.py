@@ -32,7 +32,7 @@ def say(what):
         said.add(what)
         print(what, flush=True)
 path, size, phase, usable = sys.argv[1:]
-if usable == "True":  # these are by the clock, of which a busy machine gives a process little; what counts here is the processor
+if usable == "True":  # by the clock, of which a busy machine gives a process little: the processor's time is what counts here
     engine.PATIENCE = engine.WRAP_UP = 120.0
 corpus = sentences(int(size))
 say("reading")
