@@ -43,6 +43,7 @@ fuzz: $(VENV)/.test
 	$(BIN)/python tests/fuzzing.py --cases $(CASES) --seed $(SEED)
 	$(BIN)/python tests/broken_files.py --files $(FILES) --seed $(SEED)
 	$(BIN)/python tests/tampering.py --files $(FILES) --seed $(SEED)
+	$(BIN)/python tests/tampering.py --files $(FILES) --seed $(SEED) --checkpoints
 
 # small wrongs put into a copy of the package, one at a time, for the tests to notice: ROOM=counts for those of one room
 JOBS ?= 2

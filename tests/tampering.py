@@ -1,4 +1,4 @@
-"""Tamper with saved models, or states of fits (`--checkpoints`), and use what still loads: `python tests/tampering.py --files 5000`.
+"""Tamper with saved models, or with states of fits, and use what still loads: `python tests/tampering.py --files 5000`.
 
 Each file of an estimator is changed in one to three places, in its arrays (items, shape, kind) or in its tree (numbers, words,
 whole branches), and packed again with sums that are right. It must be refused with `FileError`, or be a model that answers, rightly
@@ -159,7 +159,11 @@ def use(path: str, about: Any) -> str:
             command.fit(clone(fresh), options, resume=path)
             return "used"
         model = tallies.load(path)
-    except (FileError, FitError):
+    except (FileError, FitError, FileNotFoundError):
+        return "refused"
+    except ValueError as error:
+        if "the checkpoint" not in str(error):
+            raise
         return "refused"
     asks = [
         model.summary,

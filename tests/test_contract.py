@@ -12,7 +12,8 @@ import pytest
 
 import tallies
 from contract import CASES, Case, arrays, take
-from tallies.engine import Stage, add, stream
+from tallies import storage
+from tallies.engine import Kept, Stage, State, add, stream
 
 ROWS = 400
 FEWER = 300  # rows on a cluster, in so many parts, and most sweeps of a stage: each sweep waits for the messages of every part
@@ -254,6 +255,16 @@ def test_a_checkpoint_belongs_to_its_data(case: Case, data: dict[str, Any], tmp_
         with pytest.raises(tallies.errors.FileError, match="other data"):
             fit(case, other, resume=tmp_path / "c")
             pytest.fail(f"went on with other {what}")
+
+
+def test_a_state_of_another_kind_is_refused(case: Case, data: dict[str, Any], tmp_path: Any) -> None:
+    model, path = estimator(case), tmp_path / "c"
+    fit(case, data, checkpoint=path, callback=lambda *_: True)
+    tree = storage.read(path, "checkpoint", lambda owner: [*model._records(), State, Kept])
+    states = tuple(state and state._replace(params=0) for state in tree["states"])
+    storage.write(path, "checkpoint", type(model).__name__, {**tree, "states": states})
+    with pytest.raises(ValueError, match=r"the checkpoint is damaged: expected \w+, got int"):
+        fit(case, data, resume=path)
 
 
 def test_a_refit_with_other_settings_is_a_new_fit(case: Case, data: dict[str, Any]) -> None:

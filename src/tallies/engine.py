@@ -12,17 +12,17 @@ plan      a generator: yields stages, is sent what was kept of each, returns the
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextvars import ContextVar
 from functools import partial
 from threading import Event
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, get_type_hints
 
 import numpy as np
 
 from tallies.aside import Late
+from tallies.rules import check_end, lost
 from tallies.rules import plateau as plateau
 from tallies.rules import settled as settled
 from tallies.sums import add as add
@@ -225,6 +225,11 @@ def verify(stage: Stage, backend: Backend, state: State) -> None:
     """Raise ValueError where a state that was read does not belong to the data of a stage."""
     if len(state.latents) != len(stage.sources):
         raise ValueError(f"the checkpoint has the state of {len(state.latents)} shards, but there are {len(stage.sources)}")
+    verbs = (state.params, stage.model.update), *((part, stage.model.settle) for part in state.latents)
+    for value, verb in verbs:
+        record = get_type_hints(verb).get("return")  # what it says that it gives
+        if isinstance(record, type) and record is not Any and not isinstance(value, record):
+            raise ValueError(f"the checkpoint is damaged: expected {record.__name__}, got {type(value).__name__}; start a new fit")
     counted, _ = backend.total(_recount, state.latents, stage.model, state.params)
     stage.model.agree(state, counted, stage.start)
 
@@ -288,7 +293,7 @@ class Runner:
             if len(kept) < len(group):
                 kept = self.carry_out(group)
                 for stage, its in zip(group, kept, strict=True):
-                    _check_end(stage, its)
+                    check_end(stage.name, its.objective, its.stopped)
             self.ended += [k._replace(latents=None, params=None) for k in kept]
             answer = kept[0] if isinstance(asked, Stage) else kept
 
@@ -320,7 +325,7 @@ class Runner:
                         self.dropped()
                         continue
                     if not stage.model.gaps and np.isnan(state.objective[-1]) and not np.isnan(state.objective[:-1]).all():
-                        raise lost(stage, state.objective)
+                        raise lost(stage.name, state.objective)
                     self.running = tuple(self.ended), states, backends
                     if not self.cut:
                         self.cut = self.watch(stage, state)
@@ -386,17 +391,3 @@ class Runner:
         rows = backend.run(_rows, state.latents, stage.model, state.params)[0] if stage.rows else []
         value = stage.keep(End(state.params, state.objective, rows))
         return Kept(value, stopped, state.objective, state.latents, state.params)
-
-
-def _check_end(stage: Stage, end: Kept) -> None:
-    """Refuse the end of a stage without a finite objective; there may be none yet where it was told to stop."""
-    known = [value for value in end.objective if not math.isnan(value)]
-    if (known and math.isinf(known[-1])) or (end.stopped == "converged" and not known):
-        raise lost(stage, end.objective)
-
-
-def lost(stage: Stage, objective: Sequence[float]) -> FloatingPointError:
-    """What to say of a stage whose numbers are none any more."""
-    finite = [f" (it was {value:.6g} after sweep {t})" for t, value in enumerate(objective, 1) if math.isfinite(value)]
-    name = f"the stage {stage.name!r}" if stage.name else "the fit"
-    return FloatingPointError(f"the objective of {name} was {objective[-1]} after sweep {len(objective)}{(finite or [''])[-1]}")

@@ -1,4 +1,4 @@
-"""Stopping rules: when another sweep would change nothing."""
+"""Stopping rules: when another sweep would change nothing, and when the numbers of a stage are none any more."""
 
 from __future__ import annotations
 
@@ -37,3 +37,17 @@ def plateau(objective: Sequence[float], window: int, z: float = 2.0) -> bool:
     n = min(BATCHES, window)
     spread = sum(np.var([part.mean() for part in np.array_split(half, n)], ddof=1) for half in (late, early)) if n > 1 else 0.0
     return bool(late.mean() - early.mean() <= z * math.sqrt(spread / n))
+
+
+def check_end(name: str, objective: Sequence[float], stopped: str) -> None:
+    """Refuse the end of a stage without a finite objective; there may be none yet where it was told to stop."""
+    known = [value for value in objective if not math.isnan(value)]
+    if (known and math.isinf(known[-1])) or (stopped == "converged" and not known):
+        raise lost(name, objective)
+
+
+def lost(name: str, objective: Sequence[float]) -> FloatingPointError:
+    """What to say of a stage whose numbers are none any more."""
+    finite = [f" (it was {value:.6g} after sweep {t})" for t, value in enumerate(objective, 1) if math.isfinite(value)]
+    told = f"the stage {name!r}" if name else "the fit"
+    return FloatingPointError(f"the objective of {told} was {objective[-1]} after sweep {len(objective)}{(finite or [''])[-1]}")
