@@ -301,7 +301,7 @@ def _fact(name: str, type: str, rows: int, told: Sequence[Any], cell: str) -> Fa
     return Fact(type, kind, known, levels, low, high, rows - known, cell)
 
 
-def cut_rows(groups: list[tuple[str, int, int]], size: int, home: Any) -> list[Piece]:
+def cut_rows(groups: list[tuple[str, int, int]], size: int, home: Any = None) -> list[Piece]:
     """Pieces of about `size` rows: row groups together, or parts of one that is many times as large.
 
     Files in `home` were made of others, and would be made anew: they are known by what is in them.
