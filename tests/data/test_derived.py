@@ -76,7 +76,7 @@ def test_pieces_hold_every_row_once_and_are_as_large_as_asked(tmp_path):
     path = tmp_path / "a"
     path.touch()
     pieces = cut_rows([(str(path), i, 10) for i in range(9)], 30)
-    assert [(piece[1], piece[2]) for piece in pieces] == [(0, 30), (30, 60), (60, 90)]
+    assert [(piece.first, piece.stop) for piece in pieces] == [(0, 30), (30, 60), (60, 90)]
 
 
 @pytest.mark.parametrize(
