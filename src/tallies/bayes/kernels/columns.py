@@ -13,20 +13,18 @@ from tallies.kernels import JIT
 CHUNK = 64  # rows taken together: their values, column by column, stay in the first-level cache
 
 
+@njit(**JIT)
 def gaussian_scores(X, mean, half_precision, constant, out):
     """Add sum_j constant_kj - (x_ij - mean_kj)^2 half_precision_kj over the observed cells of each row."""
-    add_gaussian(X, mean, half_precision, constant, out, np.zeros((X.shape[1], CHUNK)), np.zeros(CHUNK))
-
-
-@njit(**JIT)
-def add_gaussian(X, mean, half_precision, constant, out, block, acc):
-    """The loops of `gaussian_scores`."""
     n, d = X.shape
+    block, acc = np.empty((d, CHUNK)), np.empty(CHUNK)
     for start in range(0, n, CHUNK):
-        m = min(CHUNK, n - start)
+        m, gaps = min(CHUNK, n - start), False
         for i in range(m):
             for j in range(d):
-                block[j, i] = X[start + i, j]
+                x = X[start + i, j]
+                block[j, i] = x
+                gaps |= x != x
         for k in range(mean.shape[0]):
             for i in range(CHUNK):
                 acc[i] = 0.0
@@ -34,7 +32,7 @@ def add_gaussian(X, mean, half_precision, constant, out, block, acc):
                 mu, h, c = mean[k, j], half_precision[k, j], constant[k, j]
                 for i in range(CHUNK):  # whole chunks, for the vector unit: what is past m is never read
                     z = block[j, i] - mu
-                    acc[i] += c - z * z * h if z == z else 0.0
+                    acc[i] += c - z * z * h if not gaps or z == z else 0.0  # without gaps nothing is asked
             for i in range(m):
                 out[start + i, k] += acc[i]
 

@@ -14,15 +14,26 @@ LARGEST = 1e60  # as in `data.table`
 def class_sums(X, y, weight, K):
     """Weights n and sums s, each (K, d), of the observed cells of each class; and how many cells are NaN, and beyond LARGEST."""
     n, s = np.zeros((2, K, X.shape[1]))
-    return n, s, *add_sums(X, y, weight, n, s)
+    whole = np.zeros(K)  # weight of the rows of ordinary numbers: added to their n at the end, out of the inner loop
+    gaps, infinite = add_sums(X, y, weight, n, s, whole)
+    return n + whole[:, None], s, gaps, infinite
 
 
 @njit(**JIT)
-def add_sums(X, y, weight, n, s):
-    """Add to n and s of `class_sums`."""
+def add_sums(X, y, weight, n, s, whole):
+    """Add to the sums of `class_sums`."""
     d, gaps, infinite = X.shape[1], 0, 0
     for i in range(X.shape[0]):
         k, w = y[i], weight[i]
+        ordinary = 0
+        for j in range(d):
+            ordinary += abs(X[i, j]) <= LARGEST
+        if ordinary == d:
+            if k >= 0 and w > 0:
+                whole[k] += w
+                for j in range(d):
+                    s[k, j] += w * X[i, j]
+            continue
         for j in range(d):
             x = X[i, j]
             gaps += x != x
