@@ -86,13 +86,11 @@ def find(values, a, b, wanted):
 def multinomial_scores(word_ptr, words, counts, document, law, side, *out):
     """`score_bags` with room to work in."""
     G = side.base.shape[1]
-    score_bags(word_ptr, words, counts, document, law, side, np.empty(G), np.empty(G), np.arange(G), *out)
+    score_bags(word_ptr, words, counts, document, law, side, np.arange(G), *out)
 
 
 @njit(**JIT)
-def score_bags(
-    word_ptr, words, counts, document, law, side, log_prior, scores, concepts, old_index, old_value, index, value, prior, evidence
-):
+def score_bags(word_ptr, words, counts, document, law, side, concepts, old_index, old_value, index, value, prior, evidence):
     """Scores log prior + sum_w n_sw gain[w, g] + L_s slope[g] of every concept; the best k of each sentence and the evidence
     (unless that is an empty array). `law` are the Words, `side` the Prior.
 
@@ -100,6 +98,7 @@ def score_bags(
     concepts that have it: leave-one-out.
     """
     G = side.base.shape[1]
+    log_prior, scores = np.empty(G), np.empty(G)  # made here, they are known to lie apart from all else
     for s in range(len(document)):
         if s == 0 or document[s] != document[s - 1]:
             set_prior(document[s], side, log_prior)
