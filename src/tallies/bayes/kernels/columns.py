@@ -10,12 +10,28 @@ from numba import njit
 
 from tallies.kernels import JIT
 
+FEW = 200_000  # cells times classes
 CHUNK = 64  # rows taken together: their values, column by column, stay in the first-level cache
 
 
-@njit(**JIT)
 def gaussian_scores(X, mean, half_precision, constant, out):
-    """Add sum_j constant_kj - (x_ij - mean_kj)^2 half_precision_kj over the observed cells of each row."""
+    """Add sum_j constant_kj - (x_ij - mean_kj)^2 half_precision_kj over the observed cells of each row.
+
+    Of few cells NumPy makes the same sums, in the same order, while a compiler would still begin.
+    """
+    if X.size * len(mean) >= FEW:
+        add_gaussian(X, mean, half_precision, constant, out)
+        return
+    acc = np.zeros_like(out)
+    for j in range(X.shape[1]):
+        z = X[:, j, None] - mean[:, j]
+        acc += np.where(z == z, constant[:, j] - z * z * half_precision[:, j], 0.0)
+    out += acc
+
+
+@njit(**JIT)
+def add_gaussian(X, mean, half_precision, constant, out):
+    """The loops of `gaussian_scores`."""
     n, d = X.shape
     block, acc = np.empty((d, CHUNK)), np.empty(CHUNK)
     for start in range(0, n, CHUNK):
