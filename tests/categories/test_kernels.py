@@ -1,8 +1,11 @@
 """Each kernel against the same sums in plain NumPy."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
+from tallies import FEMNetwork
 from tallies.backends import carry_out
 from tallies.categories import products
 from tallies.categories import terms as term_room
@@ -53,7 +56,7 @@ def test_softmax_rows_gather_and_scatter(case, columns):
     H = one_hot(ids, terms.p) @ W
     each = np.broadcast_to(weight, (40, 2))
     P, total = H.copy(), np.zeros(2)
-    kernels.softmax_rows(P, weight, starts, total)
+    kernels.softmax_rows(P, weight, starts, total, 0.0, kernels.room_for(2, 5))
     want = softmax(H, starts) * np.repeat(each, [2, 3], axis=1)
     np.testing.assert_allclose(P, want, rtol=1e-13)
     np.testing.assert_allclose(total, (each * lse(H, starts)).sum(axis=0), rtol=1e-13)
@@ -76,7 +79,7 @@ def test_softmax_without_the_columns_of_last_states_is_that_with_scores_of_zero_
     H[:, last] = 0.0
     each = np.broadcast_to(weight, (300, 3))
     P, total = np.delete(H, last, axis=1), np.zeros(3)
-    kernels.softmax_rows(P, weight, starts - np.arange(4), total, 1.0)
+    kernels.softmax_rows(P, weight, starts - np.arange(4), total, 1.0, kernels.room_for(3, P.shape[1]))
     np.testing.assert_allclose(
         P, np.delete(softmax(H, starts) * np.repeat(each, widths, axis=1), last, axis=1), rtol=1e-12, atol=1e-290
     )
@@ -86,7 +89,7 @@ def test_softmax_without_the_columns_of_last_states_is_that_with_scores_of_zero_
 def test_softmax_of_huge_scores_stays_finite():
     H = np.array([[1e4, -1e4, 0.0], [-1e9, -1e9, -1e9]])
     total = np.zeros(1)
-    kernels.softmax_rows(H, np.ones((2, 1)), np.array([0, 3]), total)
+    kernels.softmax_rows(H, np.ones((2, 1)), np.array([0, 3]), total, 0.0, kernels.room_for(1, 3))
     np.testing.assert_allclose(H, [[1, 0, 0], [1 / 3] * 3], atol=1e-300)
     assert total[0] == pytest.approx(1e4 - 1e9 + np.log(3))
 
@@ -159,7 +162,7 @@ def test_softmax_without_a_compiler(columns, last):
     starts, weight = np.array([0, 2, 3, 6]), rng.random((50, columns))
     H = rng.normal(0, 20, (50, 6))
     plain, total, other, sums = H.copy(), np.zeros(3), H.copy(), np.zeros(3)
-    kernels.softmax_rows(other, weight, starts, sums, last)
+    products.softmax_counts(other, weight, starts, sums, last, kernels.room_for(3, 6))
     products.softmax_counts(plain, weight, starts, total, last)
     np.testing.assert_allclose(plain, other, rtol=1e-12, atol=1e-290)
     np.testing.assert_allclose(total, sums, rtol=1e-12)
@@ -178,3 +181,17 @@ def test_both_ways_to_add_up_features_give_the_same_bits(case, monkeypatch):
     for plain, compiled in zip(*found, strict=True):
         np.testing.assert_array_equal(plain, compiled)
         assert plain.dtype == compiled.dtype
+
+
+@pytest.mark.parametrize(("variables", "states"), [(25, 2), (30, 10)])
+def test_tables_of_middling_size_are_left_to_compiled_loops(monkeypatch, variables, states):
+    # NumPy's ways take several times as long: probabilities in every sweep, and where features are picked, sums one by one
+    X, calls = np.random.default_rng(5).integers(0, states, (8000, variables)), Counter()
+    for name in ("softmax_rows", "scatter"):
+        loop = getattr(kernels, name)
+        monkeypatch.setattr(kernels, name, lambda *given, name=name, loop=loop: (calls.update([name]), loop(*given))[1])
+    model = FEMNetwork(ridge=1.0, lag=1, max_iter=2).fit(X)
+    picks = states == 10
+    # for each block of rows one in a sweep; where features are picked two more in the survey
+    assert calls["softmax_rows"] >= model.n_iter_
+    assert calls["scatter"] == picks * (calls["softmax_rows"] * (model.n_iter_ + 2)) // model.n_iter_

@@ -19,7 +19,7 @@ import numpy as np
 from tallies.categories import solvers
 from tallies.categories.basis import Basis, basis_of, narrow, widen
 from tallies.categories.kernels import fem as kernels
-from tallies.categories.products import add_product, log_chosen, one_hot, product, softmax, softmax_counts, starts_of
+from tallies.categories.products import FEW, add_product, log_chosen, one_hot, product, softmax, softmax_counts, starts_of
 from tallies.categories.solvers import Metric, Search
 from tallies.categories.terms import Layout, Terms, features, own_features, rescaled, terms_of
 from tallies.engine import Model, State
@@ -28,7 +28,7 @@ from tallies.maths import Array
 
 SHARD_WORK = 1 << 22  # sums a sweep makes in one shard: a few milliseconds, many times what scheduling it costs
 ROWS = 512  # rows whose psi is held at a time
-CACHED = 8192  # scores held at a time where features are picked: 64 KB, so that they stay in the cache
+CACHED = 32768  # scores held at a time where features are picked: 256 KB, so that they stay in the cache
 FREE = 0.01  # ridge of a bias in terms of the common one: it may be spread over the terms in many ways, and one is to be best
 FLAT = 1e-3  # least curvature of a row, as a share of that at W = 0: a search that goes on finds more
 AGED = 50  # sweeps after which a metric made at W = 0 is made anew, where the search is by then
@@ -161,8 +161,8 @@ class Conditional(Model):
         for part, X in self._blocks(shard):
             weight = shard.weight[part]
             Y = self._counts(shard.Y[part], weight)
-            add_product(X, np.delete(Y, self.starts[1:] - 1, axis=1) if self.multiply else Y, counted)
-            add_product(X, weight, counts)
+            add_product(X, np.delete(Y, self.starts[1:] - 1, axis=1) if self.multiply else Y, counted, once=False)
+            add_product(X, weight, counts, once=False)
             if gram is not None:
                 self._add_gram(X, weight.max(axis=1), gram)
         if self.multiply:
@@ -291,10 +291,11 @@ class Conditional(Model):
         lse = np.zeros(len(self.outputs))
         self._need(params.trial, self.multiply)
         G, gram = np.zeros_like(params.trial), self._no_gram() if params.age < 0 else None
+        few = self.dense and len(shard.ids) * G.shape[1] <= FEW
+        room = None if few else kernels.room_for(len(lse), G.shape[1])
         for part, X in self._blocks(shard):
             H = product(X, params.trial, once=False)
-            turn = softmax_counts if self.dense else kernels.softmax_rows
-            turn(H, shard.weight[part], self._columns, lse, float(self.multiply))
+            softmax_counts(H, shard.weight[part], self._columns, lse, float(self.multiply), room)
             add_product(X, H, G, once=False)
             if gram is not None:
                 self._add_gram(X, self._curvature(H, shard.weight[part]), gram)

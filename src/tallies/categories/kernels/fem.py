@@ -1,5 +1,7 @@
 """Loops of FEM: which features a row has, what a model expects to count, how rows match, how states move."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -43,8 +45,23 @@ def exponentiate(h, bits, power):
         h[k] *= power[k]
 
 
+class Room(NamedTuple):
+    """What `softmax_rows` works in. Arrays that a loop makes for itself take the compiler many times as long."""
+
+    product: np.ndarray  # (n_out,)  product of the sums of rows of weight 1: one logarithm for many of them
+    total: np.ndarray  # (n_out,)
+    bits: np.ndarray  # (M,)  whole numbers ...
+    power: np.ndarray  # ... and the same bytes as a power of two
+
+
+def room_for(n_out, columns):
+    """Room for rows of so many outputs and columns."""
+    bits = np.empty(columns, np.int64)
+    return Room(np.empty(n_out), np.empty(n_out), bits, bits.view(np.float64))
+
+
 @njit(**JIT, fastmath={"reassoc", "contract", "nsz"})
-def softmax_rows(H, weight, starts, lse, last=0.0):
+def softmax_rows(H, weight, starts, lse, last, room):
     """Turn rows of H into weight * softmax within each output; add weight * log sum exp of each output to lse.
 
     last=1: the last state of each output has score 0 and no column; `starts` counts the columns there are. Scores up to 30 are
@@ -52,16 +69,18 @@ def softmax_rows(H, weight, starts, lse, last=0.0):
     """
     n_out, M = len(starts) - 1, H.shape[1]
     several = weight.shape[1] > 1  # else one weight a row, for all outputs
-    single = (np.diff(starts) == 1).all()  # a column an output: loops over outputs need no inner ones, and use the vector unit
-    product, total = np.ones(n_out), np.empty(n_out)  # product of the sums of rows of weight 1: one logarithm for many of them
-    bits = np.empty(M, np.int64)
-    power = bits.view(np.float64)
+    product, total, bits, power = room
+    single = True  # a column an output: loops over outputs need no inner ones, and use the vector unit
+    for o in range(n_out):
+        single &= starts[o + 1] - starts[o] == 1
+        product[o] = 1.0
     for i in range(H.shape[0]):
         h = H[i]
         large = last == 0.0
         for k in range(M):
             large |= h[k] > 30.0
-        total[:] = last
+        for o in range(n_out):
+            total[o] = last
         if large:
             for o in range(n_out):
                 a, b = starts[o], starts[o + 1]

@@ -6,10 +6,12 @@
 import numpy as np
 from numba import njit
 
-from tallies.categories.kernels.fem import softmax_rows
+from tallies.categories.kernels.fem import room_for, softmax_rows
 from tallies.kernels import JIT
 
 TILE = 512  # rows at a time: their scores stay in the cache while all sites pass by
+
+make_room = njit(**JIT)(room_for)
 
 
 @njit(**JIT)
@@ -111,12 +113,12 @@ def bend(past, now, weight, first, starts, W, D):
     l, n_out, w = past.shape[1], len(starts) - 1, W.shape[1]
     columns = starts[n_out]
     H, P, lse = np.empty((TILE, w), W.dtype), np.empty((TILE, columns)), np.zeros(n_out)
-    ones = np.ones((TILE, 1))
+    ones, room = np.ones((TILE, 1)), make_room(n_out, columns)
     for a in range(0, l, TILE):
         b = min(a + TILE, l)
         gather(past, first, W, a, b, H[: b - a])
         P[:] = H[:, :columns]
-        softmax_rows(P[: b - a], ones[: b - a], starts, lse)
+        softmax_rows(P[: b - a], ones[: b - a], starts, lse, 0.0, room)
         H[:] = 0.0
         for i in range(a, b):
             for o in range(n_out):
@@ -163,8 +165,7 @@ def evaluate(past, now, weight, first, starts, W, G, value):
     l, n_out, w = past.shape[1], len(starts) - 1, W.shape[1]
     columns = starts[n_out]
     H, P = np.empty((TILE, w), W.dtype), np.empty((TILE, columns))
-    w_io = np.empty((TILE, n_out))
-    lse = np.zeros(n_out)
+    w_io, lse, room = np.empty((TILE, n_out)), np.zeros(n_out), make_room(n_out, columns)
     for a in range(0, l, TILE):
         b = min(a + TILE, l)
         gather(past, first, W, a, b, H[: b - a])
@@ -176,7 +177,7 @@ def evaluate(past, now, weight, first, starts, W, G, value):
                 w_io[i - a, o] = weight[i] if known else 0.0
                 if known:
                     value[o] += weight[i] * P[i - a, starts[o] + now[o, i]]
-        softmax_rows(P[: b - a], w_io[: b - a], starts, lse)
+        softmax_rows(P[: b - a], w_io[: b - a], starts, lse, 0.0, room)
         for i in range(a, b):
             for k in range(columns):
                 H[i - a, k] = -P[i - a, k]
