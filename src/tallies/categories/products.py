@@ -11,7 +11,7 @@ from tallies.categories.kernels import fem as kernels
 from tallies.maths import Array, pointer
 
 SMALL = 1 << 20  # numbers up to which NumPy does, and the first fit waits for no compiler; both ways give the same bits
-FEW = 1 << 17  # scores up to which NumPy makes probabilities of them; beyond, compiled loops of ten times its speed pay for the wait
+FEW = 1 << 17  # scores up to which NumPy makes probabilities of them; beyond, loops of ten times its speed pay for the wait
 
 
 @lru_cache(maxsize=8)
@@ -53,9 +53,7 @@ def add_product(X: np.ndarray, H: Array, out: Array, once: bool = True) -> None:
         kernels.scatter(X, H, out)
 
 
-def softmax_counts(
-    H: Array, weight: Array, starts: np.ndarray, lse: Array, last: float, room: kernels.Room | None = None
-) -> None:
+def softmax_counts(H: Array, weight: Array, starts: np.ndarray, lse: Array, last: float, room: kernels.Room | None = None) -> None:
     """What `kernels.softmax_rows` does; without `room` for it, without a compiler."""
     if room is not None:
         return kernels.softmax_rows(H, weight, starts, lse, last, room)
