@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,14 +14,17 @@ import pytest
 
 import tallies
 from contract import CASES, Case, arrays, take
+from tallies import cluster as clusters
 from tallies import storage
-from tallies.engine import Kept, Stage, State, add, stream
+from tallies.counts import plan
+from tallies.counts.rank import Rank
+from tallies.engine import Kept, Model, Stage, State, add, stream
 
 ROWS = 400
 FEWER = 300  # rows on a cluster, in so many parts, and most sweeps of a stage: each sweep waits for the messages of every part
-PARTS, SWEEPS = 3, 10
+PARTS, SWEEPS = 3, 5
 # whose stages come to other work after more sweeps: samples that are kept, steps back, another start, another way to climb
-LATE = {"lda": 30, "pln": 30, "pln mixture": 30, "pln by importance sampling": 30, "pln of rank 2": 300}
+LATE = {"lda": 30, "pln": 14, "pln mixture": 18, "pln by importance sampling": 30, "pln of rank 2": 300}
 STORED = 50_000  # bytes that the settings and small constants of a model may take
 
 
@@ -58,41 +63,60 @@ class Fit(NamedTuple):
 
     model: Any
     stages: list[Stage]  # of its plan, in order
+    seen: list[tuple[str, int]]  # every sweep: its stage, and which of it
+
+
+def sweep_of(stage: Stage, state: State) -> tuple[str, int]:
+    return stage.name, len(state.objective)
 
 
 @cache
-def whole_fit(case: Case, parts: int = 1, rows: int = ROWS) -> Fit:
+def whole_fit(case: Case, parts: int = 1) -> Fit:
     found: dict[int, Stage] = {}
-    with tallies.backend("threads", workers=2):
-        model = fit(case, made(case, rows), parts, callback=lambda stage, state: found.setdefault(id(stage), stage) is None)
-    return Fit(model, list(found.values()))
+    seen: list[tuple[str, int]] = []
+
+    def look(stage: Stage, state: State) -> None:
+        found.setdefault(id(stage), stage)
+        seen.append(sweep_of(stage, state))
+
+    with tallies.backend("threads", workers=3):
+        model = fit(case, made(case), parts, callback=look)
+    return Fit(model, list(found.values()), seen)
 
 
-def usual(case: Case, parts: int = 1, rows: int = ROWS) -> Any:
-    return whole_fit(case, parts, rows).model
+def usual(case: Case, parts: int = 1) -> Any:
+    return whole_fit(case, parts).model
 
 
-def stages(case: Case, parts: int = 1, rows: int = ROWS) -> list[Stage]:
-    return whole_fit(case, parts, rows).stages
+def stages(case: Case, parts: int = 1) -> list[Stage]:
+    return whole_fit(case, parts).stages
 
 
-def fit_of_few_sweeps(case: Case, data: dict[str, Any]) -> Any:
+def hurried(model: Model) -> Model:
+    """A model that leaves its first starts soon: its later ones come in fewer sweeps."""
+    return replace(model, trial_steps=6, spare_steps=6) if isinstance(model, Rank) else model
+
+
+def fit_of_few_sweeps(case: Case, data: dict[str, Any], **run: Any) -> Any:
     """A fit that goes through all of its stages, and hardly through one of them to its end."""
     model, most = estimator(case, PARTS), LATE.get(case.name, SWEEPS)
-    plan = model._plan
+    usual_plan = model._plan
 
     def shorter(*given: Any) -> Any:
-        stages, answer = plan(*given), None
+        stages, answer = usual_plan(*given), None
         while True:
             try:
                 asked = stages.send(answer)
             except StopIteration as end:
                 return end.value
-            few = [stage._replace(most=min(stage.most or most, most)) for stage in ([asked] if isinstance(asked, Stage) else asked)]
+            few = [
+                stage._replace(model=hurried(stage.model), most=min(stage.most or most, most))
+                for stage in ([asked] if isinstance(asked, Stage) else asked)
+            ]
             answer = yield few[0] if isinstance(asked, Stage) else few
 
     model._plan = shorter
-    model.fit(**data)
+    model.fit(**data, **run)
     del model._plan
     return model
 
@@ -152,7 +176,9 @@ def test_verbs_are_pure_and_speak_in_records(case: Case) -> None:
 
 
 def test_models_hold_no_data(case: Case) -> None:
-    for few, many in zip(stages(case)[:3], stages(case, rows=2 * ROWS)[:3], strict=True):
+    found: dict[int, Stage] = {}
+    fit_of_few_sweeps(case, made(case, 2 * ROWS), callback=lambda stage, state: found.setdefault(id(stage), stage) is None)
+    for few, many in zip(stages(case)[:3], [*found.values()][:3], strict=True):
         small, large = len(pickle.dumps(few.model)), len(pickle.dumps(many.model))
         assert small < STORED
         assert large < 1.2 * small + 500
@@ -187,10 +213,11 @@ def test_shards_change_nothing(case: Case, data: dict[str, Any]) -> None:
 
 
 def test_threads_change_no_bit(case: Case, data: dict[str, Any]) -> None:
+    """Fits of one thread and of three, and answers of two as well; fits of two are those that are resumed."""
     found = []
     for workers in (1, 2, 3):
         with tallies.backend("threads", workers=workers):
-            model = usual(case, parts=5) if workers == 2 else fit(case, data, parts=5)
+            model = fit(case, data, parts=4) if workers == 1 else usual(case, parts=4)
             found.append([*arrays(model.fitted_), *case.view(model, data)])
     assert same_bits(found[0], found[1])
     assert same_bits(found[0], found[2])
@@ -199,11 +226,13 @@ def test_threads_change_no_bit(case: Case, data: dict[str, Any]) -> None:
 def test_memory_changes_no_bit(case: Case, data: dict[str, Any]) -> None:
     """What is kept of rows lives in files, and shards that are made of others are made again for every sweep."""
     with tallies.backend("threads", workers=2, memory=1):
-        there = fit(case, data, parts=5)
-    assert same_fit(usual(case, parts=5), there)
+        there = fit(case, data, parts=4)
+    assert same_fit(usual(case, parts=4), there)
 
 
-def test_dask_changes_no_bit(case: Case, cluster: Any) -> None:
+def test_dask_changes_no_bit(case: Case, cluster: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(clusters, "EVERY", 4)  # sweeps after which what rows keep is written, and read for the next one
+    monkeypatch.setattr(plan, "PLACING", 6)  # sweeps that place the rows of a question
     data = made(case, FEWER)
     here = fit_of_few_sweeps(case, data)
     with tallies.backend(cluster):
@@ -214,19 +243,29 @@ def test_dask_changes_no_bit(case: Case, cluster: Any) -> None:
 
 
 def test_resume_equals_uninterrupted_from_anywhere(case: Case, data: dict[str, Any], tmp_path: Any) -> None:
-    """Cut at random places of the whole plan, also inside a search: a usable model, and the same bits after going on."""
-    seen: list[str] = []
-    whole = fit(case, data, parts=3, callback=lambda stage, state: seen.append(stage.name))
-    firsts = [i for i in range(1, len(seen)) if seen[i] != seen[i - 1]]  # the first sweep of a later stage
+    """Cut at random places of the whole plan, also inside a search: a usable model each time, and the same bits in the end.
+
+    One fit goes through all cuts, each time from the checkpoint of the one before.
+    """
+    whole, seen = usual(case, parts=4), whole_fit(case, parts=4).seen
+    firsts = [i for i in range(1, len(seen)) if seen[i][0] != seen[i - 1][0]]  # the first sweep of a later stage
     rng = np.random.default_rng(len(seen))
     places = {0, *rng.choice(firsts, min(len(firsts), 2), replace=False).tolist(), *rng.integers(len(seen), size=2).tolist()}
-    for place in sorted(places):
-        calls = iter(range(10**9))
-        path = tmp_path / f"cut{place}"
-        part = fit(case, data, parts=3, checkpoint=path, callback=lambda *_, c=calls, p=place: next(c) == p)
-        assert all(np.isfinite(v).all() for v in case.view(part, data))
-        rest = fit(case, data, parts=3, resume=path)
-        assert same_fit(rest, whole), seen[place]
+    before = None
+    with tallies.backend("threads", workers=2):
+        for place in sorted(places):
+            path, cut = tmp_path / f"cut{place}", []
+
+            def stop(stage: Stage, state: State, at: tuple[str, int] = seen[place], cut: list[Any] = cut) -> bool:
+                cut.append(sweep_of(stage, state))
+                return cut[-1] == at
+
+            part = fit(case, data, parts=4, checkpoint=path, resume=before, callback=stop)
+            assert cut[-1] == seen[place]
+            assert all(np.isfinite(v).all() for v in case.view(part, data)), seen[place]
+            before = path
+        rest = fit(case, data, parts=4, resume=before)
+    assert same_fit(rest, whole), [seen[place] for place in sorted(places)]
 
 
 def changed(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -269,7 +308,7 @@ def test_a_state_of_another_kind_is_refused(case: Case, data: dict[str, Any], tm
 
 def test_a_refit_with_other_settings_is_a_new_fit(case: Case, data: dict[str, Any]) -> None:
     """Nothing of an earlier fit is left, in either direction."""
-    again, fresh = case.make().fit(**data), case.make().set_params(**case.other).fit(**data)
+    again, fresh = deepcopy(usual(case)), estimator(case).set_params(**case.other).fit(**data)
     once, names = again.fitted_, set(vars(again))
     kept = [array.copy() for array in arrays(once)]  # a refit could write into it
     assert same_fit(again.set_params(**case.other).fit(**data), fresh)
