@@ -217,7 +217,7 @@ def test_threads_change_no_bit(case: Case, data: dict[str, Any]) -> None:
     found = []
     for workers in (1, 2, 3):
         with tallies.backend("threads", workers=workers):
-            model = fit(case, data, parts=4) if workers == 1 else usual(case, parts=4)
+            model = fit(case, data, parts=5) if workers == 1 else usual(case, parts=5)
             found.append([*arrays(model.fitted_), *case.view(model, data)])
     assert same_bits(found[0], found[1])
     assert same_bits(found[0], found[2])
@@ -226,8 +226,8 @@ def test_threads_change_no_bit(case: Case, data: dict[str, Any]) -> None:
 def test_memory_changes_no_bit(case: Case, data: dict[str, Any]) -> None:
     """What is kept of rows lives in files, and shards that are made of others are made again for every sweep."""
     with tallies.backend("threads", workers=2, memory=1):
-        there = fit(case, data, parts=4)
-    assert same_fit(usual(case, parts=4), there)
+        there = fit(case, data, parts=5)
+    assert same_fit(usual(case, parts=5), there)
 
 
 def test_dask_changes_no_bit(case: Case, cluster: Any, monkeypatch: Any) -> None:
@@ -247,7 +247,7 @@ def test_resume_equals_uninterrupted_from_anywhere(case: Case, data: dict[str, A
 
     One fit goes through all cuts, each time from the checkpoint of the one before.
     """
-    whole, seen = usual(case, parts=4), whole_fit(case, parts=4).seen
+    whole, seen = usual(case, parts=5), whole_fit(case, parts=5).seen
     firsts = [i for i in range(1, len(seen)) if seen[i][0] != seen[i - 1][0]]  # the first sweep of a later stage
     rng = np.random.default_rng(len(seen))
     places = {0, *rng.choice(firsts, min(len(firsts), 2), replace=False).tolist(), *rng.integers(len(seen), size=2).tolist()}
@@ -260,11 +260,11 @@ def test_resume_equals_uninterrupted_from_anywhere(case: Case, data: dict[str, A
                 cut.append(sweep_of(stage, state))
                 return cut[-1] == at
 
-            part = fit(case, data, parts=4, checkpoint=path, resume=before, callback=stop)
+            part = fit(case, data, parts=5, checkpoint=path, resume=before, callback=stop)
             assert cut[-1] == seen[place]
             assert all(np.isfinite(v).all() for v in case.view(part, data)), seen[place]
             before = path
-        rest = fit(case, data, parts=4, resume=before)
+        rest = fit(case, data, parts=5, resume=before)
     assert same_fit(rest, whole), [seen[place] for place in sorted(places)]
 
 
