@@ -365,14 +365,13 @@ def test_ridge_is_chosen_by_held_out_rows():
 def test_a_search_for_ridges_by_pair_that_is_cut_short_keeps_the_rounds_that_paid():
     X, _ = potts(12, 3, 1_500, 0, scale=0.8, density=0.15)
     names: list[str] = []
-    FEMNetwork().fit(X, callback=lambda stage, state: names.append(stage.name))
+    whole = FEMNetwork().fit(X, callback=lambda stage, state: names.append(stage.name))
     assert "ridges by pair, round 2" in names
     cut = names.index("ridges by pair, round 2")
     calls = iter(range(10**6))
     part = FEMNetwork().fit(X, callback=lambda stage, state: next(calls) == cut)
     assert part.stopped_ == "callback"
     assert part.pair_ridges_ is not None
-    whole = FEMNetwork().fit(X)
     assert part.ridge_ == whole.ridge_
     assert correlation(part.couplings_, whole.couplings_) > 0.95
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from copy import copy
 from itertools import product
 
 import numpy as np
@@ -57,6 +58,26 @@ def model():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return LDA(n_topics=4, max_iter=120, burn_in=60, random_state=0).fit(X)
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """What fits of 27 sweeps leave, by number of shards."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {shards: checkpoint_of(shards, tmp_path_factory.mktemp("state") / "state") for shards in (1, 3)}
+
+
+def checkpoint_of(shards, path):
+    LDA(n_topics=4, shards=shards, **{**QUICK, "max_iter": 27}).fit(X, checkpoint=path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def short():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return LDA(n_topics=4, max_iter=12, burn_in=6).fit(X)
 
 
 def log_joint(n_kw, n_dk, alpha, beta):
@@ -191,10 +212,9 @@ def test_same_bits_on_any_number_of_threads(monkeypatch):
 
 
 @pytest.mark.parametrize("shards", [1, 3])
-def test_resume_equals_an_uninterrupted_fit(tmp_path, shards):
-    path = tmp_path / "state"
+def test_resume_equals_an_uninterrupted_fit(checkpoints, shards):
+    path = checkpoints[shards]
     whole = LDA(n_topics=4, shards=shards, **QUICK).fit(X)
-    LDA(n_topics=4, shards=shards, **{**QUICK, "max_iter": 27}).fit(X, checkpoint=path)
     again = LDA(n_topics=4, shards=shards, **QUICK).fit(X, resume=path)
     np.testing.assert_array_equal(again.topics_, whole.topics_)
     np.testing.assert_array_equal(again.document_topics_, whole.document_topics_)
@@ -206,10 +226,9 @@ def test_resume_equals_an_uninterrupted_fit(tmp_path, shards):
     ("shards", "field"),
     [(s, field) for s in (1, 3) for field in ("z", "topics", "n_topics", "n_k", "t", "latents")] + [(1, "lists"), (1, "size")],
 )
-def test_a_checkpoint_that_does_not_agree_with_its_tokens_is_refused(tmp_path, shards, field):
+def test_a_checkpoint_that_does_not_agree_with_its_tokens_is_refused(tmp_path, checkpoints, shards, field):
     path = tmp_path / "state"
-    LDA(n_topics=4, shards=shards, **{**QUICK, "max_iter": 27}).fit(X, checkpoint=path)
-    tree = storage.read(path, "checkpoint", lambda owner: [*LDA._records(), State])
+    tree = storage.read(checkpoints[shards], "checkpoint", lambda owner: [*LDA._records(), State])
     (state,) = tree["states"]
     if field == "t":
         state = state._replace(params=state.params._replace(t=0))
@@ -223,7 +242,7 @@ def test_a_checkpoint_that_does_not_agree_with_its_tokens_is_refused(tmp_path, s
         LDA(n_topics=4, shards=shards, **{**QUICK, "max_iter": 27}).fit(X, resume=path)  # also where no sweep is left
 
 
-def test_lists_of_topics_that_do_not_exist_are_never_summed(tmp_path, monkeypatch):
+def test_lists_of_topics_that_do_not_exist_are_never_summed(tmp_path, checkpoints, monkeypatch):
     """SciPy would write beyond the sums."""
 
     class Watched(sp.csr_array):
@@ -232,8 +251,7 @@ def test_lists_of_topics_that_do_not_exist_are_never_summed(tmp_path, monkeypatc
             return super().sum(*args, **options)
 
     path, given = tmp_path / "state", sampler.word_counts
-    LDA(n_topics=4, **{**QUICK, "max_iter": 27}).fit(X, checkpoint=path)
-    tree = storage.read(path, "checkpoint", lambda owner: [*LDA._records(), State])
+    tree = storage.read(checkpoints[1], "checkpoint", lambda owner: [*LDA._records(), State])
     lists = tree["states"][0].latents[0].counts.lists
     lists[0] |= 7  # of four topics, in three bits
     storage.write(path, "checkpoint", "LDA", tree)
@@ -275,8 +293,8 @@ def twice(n_wk):
         ),
     ],
 )
-def test_a_file_that_does_not_agree_with_itself_is_refused(tmp_path, change, said):
-    model, path = LDA(n_topics=4, max_iter=12, burn_in=6).fit(X), tmp_path / "model.tallies"
+def test_a_file_that_does_not_agree_with_itself_is_refused(tmp_path, short, change, said):
+    model, path = copy(short), tmp_path / "model.tallies"
     model.save(path)
     tallies.load(path)
     model.fitted_ = change(model.fitted_)
