@@ -18,7 +18,8 @@ from tallies import watch
 from tallies.errors import ClusterError
 
 pytest.importorskip("distributed", reason="needs tallies[dask]")
-KILLED = ["gda with gaps", "lda", "fem", "pln of rank 2", "author-concept mentions"]
+# a sample of `make lose`: rows that keep nothing, rows that keep what was drawn, and a constant that all workers load
+KILLED = ["fem", "lda", "author-concept mentions"]
 
 
 @pytest.mark.parametrize("name", KILLED)
@@ -35,8 +36,8 @@ def test_what_is_large_goes_by_files_or_through_the_scheduler(cluster, monkeypat
     data = abundances(np.random.default_rng(0), 300)
 
     def fitted():
-        model = tallies.PLN(max_iter=25)
-        model.shard_rows = 40
+        model = tallies.PLN(max_iter=12)  # what rows keep is written after ten
+        model.shard_rows = 75
         return model.fit(**data).covariance_.tobytes()
 
     here = fitted()
@@ -123,7 +124,7 @@ def test_tasks_have_names_and_nothing_is_left_behind(cluster, tmp_path):
     def look(stage, state):
         seen.update(key.rsplit("-", 2)[0] for key in cluster.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks)))
 
-    model = tallies.PLN(max_iter=25)
+    model = tallies.PLN(max_iter=12)
     model.shard_rows = 100
     with pytest.warns(tallies.errors.ConvergenceWarning), tallies.backend(cluster, scratch=tmp_path / "scratch"):
         model.fit(**abundances(np.random.default_rng(0), 300), callback=look)
