@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize(
-    ("name", "sets"), [("lda", 80), ("classes", 100), ("latents", 150), ("coefficients", 20), ("edges", 5), ("probabilities", 12)]
+    ("name", "sets"), [("lda", 80), ("classes", 100), ("latents", 150), ("coefficients", 12), ("edges", 5), ("probabilities", 8)]
 )
 def test_what_is_said_is_what_comes_true(name, sets):
     found = study(name, sets, seed=1)

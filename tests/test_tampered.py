@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.parametrize(("models", "what"), [(["naive-bayes", "lda", "fem"], []), (["lda", "pln"], ["--checkpoints"])])
 def test_changed_files_are_refused_or_answer(models, what):
-    words = ["--files", "60", "--models", *models, *what]
+    words = ["--files", "30", "--models", *models, *what]
     done = subprocess.run([sys.executable, Path(__file__).parent / "tampering.py", *words], capture_output=True, text=True)
     found = json.loads(done.stdout)
     assert set(found) == set(models)
