@@ -33,7 +33,7 @@ from tallies import (
 MOST = 25  # sweeps of a stage
 MODELS = [
     FEM(ridge=1.0),
-    FEM(),
+    FEM(cv=2),
     FEMNetwork(ridge=1.0),
     GDA(),
     GDA(covariance="class"),
