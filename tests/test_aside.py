@@ -15,10 +15,12 @@ import scipy.sparse as sp
 import tallies
 from running import begin
 from tallies import engine, storage, watch
-from tallies.aside import LEFT, Late, aside, left_behind
-from tallies.backends import over_rows
+from tallies.aside import LEFT, STOP, Late, aside, left_behind
+from tallies.backends import Threads, over_rows
 from tallies.bayes.model import ClassModel
-from tallies.engine import STOP, Dropped
+from tallies.engine import Dropped
+from tallies.sources import Held
+from tallies.sums import Sum
 from tallies.topics import sampler, tokens
 
 CHILD = """
@@ -210,6 +212,64 @@ def test_lda_is_cut_within_a_sweep_and_resumes_with_the_same_bits(tmp_path, monk
     again = tallies.LDA(**options).fit(X, resume=tmp_path / "c")
     np.testing.assert_array_equal(again.history_, whole.history_)
     np.testing.assert_array_equal(again.topics_, whole.topics_)
+
+
+def test_lda_in_several_shards_is_cut_between_two_of_them(monkeypatch):
+    """In a sweep whose sample is kept: documents of the shards that have one more are shared out by as many."""
+    X, swept, sweep = np.random.default_rng(0).poisson(0.4, (80, 50)), [], engine._sweep
+    model = tallies.LDA(n_topics=4, max_iter=12, burn_in=6, thin=2)
+    model.shard_rows = 20
+    monkeypatch.setattr(engine, "QUICK", -1.0)
+    monkeypatch.setattr(engine, "_sweep", lambda *given: swept.append(1) or sweep(*given))
+    monkeypatch.setattr(watch.Ear, "__call__", lambda self: len(swept) >= 4 * 9 + 2)  # two of four shards in the tenth sweep
+    with tallies.backend("threads", workers=1), pytest.warns(tallies.errors.ConvergenceWarning, match="interrupted"):
+        model.fit(X)
+    assert len(swept) == 4 * 9 + 2
+    assert model.n_iter_ == 9
+    np.testing.assert_allclose(model.document_topics_.sum(axis=1), 1.0)
+    n_dk = model.document_topics_ * (X.sum(axis=1)[:, None] + model.alpha_.sum()) - model.alpha_
+    np.testing.assert_allclose(2 * n_dk, np.round(2 * n_dk), atol=1e-9)  # means of one sample, or of two
+    assert (np.abs(n_dk - np.round(n_dk)) > 0.4).any()
+
+
+def test_half_of_a_sweep_that_is_not_of_these_data_is_refused():
+    whole = Sum()
+    for part in (1.0, 2.0):
+        whole.put((part, np.full(3, part)))
+    half = whole.half()
+    assert half.done == 2
+    again = Sum(half)
+    again.put((3.0, np.full(3, 3.0)))
+    np.testing.assert_array_equal(again.value()[1], np.full(3, 6.0))
+    for damaged in ((1.0, np.ones(4)), (1.0, np.ones(3, dtype=int)), (1.0,), None):
+        with pytest.raises(ValueError, match="damaged"):
+            Sum(half._replace(levels=((2, damaged),))).put((3.0, np.full(3, 3.0)))
+
+
+def test_no_shard_is_left_out_before_one_that_was_begun():
+    """Of two threads the one with the first shard is slow to look whether Ctrl-C was pressed: the second shard has been begun."""
+    pressed, begun, slow = threading.Event(), threading.Event(), [1]
+
+    class Lock:
+        lock = threading.Lock()
+
+        def __enter__(self):
+            if slow:
+                slow.clear()
+                assert begun.wait(30)
+                pressed.set()
+            self.lock.acquire()
+
+        def __exit__(self, *_):
+            self.lock.release()
+
+    place = Threads([Held(i) for i in range(6)], workers=2)
+    place.lock, place.stop = Lock(), pressed.is_set
+    done = []
+    with pytest.raises(Dropped):
+        for i, _ in place._pairs(lambda i, shard, latents: (begun.set(), (i, None))[1], [None] * 6, ()):
+            done.append(i)
+    assert done == list(range(max(len(done), 2)))
 
 
 @pytest.mark.parametrize("where", ["plan", "end"])

@@ -13,9 +13,10 @@ import losing
 import tallies
 from contract import CASES, abundances, gaps
 from running import begin
+from tallies import backends, engine, watch
 from tallies import cluster as clusters
-from tallies import watch
 from tallies.errors import ClusterError
+from tallies.sources import Held
 
 pytest.importorskip("distributed", reason="needs tallies[dask]")
 # a sample of `make lose`: rows that keep nothing, rows that keep what was drawn, and a constant that all workers load
@@ -46,6 +47,42 @@ def test_what_is_large_goes_by_files_or_through_the_scheduler(cluster, monkeypat
         monkeypatch.setattr(clusters, "_common_scratch", lambda client, parent: None)
     with pytest.warns(tallies.errors.ConvergenceWarning), tallies.backend(cluster):
         assert fitted() == here
+
+
+def slowly(i, shard, latents):
+    time.sleep(0.5)
+    return (float(shard),), latents + 1
+
+
+def test_a_sweep_on_a_cluster_is_dropped_and_the_latents_before_it_stay(cluster):
+    with tallies.backend(cluster):
+        place = backends.place([Held(i) for i in range(40)])
+    before = [np.arange(i) for i in range(40)]
+    place.stop = lambda: True
+    begun = time.monotonic()
+    with pytest.raises(engine.Dropped) as left:
+        place.total(slowly, before)
+    assert time.monotonic() - begun < 8  # all of it takes ten on two workers; seconds that a busy machine adds
+    assert left.value.half is None
+
+
+def test_half_of_a_sweep_goes_on_upon_a_cluster_with_the_same_bits(cluster):
+    def task(i, shard, latents):
+        return (shard,), latents + 1
+
+    sources, latents = [Held(x) for x in np.random.default_rng(0).normal(size=(20, 3))], [np.zeros(2)] * 20
+    here = backends.Threads(sources)
+    whole, _ = here.total(task, latents)
+    calls = iter(range(100))
+    here.stop = lambda: next(calls) == 11
+    with pytest.raises(engine.Dropped) as left:
+        here.total(task, latents)
+    assert left.value.half.done == 11
+    with tallies.backend(cluster):
+        there = backends.place(sources)
+        total, after = there.total(task, left.value.latents, half=left.value.half)
+        assert [its[0] for its in there.collect(after)] == [1.0] * 20
+    assert total[0].tobytes() == whole[0].tobytes()
 
 
 def test_a_killed_client_is_resumed_with_the_same_bits(cluster, tmp_path, monkeypatch):

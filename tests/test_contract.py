@@ -15,10 +15,11 @@ import pytest
 import tallies
 from contract import CASES, Case, arrays, take
 from tallies import cluster as clusters
-from tallies import storage
+from tallies import engine, storage, watch
 from tallies.counts import plan
 from tallies.counts.rank import Rank
 from tallies.engine import Kept, Model, Stage, State, add, stream
+from tallies.sums import Half
 
 ROWS = 400
 FEWER = 300  # rows on a cluster, in so many parts, and most sweeps of a stage: each sweep waits for the messages of every part
@@ -266,6 +267,54 @@ def test_resume_equals_uninterrupted_from_anywhere(case: Case, data: dict[str, A
             before = path
         rest = fit(case, data, parts=5, resume=before)
     assert same_fit(rest, whole), [seen[place] for place in sorted(places)]
+
+
+LEAVE = ("author", "fem", "gda", "naive")  # families whose sweeps leave what rows keep as it was
+WRITES = [case for case in in_turn(CASES) if not case.name.startswith(LEAVE)]
+
+
+@pytest.mark.parametrize("case", WRITES, ids=lambda case: case.name)
+def test_a_sweep_left_between_two_shards_goes_on_with_the_same_bits(
+    case: Case, data: dict[str, Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a sweep writes into what rows keep, half of it cannot be dropped: a checkpoint has what its first shards gave."""
+    parts, place, sweep, swept = 5, 12, engine._sweep, []  # two of five shards in the third sweep
+    if not (places := [stage for stage in stages(case, parts) if writes(stage)]):
+        pytest.skip("its sweeps leave what rows keep as it was")
+    stage = places[-1]
+
+    def counted(i: int, shard: Any, latents: Any, model: Any, *given: Any) -> Any:
+        swept.extend([1] * (type(model) is type(stage.model)))
+        return sweep(i, shard, latents, model, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "QUICK", -1.0)
+        patch.setattr(engine, "_sweep", counted)
+        patch.setattr(watch.Ear, "__call__", lambda self: len(swept) >= place)
+        with tallies.backend("threads", workers=1):
+            part = fit(case, data, parts, checkpoint=tmp_path / "c")
+    assert part.stopped_ == "interrupted"
+    tree = storage.read(tmp_path / "c", "checkpoint", lambda owner: [*part._records(), State, Half, Kept])
+    assert [state.half.done for state in tree["states"] if state.half] == [place % parts]
+    if not case.stochastic:  # what is told of the rows is what was accepted before
+        seen: list[int] = []
+        before = fit(
+            case,
+            data,
+            parts,
+            callback=lambda its, state: seen.extend([1] * (type(its.model) is type(stage.model))) or len(seen) == place // parts,
+        )
+        assert same_fit(part, before)
+    with tallies.backend("threads", workers=2):
+        assert same_fit(fit(case, data, parts, resume=tmp_path / "c"), usual(case, parts))
+
+
+def writes(stage: Stage) -> bool:
+    """Whether sweeps of the stage write into what rows keep, in several shards."""
+    if stage.model.leaves_latents or len(stage.sources) < 2 or (stage.most or 3) < 3:
+        return False
+    (first, *_), params = shards(stage), start(stage, shards(stage))
+    return stage.model.settle(first, params, stream(0, 0, 0, 1)) is not None
 
 
 def changed(data: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -26,7 +26,7 @@ FLOOR = {
     "kernels": {"kernels"},
     "sums": set(),
     "mapped": set(),
-    "aside": set(),
+    "aside": {"sums"},
     "rules": set(),
     "engine": {"aside", "rules", "sums"},
     "registry": set(),
@@ -38,7 +38,7 @@ FLOOR = {
     "answering": {"backends", "data", "disk", "errors"},
     "backends": {"aside", "blas", "cluster", "engine", "mapped", "phases", "sources", "sums"},
     "cluster": {"_version", "blas", "engine", "errors", "mapped", "sums"},
-    "watch": {"aside", "storage", "engine", "errors", "forms", "phases"},
+    "watch": {"aside", "storage", "engine", "errors", "forms", "phases", "sums"},
     "data": {"_version", "data", "disk", "errors", "forms", "mapped", "storage", "maths", "phases"},
     "evaluation": {"evaluation", "data", "errors", "maths", "backends", "phases"},
     "estimator": {
@@ -95,6 +95,7 @@ BASE = {
     "sources",
     "kernels",
     "phases",
+    "sums",
 }
 
 

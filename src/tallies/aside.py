@@ -1,7 +1,7 @@
 """A call in a thread of its own, while the main thread hears Ctrl-C: what does not come to its end in time is left behind.
 
 A product of matrices, a factorisation or a compiled loop hears no signal. A thread that was left behind ends when it next looks
-(`tallies.engine.stopping`, or between two shards); what it still makes is thrown away.
+(`stopping`, or between two shards); what it still makes is thrown away.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import Any
+
+from tallies.sums import Half
 
 TICK = 0.1  # seconds between two looks at whether Ctrl-C was pressed
 LEFT: list[threading.Thread] = []  # those left behind
@@ -18,6 +20,22 @@ LEFT: list[threading.Thread] = []  # those left behind
 
 class Late(Exception):
     """The call had not come to its end in time."""
+
+
+class Dropped(Exception):
+    """A sweep was not carried to its end: Ctrl-C came between two shards, or two pieces of one."""
+
+    def __init__(self, half: Half | None = None, latents: list[Any] | None = None):
+        super().__init__(half, latents)
+        self.half, self.latents = half, latents  # what was swept, where it cannot be dropped: it has changed the latents
+
+
+STOP: ContextVar[Callable[[], bool]] = ContextVar("tallies_stop")  # asked between the pieces of a sweep that may be left
+
+
+def stopping() -> bool:
+    """Whether the running sweep should raise `Dropped`."""
+    return STOP.get(lambda: False)()
 
 
 class Call:

@@ -19,7 +19,7 @@ from tallies.engine import Backend, Dropped, Runner, Source, Stage
 from tallies.mapped import SCRATCH, Leaf, Scratch, bytes_of, fetch, free_memory, nbytes, store
 from tallies.phases import phase
 from tallies.sources import Held
-from tallies.sums import Sum
+from tallies.sums import Half, Sum
 
 
 class Spilled(NamedTuple):
@@ -36,6 +36,8 @@ class Threads:
     Shards are kept while they fit into `memory` with those in work beside them; the others are loaded again for every sweep, one
     ahead of those in work. Latents that do not fit are in mapped files.
     """
+
+    copies = False  # a sweep may write into the latents
 
     def __init__(
         self,
@@ -62,23 +64,34 @@ class Threads:
         pairs = list(self._pairs(task, latents, broadcast))
         return [result for result, _ in pairs], [after for _, after in pairs]
 
-    def total(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[Any, list[Any]]:
-        tally, after = Sum(), []
-        for result, its in self._pairs(task, latents, broadcast):
-            tally.put(result)
-            after.append(its)
+    def total(
+        self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any, half: Half | None = None
+    ) -> tuple[Any, list[Any]]:
+        tally, first = Sum(half), 0 if half is None else half.done
+        after = latents[:first]
+        try:
+            for result, its in self._pairs(task, latents, broadcast, first):
+                tally.put(result)
+                after.append(its)
+        except Dropped:
+            raise Dropped(tally.half(), after + latents[len(after) :]) from None
         return tally.value(), after
 
     def collect(self, latents: list[Any]) -> list[Any]:
         return [fetch(its.stored) if isinstance(its, Spilled) else its for its in latents]
 
-    def _pairs(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], broadcast: tuple) -> Iterator[tuple[Any, Any]]:
-        """What the task gives for every shard, in order; no more results wait than a few for each thread."""
-        stop, spent = self.stop, 0
+    def _pairs(
+        self, task: Callable[..., tuple[Any, Any]], latents: list[Any], broadcast: tuple, first: int = 0
+    ) -> Iterator[tuple[Any, Any]]:
+        """What the task gives for every shard from the first one on, in order; no more results wait than a few for each thread."""
+        stop, spent, begun = self.stop, 0, first - 1  # the last shard that was begun
 
         def call(i: int, ahead: Future | None) -> tuple[Any, Any]:
-            if stop is not None and stop():
-                raise Dropped
+            nonlocal begun
+            with self.lock:  # none is left out before one that was begun
+                if i > begun and stop is not None and stop():
+                    raise Dropped
+                begun = max(begun, i)
             # what the reader has not begun with is not waited for
             shard = self._load(i) if ahead is None or ahead.cancel() else ahead.result()
             before: Any = latents[i]
@@ -90,7 +103,7 @@ class Threads:
             return result, Spilled(store(after, self.scratch.leaf, known))  # what was written in place is in its file already
 
         with one_blas_thread():
-            for result, after in self._in_order(call):
+            for result, after in self._in_order(call, first):
                 if after is not None and not isinstance(after, Spilled):
                     size = nbytes(after)
                     spent += size
@@ -100,8 +113,8 @@ class Threads:
                         after = Spilled(store(after, self.scratch.leaf))
                 yield result, after
 
-    def _in_order(self, call: Callable[[int, Future | None], Any]) -> Iterator[Any]:
-        """call(i, the shard that is being read ahead) for all shards, results in order."""
+    def _in_order(self, call: Callable[[int, Future | None], Any], first: int) -> Iterator[Any]:
+        """call(i, the shard that is being read ahead) for all shards from the first one on, results in order."""
         n = len(self.sources)
         reader = _pool(1, "tallies-reader") if len(self.kept) < n and not all(isinstance(s, Held) for s in self.sources) else None
         pool = _pool(self.workers) if min(n, self.workers) > 1 else None
@@ -109,7 +122,7 @@ class Threads:
         most = int(reader is not None) if pool is None else self.workers if reader is not None else 2 * self.workers
         window: deque[tuple[Future | None, Future | Callable[[], Any]]] = deque()
         try:
-            for i in range(n):
+            for i in range(first, n):
                 ahead = reader.submit(self._load, i) if reader is not None and i not in self.kept else None
                 window.append((ahead, pool.submit(call, i, ahead) if pool is not None else partial(call, i, ahead)))
                 if len(window) > most:

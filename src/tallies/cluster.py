@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from itertools import count
+from itertools import count, islice
 from pickle import loads
 from threading import Lock
 from typing import Any, NamedTuple
@@ -24,16 +24,17 @@ import numpy as np
 
 from tallies._version import __version__
 from tallies.blas import aligned, one_blas_thread
-from tallies.engine import Source
+from tallies.engine import Dropped, Source
 from tallies.errors import ClusterError, DataWarning, need
 from tallies.mapped import Scratch, free_memory, nbytes
-from tallies.sums import GROUP, add
+from tallies.sums import GROUP, Half, Sum, add
 
 TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
 EVERY = 10  # sweeps after which latents are written: what a lost worker may cost
 LARGE = 64 << 20  # bytes that should not go through a scheduler
 ANSWERS = 5  # seconds for a scheduler to answer
 WAIT = 30  # seconds for a worker to come
+LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed while a sweep is out
 
 
 class InFile(NamedTuple):
@@ -53,7 +54,8 @@ class There(NamedTuple):
 class Dask:
     """Tasks on a Dask cluster; sums come home, latents stay there."""
 
-    stop: Callable[[], bool] | None = None  # never asked: a sweep that was sent out is carried to its end
+    stop: Callable[[], bool] | None = None  # asked while a sweep is out
+    copies = True
 
     def __init__(self, sources: Sequence[Source], client: Any, shared: Source | None = None, scratch: str | None = None):
         self.client, self.name, self.numbers = client, uuid.uuid4().hex[:8], count()
@@ -94,26 +96,50 @@ class Dask:
             found = self.client.gather(parts)
             return [result for result, _ in found], self._after(after, sum(has for _, has in found))
 
-    def total(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[Any, list[Any]]:
+    def total(
+        self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any, half: Half | None = None
+    ) -> tuple[Any, list[Any]]:
         with in_words():
-            parts, after = self._pairs(task, latents, broadcast)
+            first = 0 if half is None else half.done
+            parts, after = self._pairs(task, latents, broadcast, first)
+            if half is not None:  # of a checkpoint that was cut within a sweep: the rest of the tree is added here
+                tally = Sum(half)
+                for result, _ in self._wait(parts):
+                    tally.put(result)
+                return tally.value(), [*latents[:first], *self._after(after, 1)]
             while len(parts) > 1:  # the tree of `Sum`, each part of it added by a worker that has some of it
                 groups = [parts[a : a + GROUP] for a in range(0, len(parts), GROUP)]
                 parts = [self.client.submit(add, group, key=self._key("add")) if len(group) > 1 else group[0] for group in groups]
-            result, has = self.client.gather(parts[0])
+            ((result, has),) = self._wait(parts)
             return result, self._after(after, has)
+
+    def _wait(self, parts: list[Any]) -> list[Any]:
+        """What comes of these tasks; those that have not begun are called off where Ctrl-C comes first."""
+        from distributed import TimeoutError, wait
+
+        while self.stop is not None:
+            try:
+                wait(parts, timeout=LOOK)
+                break
+            except TimeoutError:
+                if self.stop():
+                    self.client.cancel(parts)
+                    raise Dropped from None
+        return self.client.gather(parts)
 
     def collect(self, latents: list[Any]) -> list[Any]:
         with in_words():
             there = self.client.gather([its.value if isinstance(its, There) else its for its in latents])
             return [_opened(its) for its in there]
 
-    def _pairs(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], broadcast: tuple) -> tuple[list[Any], list[There]]:
+    def _pairs(
+        self, task: Callable[..., tuple[Any, Any]], latents: list[Any], broadcast: tuple, begin: int = 0
+    ) -> tuple[list[Any], list[There]]:
         """Futures of (result, whether there are latents), and of the pairs from which latents can be taken."""
         submit, params, what = self.client.submit, self.put(broadcast), task.__name__.strip("_")
         workers = sorted(self.client.nthreads()) or [None]  # None: there is none at the moment, and Dask waits for one
         n, first, after = len(self.sources), [], []
-        for i, (source, its) in enumerate(zip(self.sources, latents, strict=True)):
+        for i, (source, its) in islice(enumerate(zip(self.sources, latents, strict=True)), begin, None):
             # neighbours on one worker, where their shards stay loaded and their sums are added; on any other if it is gone
             place = workers[i * len(workers) // n]
             where = {} if place is None else {"workers": [place], "allow_other_workers": True}

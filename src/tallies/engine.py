@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextvars import ContextVar
 from functools import partial
 from threading import Event
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, get_type_hints
 
 import numpy as np
 
-from tallies.aside import Late
+from tallies.aside import STOP, Late
+from tallies.aside import Dropped as Dropped
+from tallies.aside import stopping as stopping
 from tallies.rules import check_end, lost
 from tallies.rules import plateau as plateau
 from tallies.rules import settled as settled
+from tallies.sums import Half
 from tallies.sums import add as add
 
 Stopped = Literal["", "converged", "limit", "interrupted", "callback", "cycle"]  # why a stage ended; "" where it goes on
@@ -79,6 +81,10 @@ class Model:
         """What users want of the rows of a shard, made at the end of a stage that asks for it."""
         return latents
 
+    def ahead(self, params: Any) -> Any:
+        """Params by which `rows` reads latents of the next sweep, where that was left between two shards."""
+        return params
+
     def recount(self, shard: Any, latents: Any, params: Any) -> Any:
         """Before a fit goes on from a checkpoint: raise ValueError where latents do not fit the shard; a tally for `agree`."""
 
@@ -96,33 +102,26 @@ class Source(Protocol):
     def load(self, *shared: Any) -> Any: ...
 
 
-class Dropped(Exception):
-    """A sweep was not carried to its end: Ctrl-C came between two shards, or two pieces of one."""
-
-
-STOP: ContextVar[Callable[[], bool]] = ContextVar("tallies_stop")  # asked between the pieces of a sweep that may be dropped
-QUICK = 0.2  # seconds of a sweep: the next one of the stage is not worth a thread of its own
+QUICK = 0.2  # seconds of a sweep: the next one of the stage is not worth a thread of its own, nor leaving before its end
 GRACE = 1.5  # seconds after Ctrl-C in which a sweep that can be dropped may still come to its end
 PATIENCE = 3.0  # the same for what has nothing to show without it; then the fit is broken off
 WRAP_UP = 5.0  # the same for what makes a model of a fit that was cut
 
 
-def stopping() -> bool:
-    """Whether the running sweep should raise `Dropped`."""
-    return STOP.get(lambda: False)()
-
-
 class Backend(Protocol):
     """Holds the shards and brings a task to each of them."""
 
-    stop: Callable[[], bool] | None  # asked before each shard, where a sweep can be dropped: True raises `Dropped`
+    stop: Callable[[], bool] | None  # asked before each shard: True raises `Dropped`
+    copies: bool  # whether tasks are handed copies of the latents: any sweep can be dropped then
 
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
         """Call task(i, shard, latents[i], *broadcast) -> (result, latents) for every shard; results and latents in shard order."""
         ...
 
-    def total(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[Any, list[Any]]:
-        """The same with the results added up as `Sum` does, while they come: they need not all be held."""
+    def total(
+        self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any, half: Half | None = None
+    ) -> tuple[Any, list[Any]]:
+        """The same with the results added up as `Sum` does, while they come: they need not all be held. It goes on from `half`."""
         ...
 
     def collect(self, latents: list[Any]) -> list[Any]:
@@ -136,6 +135,7 @@ class State(NamedTuple):
     params: Any
     latents: list[Any]  # one entry a shard; on a cluster they are handles until collected
     objective: tuple[float, ...]  # one value an iteration
+    half: Half | None = None  # of the next sweep, where Ctrl-C came between two shards
 
 
 class End(NamedTuple):
@@ -212,8 +212,8 @@ def _recount(i: int, shard: Any, latents: Any, model: Model, params: Any) -> tup
     return model.recount(shard, latents, params), latents
 
 
-def _rows(i: int, shard: Any, latents: Any, model: Model, params: Any) -> tuple[Any, Any]:
-    return model.rows(shard, latents, params), None
+def _rows(i: int, shard: Any, latents: Any, model: Model, params: Any, ahead: int) -> tuple[Any, Any]:
+    return model.rows(shard, latents, model.ahead(params) if i < ahead else params), None
 
 
 def survey(model: Model, backend: Backend, shards: int) -> Any:
@@ -225,6 +225,8 @@ def verify(stage: Stage, backend: Backend, state: State) -> None:
     """Raise ValueError where a state that was read does not belong to the data of a stage."""
     if len(state.latents) != len(stage.sources):
         raise ValueError(f"the checkpoint has the state of {len(state.latents)} shards, but there are {len(stage.sources)}")
+    if state.half is not None and not 0 < state.half.done < len(stage.sources):
+        raise ValueError(f"the checkpoint is damaged: {state.half.done} of {len(stage.sources)} shards are done; start a new fit")
     verbs = (state.params, stage.model.update), *((part, stage.model.settle) for part in state.latents)
     for value, verb in verbs:
         record = get_type_hints(verb).get("return")  # what it says that it gives
@@ -254,7 +256,8 @@ def steps(
         state = State(params, latents, ())
     while True:
         t = len(state.objective) + 1
-        total, latents = backend.total(_sweep, state.latents, model, model.outgoing(state.params), seed, number, t)
+        given = model, model.outgoing(state.params), seed, number, t
+        total, latents = backend.total(_sweep, state.latents, *given, half=state.half)
         params = model.update(state.params, total, stream(seed, number, t, 0) if model.draws else NO_STREAM)
         objective = float(model.objective(total, state.params, params))
         state = State(params, latents, (*state.objective, objective))
@@ -320,8 +323,10 @@ class Runner:
                 if not stopped[i]:
                     try:
                         states[i] = state = self._sweep(stage, backends[i], loops[i], states[i])
-                    except Dropped:
+                    except Dropped as left:
                         self.cut = stopped[i] = "interrupted"
+                        if left.half is not None:
+                            states[i] = states[i]._replace(latents=left.latents, half=left.half)
                         self.dropped()
                         continue
                     if not stage.model.gaps and np.isnan(state.objective[-1]) and not np.isnan(state.objective[:-1]).all():
@@ -333,19 +338,20 @@ class Runner:
         return [self._patiently(partial(self._kept, *end)) for end in ends]
 
     def _sweep(self, stage: Stage, backend: Backend, loop: Iterator[State], state: State | None) -> State:
-        """The next state; `Dropped` where the one before is the last."""
-        shown = state is not None and bool(state.objective)
+        """The next state; `Dropped` where the one before is the last, with what half of a sweep has changed of it."""
+        shown, model = state is not None and bool(state.objective), stage.model
         # half of a sweep would change none of the latents
-        droppable = state is not None and shown and (stage.model.leaves_latents or all(part is None for part in state.latents))
-        backend.stop = self.pressed if droppable else self.left.is_set
-        token = STOP.set(self.pressed if droppable or (shown and stage.model.goes_on) else lambda: False)
+        nothing = state is not None and all(part is None for part in state.latents)
+        droppable = shown and (nothing or model.leaves_latents or backend.copies)
+        backend.stop = self.pressed if droppable or (shown and self.took >= QUICK) else self.left.is_set
+        token = STOP.set(self.pressed if droppable or (shown and model.goes_on) else lambda: False)
         begun = time.monotonic()
         try:
             if not shown:
                 return self._patiently(partial(next, loop), safe=stage.latents is None)
             return next(loop) if self.took < QUICK else self.aside(partial(next, loop), GRACE if droppable else None)
-        except Late:
-            raise Dropped from None
+        except (Late, Dropped) as left:
+            raise Dropped(*(() if droppable else left.args)) from None
         finally:
             self.took = time.monotonic() - begun
             STOP.reset(token)
@@ -388,6 +394,7 @@ class Runner:
 
     @staticmethod
     def _kept(stage: Stage, backend: Backend, state: State, stopped: Stopped) -> Kept:
-        rows = backend.run(_rows, state.latents, stage.model, state.params)[0] if stage.rows else []
+        ahead = 0 if state.half is None else state.half.done
+        rows = backend.run(_rows, state.latents, stage.model, state.params, ahead)[0] if stage.rows else []
         value = stage.keep(End(state.params, state.objective, rows))
         return Kept(value, stopped, state.objective, state.latents, state.params)

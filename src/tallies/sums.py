@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import add as plus
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def add(parts: Sequence[Any]) -> Any:
@@ -29,20 +29,61 @@ def add(parts: Sequence[Any]) -> Any:
     return reduce(plus, parts)
 
 
+def alike(one: Any, other: Any) -> bool:
+    """Whether two tallies are of one form, so that adding them makes sense.
+
+    >>> import numpy as np
+    >>> alike((np.zeros(3), 1.0), (np.ones(3), 2.0)), alike((np.zeros(3), 1.0), (np.ones((3, 3)), 2.0))
+    (True, False)
+    """
+    if isinstance(one, tuple):
+        return type(one) is type(other) and len(one) == len(other) and all(map(alike, one, other))
+    if hasattr(one, "dtype"):
+        about = (getattr(other, "shape", None), getattr(other, "dtype", None))
+        return (one.shape, one.dtype) == about and isinstance(other, type(one))
+    return isinstance(other, type(one)) or (isinstance(one, int | float) and isinstance(other, int | float))
+
+
 GROUP = 8  # tallies that are added one after another; then the sums of so many, and so on
+
+
+class Half(NamedTuple):
+    """A sweep that was left between two shards: what the first ones have added. Their latents are of this sweep already."""
+
+    levels: tuple[tuple[int, Any], ...]  # see `Sum`
+
+    @property
+    def done(self) -> int:
+        """How many shards."""
+        return sum(n * GROUP**level for level, (n, _) in enumerate(self.levels))
+
+    def check(self) -> None:
+        """No more at a level than it holds, and not so many levels that nothing could have as many shards."""
+        if len(self.levels) > 20 or not all(0 <= n < GROUP for n, _ in self.levels):
+            raise ValueError(f"there are {[n for n, _ in self.levels]} sums, of which each level has fewer than {GROUP}")
 
 
 class Sum:
     """Adds up tallies as they come, in shard order and in one tree for all backends, so that no number of workers changes a bit.
 
-    A cluster adds the parts of the tree where they are; here no more than one sum for each level of it is held.
+    A cluster adds the parts of the tree where they are; here no more than one sum for each level of it is held. It goes on from
+    `half` of a sweep, whose tallies must be such as those that follow: a checkpoint may have brought them.
     """
 
-    def __init__(self) -> None:
-        self.levels: list[tuple[int, Any]] = []  # how many were added, and their sum
+    def __init__(self, half: Half | None = None) -> None:
+        self.levels: list[tuple[int, Any]] = [*half.levels] if half else []  # how many were added, and their sum
+        self.given = [part for n, part in self.levels if n]
+
+    def half(self) -> Half | None:
+        """All so far; None: nothing."""
+        half = Half(tuple(self.levels))
+        return half if half.done else None
 
     def put(self, part: Any, level: int = 0) -> None:
         """Add one more."""
+        if not all(alike(part, known) for known in self.given):
+            raise ValueError("the checkpoint is damaged: sums of a sweep that was cut are not of these data; start a new fit")
+        self.given = []
         n, before = self.levels[level] if level < len(self.levels) else (0, None)
         self.levels[level : level + 1] = [(n + 1, add([before, part]) if n else part)]
         if n + 1 == GROUP:

@@ -19,6 +19,7 @@ from tallies.engine import Kept, Record, Stage, State
 from tallies.errors import FileError
 from tallies.forms import Form
 from tallies.phases import phase
+from tallies.sums import Half
 
 
 @contextmanager
@@ -107,7 +108,7 @@ def read_checkpoint(path: str | Path, owner: str, about: dict[str, Any], records
     def types(found: str) -> list[type]:
         if found != owner:
             raise FileError(f"the checkpoint {path} is of a {found}, but this is a {owner}; resume with the model that wrote it")
-        return [*records, State, Kept]
+        return [*records, State, Half, Kept]
 
     tree = storage.read(path, "checkpoint", types)
     check(path, tree, ended=Annotated[int, Form(kind="i", low=0)], states=tuple[State | None, ...], seed=int, fit=str)

@@ -24,9 +24,9 @@ def test_the_table_does_not_travel_with_the_sweeps(options):
     Y, sent = counts(1500 if "method" in options else 4000, 12), []  # whose epochs are of single rows
 
     class Recording(Threads):
-        def total(self, task, latents, *broadcast):
+        def total(self, task, latents, *broadcast, half=None):
             sent.append(len(pickle.dumps(broadcast)))
-            return super().total(task, latents, *broadcast)
+            return super().total(task, latents, *broadcast, half=half)
 
     model = PLN(max_iter=12, **options)
     Runner(lambda sources, shared: Recording(sources)).run(model._plan(model._prepare(Y), 0))

@@ -65,6 +65,7 @@ class Screening(Model):
 
     sizes: tuple[int, ...]  # (n,)  m_j
     classes: int  # M
+    leaves_latents = True
 
     @property
     def start(self) -> np.ndarray:

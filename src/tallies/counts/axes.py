@@ -24,10 +24,12 @@ of (N, V), over and over.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy import linalg
+
+from tallies.forms import Form
 
 FLOOR = 0.05  # least curvature along a turn, a row: near a saddle there may be none
 FAR = 0.3  # longest entry of a turn
@@ -37,17 +39,17 @@ LOOKS = 10  # products with the second derivatives that a Newton step may take
 class Turning(NamedTuple):
     """Sums over rows that eq. 2 is made of."""
 
-    G: np.ndarray  # (q, q)
-    c: np.ndarray  # (q, q)
-    K: np.ndarray  # (q, q, q)
-    by_design: np.ndarray  # X'g_M                             (d, q)
+    G: Annotated[np.ndarray, Form("q q", nan=True)]
+    c: Annotated[np.ndarray, Form("q q", nan=True)]
+    K: Annotated[np.ndarray, Form("q q q", nan=True)]
+    by_design: Annotated[np.ndarray, Form("d q", nan=True)]  # X'g_M
 
 
 class Weighing(NamedTuple):
     """Sums over rows for eq. 3 at a direction u."""
 
-    N: np.ndarray  # (q, q)
-    V: np.ndarray  # (q, q)
+    N: Annotated[np.ndarray, Form("q q", nan=True)]
+    V: Annotated[np.ndarray, Form("q q", nan=True)]
     cost: float
 
 

@@ -106,25 +106,25 @@ class Trial(NamedTuple):
 
     fit: float  # sum v [Y(O+M) - A + log(S2)/2 - log Y!]
     slope: float  # g'd over the rows
-    P: np.ndarray  # X'vR about the current B                       (d, p)
-    G: np.ndarray | None  # R'vR, or its diagonal                   (p, p) | (p,)
-    R: np.ndarray | None  # sqrt(v) R itself, where p > n           (n, p)
-    s2: np.ndarray  # sum v S2                                      (p,)
+    P: Annotated[np.ndarray, Form("d p", nan=True)]  # X'vR about the current B
+    G: Annotated[np.ndarray, Form("p p", nan=True)] | Annotated[np.ndarray, Form("p", nan=True)] | None  # R'vR, or its diagonal
+    R: Annotated[np.ndarray, Form("n p", nan=True)] | None  # sqrt(v) R itself, where p > n
+    s2: Annotated[np.ndarray, Form("p", nan=True)]  # sum v S2
 
 
 class Slopes(NamedTuple):
     """Sums at a gradient."""
 
-    T: np.ndarray  # sum v u                                        (p,)
-    sy: np.ndarray  # s_k'y of the new pair                         (m,)
-    sg: np.ndarray  # s_k'g                                         (m,)
-    yDy: np.ndarray  # y_k'D y_l                                    (m, m)
-    yDg: np.ndarray  # y_k'D g                                      (m,)
-    ZDy: np.ndarray  # [X c]'v D y_k, the last two of g and v c     (m + 2, d + 1, p)
-    XtX: np.ndarray  # X'v t X of every column, t of eq. 5             (p, d, d)
+    T: Annotated[np.ndarray, Form("p", nan=True)]  # sum v u
+    sy: Annotated[np.ndarray, Form("m", nan=True)]  # s_k'y of the new pair
+    sg: Annotated[np.ndarray, Form("m", nan=True)]  # s_k'g
+    yDy: Annotated[np.ndarray, Form("m m", nan=True)]  # y_k'D y_l
+    yDg: Annotated[np.ndarray, Form("m", nan=True)]  # y_k'D g
+    ZDy: Annotated[np.ndarray, Form("m+2 d+1 p", nan=True)]  # [X c]'v D y_k, the last two of g and v c
+    XtX: Annotated[np.ndarray, Form("p d d", nan=True)]  # X'v t X of every column, t of eq. 5
 
 
-RECORDS = (Point, FullParams, FullLatents)  # what a checkpoint may hold
+RECORDS = (Point, FullParams, FullLatents, Trial, Slopes)  # what a checkpoint may hold
 
 
 @dataclass(frozen=True)
@@ -335,6 +335,9 @@ class Covariance(Model):
 
     def done(self, state: State) -> bool:
         return bool(state.params.search.ended)
+
+    def ahead(self, params: FullParams) -> FullParams:
+        return params._replace(phase=TRIAL) if params.phase == GRADIENT else params  # the trial point is the current one already
 
     def rows(self, shard: Shard, latents: FullLatents, params: FullParams) -> Place:
         z, now = latents, params.phase != GRADIENT

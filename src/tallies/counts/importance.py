@@ -104,8 +104,8 @@ class SamplingTally(NamedTuple):
     """Sums over the rows of the batch in a shard."""
 
     loglik: float
-    new: np.ndarray  # gradient                                     (p, d + q)
-    old: np.ndarray  # gradient of the same rows, last time         (p, d + q)
+    new: Loadings  # gradient                                       (p, d + q)
+    old: Loadings  # gradient of the same rows, last time           (p, d + q)
     rows: int
 
 

@@ -115,6 +115,7 @@ class Inflated(Model):
     placing: bool = False  # B, Sigma and pi, those of the first params, stay, but pi of rows: these alone are fitted
 
     monotone: ClassVar[bool] = True
+    leaves_latents: ClassVar[bool] = True
 
     def survey(self, shard: Shard) -> Sums:
         return shard.sums()

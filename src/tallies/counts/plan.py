@@ -18,7 +18,7 @@ from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence, positions
 from tallies.counts.fitted import Fitted, Inflation, Kind, Learned, Likelihood, Method, Training, orient, smallest
 from tallies.counts.full import Covariance
-from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLatents, SamplingParams
+from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLatents, SamplingParams, SamplingTally
 from tallies.counts.inflated import Inflated, InflatedRows
 from tallies.counts.inflated_rank import InflatedRank, ZeroPlace
 from tallies.counts.rank import Rank
@@ -71,7 +71,7 @@ class Weighed(NamedTuple):
     lost: Annotated[float, Form(low=0)] | None = None  # nats of the last candidate below the chosen one
 
 
-SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, Candidates, Evidence, RowEvidence)
+SAMPLERS = (Importance, Epochs, SamplingParams, SamplingLatents, SamplingTally, Candidates, Evidence, RowEvidence)
 SEARCHES = (Direction, Pairs, Search, Sums, *full.RECORDS, *rank.RECORDS)
 RECORDS = (
     Searched,

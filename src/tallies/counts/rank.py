@@ -18,7 +18,7 @@ lends the best so far an axis, takes one back, and is left as soon as it is not 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -99,16 +99,26 @@ class RankTally(NamedTuple):
 
     F: float = 0.0  # free energy
     slope: float = 0.0  # g'd over the rows
-    g_W: Any = None  # its gradient                                 (p, d + q)
-    H: Any = None  # Z'diag(v A_j) Z + diag [0, A_j'v S2]           (p, d + q, d + q)
+    g_W: Annotated[np.ndarray, Form("p k", nan=True)] | None = None  # its gradient, k = d + q
+    H: Annotated[np.ndarray, Form("p k k", nan=True)] | None = None  # Z'diag(v A_j) Z + diag [0, A_j'v S2]
     table: lbfgs.Dots | None = None
     turning: axes.Turning | None = None
-    P: Any = None  # X'vM                                           (d, p)
-    G: Any = None  # M'vM                                           (p, p)
+    P: Annotated[np.ndarray, Form("d p", nan=True)] | None = None  # X'vM
+    G: Annotated[np.ndarray, Form("p p", nan=True)] | None = None  # M'vM
     weighing: axes.Weighing | None = None
 
 
-RECORDS = (Turn, Starts, Spare, RankParams, RankLatents)  # what a checkpoint may hold
+RECORDS = (
+    Turn,
+    Starts,
+    Spare,
+    RankParams,
+    RankLatents,
+    RankTally,
+    lbfgs.Dots,
+    axes.Turning,
+    axes.Weighing,
+)  # what a checkpoint may hold
 
 
 @dataclass(frozen=True)
@@ -207,6 +217,7 @@ class Rank(Model):
 
     def _begin(self, params: RankParams, tally: RankTally) -> RankParams:
         """The first start: principal components of the crude residuals; the second will have one more."""
+        assert tally.P is not None  # of the survey
         B = np.linalg.solve(params.sums.XvX, tally.P)
         values, vectors = np.linalg.eigh((tally.G - tally.P.T @ B) / params.sums.weight)
         C = (vectors * np.sqrt(np.maximum(values, 1e-8)))[:, ::-1]
@@ -218,6 +229,7 @@ class Rank(Model):
     def _accept(self, params: RankParams, tally: RankTally, rng: np.random.Generator) -> RankParams:
         """Take the trial point, renew the blocks where due, and choose the next direction, a turn, or the next start."""
         assert tally.table is not None
+        assert tally.g_W is not None
         turn, stepped, turns, starts = params.turn, params.phase == STEP, self._turns(params), params.starts
         g = np.zeros_like(tally.g_W) if self.placing else tally.g_W
         search, pairs = params.search, self._columns(params, g, tally.H)
@@ -317,6 +329,9 @@ class Rank(Model):
 
     def done(self, state: State) -> bool:
         return bool(state.params.search.ended)
+
+    def ahead(self, params: RankParams) -> RankParams:
+        return params._replace(accepted=False, starts=params.starts._replace(keep=False))  # a sweep begins with both
 
     def rows(self, shard: Shard, latents: RankLatents, params: RankParams) -> Place:
         W, d = self.answer(params)[0], shard.X.shape[1]

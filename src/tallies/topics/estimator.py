@@ -20,7 +20,7 @@ from tallies.sources import Held, cuts
 from tallies.topics import answers, door, lazily, scores
 from tallies.topics.answers import Array, Assignments, Documents, Fitted, Method, Sampled
 from tallies.topics.kernels.sampling import Counts
-from tallies.topics.model import WINDOW, Gibbs, Params, has_settled
+from tallies.topics.model import WINDOW, Gibbs, Params, Tally, has_settled
 from tallies.topics.sampler import Latents
 from tallies.topics.tokens import frame, lay_out
 
@@ -94,7 +94,7 @@ class LDA(Attributes):
     shards: int = 1  # pieces for a cluster; more than one is AD-LDA, an approximation
     random_state: Any = 0
 
-    records = (Params, Latents, Counts, Sampled, Documents, Assignments, Fitted)
+    records = (Params, Latents, Counts, Tally, Sampled, Documents, Assignments, Fitted)
     run_fields = frozenset({"max_iter", "plateau", "random_state"})
     takes = ("sparse", "positive_only")
     guesses = {

@@ -30,6 +30,7 @@ from tallies.backends import thread_count
 from tallies.engine import State
 from tallies.errors import FileError
 from tallies.forms import Form
+from tallies.sums import Sum
 from tallies.topics import sampler
 from tallies.topics.sampler import Latents
 from tallies.topics.tokens import Tokens
@@ -74,9 +75,9 @@ class Tally(NamedTuple):
 
     words: float | None  # sum over words of eq. 2; None with several shards, where the update knows it
     documents: float  # last sum of eq. 2; nan while documents still enter
-    n_k: Array  # (K,)  change since params
-    n_wk: sp.csr_array | None  # (V, K)  change since params, when someone needs it
-    H: sp.csr_array | None  # (K, L+1)  documents in which topic k has n tokens, when alpha is estimated
+    n_k: Annotated[Array, Form("K", "i")]  # change since params
+    n_wk: Annotated[sp.csr_array, Form("V K", "i")] | None  # change since params, when someone needs it
+    H: Annotated[sp.csr_array, Form("K L", "i", 1)] | None  # documents in which topic k has n tokens, when alpha is estimated
 
 
 class Recount(NamedTuple):
@@ -179,6 +180,9 @@ class Gibbs(engine.Model):
     def outgoing(self, params: Params) -> Params:
         return params._replace(phi=None)  # as large as the counts
 
+    def ahead(self, params: Params) -> Params:
+        return params._replace(kept=params.kept + self._keeps(params.t + 1))
+
     def rows(self, shard: Tokens, latents: Latents, params: Params) -> Rows:
         counts, layout = latents.counts, shard.layout
         n_dk = sampler.document_counts(shard, counts).astype(float) if latents.kept is None else latents.kept / params.kept
@@ -195,6 +199,9 @@ class Gibbs(engine.Model):
 
     def agree(self, state: State, counted: Recount, start: Params) -> None:
         found = state.params.n_wk if counted.lists is None else counted.lists
+        if state.half is not None:  # some shards have been swept once more
+            tally = Sum(state.half).value()
+            found = found + tally.n_wk if isinstance(tally, Tally) and sp.issparse(tally.n_wk) else found
         if not sampler.same(found, start.n_wk + counted.tokens) or not 0 < state.params.t == len(state.objective):
             raise FileError("the checkpoint is damaged: its counts are not those of its tokens; start a new fit")
 

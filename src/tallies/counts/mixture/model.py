@@ -73,8 +73,8 @@ class MixedTally(NamedTuple):
     parts: tuple[Trial | Slopes | None, ...] = ()
     J: float = 0.0
     moved: float = 0.0  # sum of v |change of tau| / 2
-    N: Any = None  # sum of v tau                                   (K,)
-    XvX: Any = None  # X'v tau X                                    (K, d, d)
+    N: Annotated[np.ndarray, Form("K", nan=True)] | None = None  # sum of v tau
+    XvX: Annotated[np.ndarray, Form("K d d", nan=True)] | None = None  # X'v tau X
 
 
 class MixedRows(NamedTuple):
@@ -86,7 +86,7 @@ class MixedRows(NamedTuple):
     bound: Annotated[np.ndarray, Form("n")]  # of every row
 
 
-RECORDS = (MixedParams, MixedLatents)
+RECORDS = (MixedParams, MixedLatents, MixedTally)
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,8 @@ class Mixed(Model):
     def _weigh(self, params: MixedParams, tally: MixedTally) -> MixedParams:
         """Shares of the components, their sums, and whether that is the end."""
         d = len(params.B)
+        assert tally.N is not None
+        assert tally.XvX is not None
         alive = (d < tally.N) & ((params.share > 0) | (params.phase == FIRST))
         share = np.where(alive, tally.N, 0.0) / tally.N[alive].sum()
         parts, moved = [], 1.0 if params.phase == FIRST else tally.moved / tally.N.sum()
@@ -170,6 +172,11 @@ class Mixed(Model):
 
     def done(self, state: State) -> bool:
         return state.params.ended
+
+    def ahead(self, params: MixedParams) -> MixedParams:
+        swept = [params.phase == ASSIGN or not self._idle(params, k) for k in range(len(params.parts))]
+        parts = zip(params.parts, swept, strict=True)
+        return params._replace(parts=tuple(self.inner.ahead(part) if its else part for part, its in parts))
 
     def rows(self, shard: Shard, latents: MixedLatents, params: MixedParams) -> MixedRows:
         tau, bound, places = _assigned(shard, latents, params)
