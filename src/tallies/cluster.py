@@ -104,17 +104,17 @@ class Dask:
             parts, after = self._pairs(task, latents, broadcast, first)
             if half is not None:  # of a checkpoint that was cut within a sweep: the rest of the tree is added here
                 tally = Sum(half)
-                for result, _ in self._wait(parts):
+                for result, _ in self._wait(parts, after):
                     tally.put(result)
                 return tally.value(), [*latents[:first], *self._after(after, 1)]
             while len(parts) > 1:  # the tree of `Sum`, each part of it added by a worker that has some of it
                 groups = [parts[a : a + GROUP] for a in range(0, len(parts), GROUP)]
                 parts = [self.client.submit(add, group, key=self._key("add")) if len(group) > 1 else group[0] for group in groups]
-            ((result, has),) = self._wait(parts)
+            ((result, has),) = self._wait(parts, after)
             return result, self._after(after, has)
 
-    def _wait(self, parts: list[Any]) -> list[Any]:
-        """What comes of these tasks; those that have not begun are called off where Ctrl-C comes first."""
+    def _wait(self, parts: list[Any], pairs: list[There]) -> list[Any]:
+        """What comes of these tasks; where Ctrl-C comes first, the pairs they are made of that have not begun are called off."""
         from distributed import TimeoutError, wait
 
         while self.stop is not None:
@@ -123,7 +123,7 @@ class Dask:
                 break
             except TimeoutError:
                 if self.stop():
-                    self.client.cancel(parts)
+                    self.client.cancel([its.value for its in pairs])
                     raise Dropped from None
         return self.client.gather(parts)
 
