@@ -1,6 +1,7 @@
 """How time and memory grow: every family and the rival that does the same, against rows, columns, topics, degrees and threads.
 
     python benchmarks/scaling.py measure [--cases NAME ...] [--sides ours rival] [--seconds 60]    writes docs/scaling.json
+    python benchmarks/scaling.py measure --together --seconds 4                            a process a curve: quicker, memory is that of later fits
     python benchmarks/scaling.py threads                                                   the same fits on one thread and on two
     python benchmarks/scaling.py draw                                                      docs/images/scaling/*.png from it
     python benchmarks/scaling.py table                                                     slopes and ratios from it
@@ -299,6 +300,32 @@ def one(name: str, side: str, size: int, threads: int) -> tuple[float, float]:
         return clock() - start, high_water() - held
 
 
+def together(name: str, side: str, seconds: float) -> list[list[float]]:
+    """All points of a curve in this process, each twice where it is short; the first fit of a size is to compile."""
+    import tallies
+
+    case, found = CASES[name], []
+    fit = case.ours if side == "ours" else case.rival
+    assert fit is not None
+    warnings.simplefilter("ignore")
+    with tallies.backend("threads", workers=1):
+        for size in case.sizes:
+            data, best = case.make(size), np.inf
+            if side == "ours" or not found:
+                fit(data)
+            for _ in range(2):
+                Path("/proc/self/clear_refs").write_text("5")
+                held, start = high_water(), time.process_time()
+                fit(data)
+                best, peak = min(best, time.process_time() - start), high_water() - held
+                if best > seconds / 4:
+                    break
+            found.append([size, best, peak])
+            if best > seconds:
+                break
+    return found
+
+
 def point(name: str, side: str, size: int, threads: int, repeats: int, seconds: float) -> tuple[float, float] | None:
     """The best of several runs, each in a process of its own; None where one fails or takes too long."""
     best: tuple[float, float] | None = None
@@ -318,11 +345,18 @@ def point(name: str, side: str, size: int, threads: int, repeats: int, seconds: 
     return best
 
 
-def measure(names: list[str], sides: list[str], seconds: float, repeats: int) -> None:
+def measure(names: list[str], sides: list[str], seconds: float, repeats: int, at_once: bool) -> None:
     stored = json.loads(STORED.read_text()) if STORED.is_file() else {}
     for name in names:
         curves = stored.setdefault(name, {})
         for side in sides if CASES[name].rival is not None else ["ours"]:
+            if at_once:
+                call = [sys.executable, __file__, "curve", name, side, str(seconds)]
+                done = subprocess.run(call, stdout=subprocess.PIPE, text=True)
+                if done.returncode == 0:
+                    curves[side] = json.loads(done.stdout.splitlines()[-1])
+                    print(name, side, curves[side], flush=True)
+                continue
             curves[side] = []
             for size in CASES[name].sizes:
                 found = point(name, side, size, 1, repeats, seconds)
@@ -415,6 +449,7 @@ def main() -> None:
         if part == "measure":
             options.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
             options.add_argument("--sides", nargs="+", choices=["ours", "rival"], default=["ours", "rival"])
+            options.add_argument("--together", action="store_true")
     parts.add_parser("draw")
     parts.add_parser("table")
     alone = parts.add_parser("one")
@@ -422,9 +457,15 @@ def main() -> None:
     alone.add_argument("side", choices=["ours", "rival"])
     alone.add_argument("size", type=int)
     alone.add_argument("threads", type=int)
+    whole = parts.add_parser("curve")
+    whole.add_argument("name", choices=list(CASES))
+    whole.add_argument("side", choices=["ours", "rival"])
+    whole.add_argument("seconds", type=float)
     given = parser.parse_args()
     if given.part == "measure":
-        measure(given.cases, given.sides, given.seconds, given.repeats)
+        measure(given.cases, given.sides, given.seconds, given.repeats, given.together)
+    elif given.part == "curve":
+        print(json.dumps(together(given.name, given.side, given.seconds)))
     elif given.part == "threads":
         measure_threads(given.seconds, given.repeats)
     elif given.part == "one":

@@ -16,8 +16,8 @@ from tallies.backends import carry_out
 from tallies.categories.kernels import panels as kernels
 from tallies.categories.model import Rows
 from tallies.categories.network import alike, large
-from tallies.categories.network.climb import Problem
-from tallies.categories.network.panels import Outputs, table_of, yet_to_gain
+from tallies.categories.network.climb import Problem, yet_to_gain
+from tallies.categories.network.panels import Outputs, table_of
 from tallies.errors import DataError
 
 
@@ -96,14 +96,17 @@ def test_gradient_and_metric(monkeypatch):
     _, g = problem.at(W)
     slope = (problem.at(W + 1e-5 * d)[0] - problem.at(W - 1e-5 * d)[0]) / 2e-5
     np.testing.assert_allclose(problem.dots(g, d), slope, rtol=1e-6)
-    # eq. 3, written out for one column
+    # eq. 3, written out for the columns of the first output, less their mean
     problem.measure(W)
-    k, real = 1, np.delete(np.arange(len(W)), problem.first[1:] - 1)
-    D, L, site = problem.D[real, k], problem.total[k], np.repeat(np.arange(10), sizes)
-    A = np.diag(D) + np.outer(D, D) / L * (site[:, None] != site) + np.diag(problem.bent[site, k])
+    real, site = np.delete(np.arange(len(W)), problem.first[1:] - 1), np.repeat(np.arange(10), sizes)
+    V, expected = rng.normal(size=present.shape), []
+    for k in range(3):
+        D, L = problem.D[real, k], problem.total[k]
+        A = np.diag(D) + np.outer(D, D) / L * (site[:, None] != site) + np.diag(problem.bent[site, k])
+        expected.append(np.linalg.solve(A, V[real, k]))
     problem.exclude = False
-    V = rng.normal(size=present.shape)
-    np.testing.assert_allclose(problem.solve(V)[real, k], np.linalg.solve(A, V[real, k]), rtol=1e-8)
+    Z = np.transpose(expected)
+    np.testing.assert_allclose(problem.solve(V)[real, :3], Z - Z.mean(axis=1, keepdims=True), rtol=1e-8, atol=1e-12)
 
 
 def test_few_pairs_that_are_coupled_get_ridges_of_their_own(panels):
@@ -167,6 +170,17 @@ def test_saved_and_reported(panels, tmp_path):
     assert "x0 – x1" in (tmp_path / "page.html").read_text()
 
 
+def test_an_output_takes_few_steps_and_they_are_zero_sum(panels, monkeypatch):
+    """More features than rows: 24 evaluations an output before steps kept out of what the likelihood cannot see, and 13 since."""
+    rng, asked, at = np.random.default_rng(0), [], Problem.at
+    monkeypatch.setattr(Problem, "at", lambda self, W: asked.append(len(self.outputs)) or at(self, W))
+    model = FEMNetwork(ridge=10.0).fit(rng.integers(0, 10, (300, 60)) * rng.integers(0, 2, (300, 60)))
+    assert model.converged_
+    assert sum(asked) / 60 < 18
+    sums = np.add.reduceat(model.fitted_.W, np.arange(60) * 10, axis=1)
+    assert np.abs(sums).max() < 1e-4
+
+
 def test_what_is_left_to_gain():
     gains = 100 * 0.3 ** np.arange(5)
     left = yet_to_gain(gains[2:3], gains[3:4])
@@ -193,7 +207,7 @@ ctypes.CDLL(None).malloc_trim(0)  # what compiling left free would be used again
 open("/proc/self/clear_refs", "w").write("5")  # ... and its peak may have been higher
 before = peak()
 with backend("threads", workers=1):  # of two, one may be done when the other one is at its peak
-    FEMNetwork(ridge=50.0, max_iter=2).fit(rng.integers(0, 20, (400, 150)))
+    FEMNetwork(ridge=0.5, max_iter=2).fit(rng.integers(0, 20, (400, 150)))  # takes all steps of a sweep
 print(peak() - before)
 """
 

@@ -108,6 +108,19 @@ def solve(D, total, first, m, ridge, V, Z):
 
 
 @njit(**JIT)
+def centre(Z, starts):
+    """Take off every row of Z the mean of the columns of each output."""
+    for f in range(Z.shape[0]):
+        for o in range(len(starts) - 1):
+            mean = 0.0
+            for k in range(starts[o], starts[o + 1]):
+                mean += Z[f, k]
+            mean /= starts[o + 1] - starts[o]
+            for k in range(starts[o], starts[o + 1]):
+                Z[f, k] -= mean
+
+
+@njit(**JIT)
 def bend(past, now, weight, first, starts, W, D):
     """Add to D (zero at first) the weight times p (1 - p) of every state of a panel, over the rows that have each feature."""
     l, n_out, w = past.shape[1], len(starts) - 1, W.shape[1]

@@ -39,7 +39,7 @@ def memory(sizes: tuple[int, ...], l: int, threads: int) -> float:
     """Bytes that a fit holds: W before and after a sweep, the codes, and the search of one panel on each thread.
 
     >>> round(memory((21,) * 1000, 10_000, 2) / 2**30, 1)
-    4.2
+    4.4
     """
     n, M = len(sizes), sum(sizes)
     width = -(-max(WIDTH, max(sizes)) // PAD) * PAD

@@ -10,12 +10,13 @@ sweep of a panel, and no tally is as large as W.
     3.  the metric in which L-BFGS starts, made anew at the W of every sweep, for the columns of state s:
         A_s = blocks + D D'/L + R,    blocks_j = diag(D_j) - D_j D_j'/L
         D_f = sum_i w_i x_if p_is (1 - p_is),    L = sum_i w_i p_is (1 - p_is)
-        It is the Hessian within a state, if the sites of the rows so weighted were independent.
+        It is the Hessian within a state, if the sites of the rows so weighted were independent. Steps are zero-sum over the states
+        of an output, as the optimum is.
 
-Gains of successive sweeps fall by a factor, so the last two tell what is left to gain (`yet_to_gain`). An output is done when
-that is at most `tol` of |f_o|, or what single precision rounds off, 1.2e-7 of it. For any direction u,
-|u'(W - W*)| <= sqrt(2 (f* - f)) sqrt(u'A^-1 u), A the Hessian: with 0.02 nats left no coupling, and no sum of couplings,
-is further from its optimum than a fifth of its standard error.
+Gains of successive sweeps, and of windows of steps within one, fall by a factor, so the last two tell what is left to gain
+(`yet_to_gain`). An output is done when that is at most `tol` of |f_o|, or what single precision rounds off, 1.2e-7 of it. For
+any direction u, |u'(W - W*)| <= sqrt(2 (f* - f)) sqrt(u'A^-1 u), A the Hessian: with 0.02 nats left no coupling, and no sum of
+couplings, is further from its optimum than a fifth of its standard error.
 References: Nocedal and Wright, Numerical Optimization, ch. 7; Ekeberg, Hartonen, Aurell 2014 (asymmetric pseudo-likelihood).
 """
 
@@ -30,15 +31,14 @@ import numpy as np
 from tallies.categories.kernels import panels as kernels
 from tallies.categories.model import Rows, Solver
 from tallies.categories.network.climb import PAD as PAD
-from tallies.categories.network.climb import Problem, climb
+from tallies.categories.network.climb import Problem, climb, yet_to_gain
 from tallies.categories.products import starts_of
 from tallies.engine import Model, State
 from tallies.forms import Form
 from tallies.maths import Array
 
-WIDTH = 96  # columns of a panel: with eight sites at a time its weights stay in the cache, and codes are read once for many
+WIDTH = 128  # columns of a panel: codes are read once for many, and six outputs of 21 states leave next to nothing for padding
 EPS = float(np.finfo(np.float32).eps)  # 1.2e-7
-SLOWEST = 0.95  # share of the gain before that a sweep may seem to have: one that had more says nothing of those to come
 STEPS, FIRST = 16, 2  # of L-BFGS in a sweep, and in the first, which Ctrl-C must wait for
 
 
@@ -177,10 +177,10 @@ class Outputs(Model):
             some, columns = ~done, np.repeat(~done, np.diff(self.starts(shard)))
             problem = Problem(self, shard.table, shard.outputs[some], params.pair_ridges)
             steps, floor = STEPS if np.isfinite(value).all() else FIRST, max(self.tol, EPS)
-            W[:, columns], before, value[some] = climb(problem, W[:, columns], steps, floor)
+            W[:, columns], before, value[some], ended = climb(problem, W[:, columns], steps, floor)
             rise = value[some] - before
             left, gain[some] = yet_to_gain(gain[some], rise), rise
-            done[some] = left <= floor * np.abs(value[some])
+            done[some] = ended | (left <= floor * np.abs(value[some]))
         return Tally(float(value.sum()), int((~done).sum())), Found(W, value, gain, done)
 
     def update(self, params: Course, tally: Tally, rng: np.random.Generator) -> Course:
@@ -197,17 +197,6 @@ class Outputs(Model):
         need = int(self.first[-1]), int(self.starts(shard)[-1])
         if latents.W.shape != need or len(latents.done) != len(shard.outputs):
             raise ValueError(f"the weights of a panel should have the shape {need}, and have {latents.W.shape}")
-
-
-def yet_to_gain(before: Array, latest: Array) -> Array:
-    """What more sweeps would gain, if each gained as much less than the one before as the latest did: a geometric series.
-
-    >>> yet_to_gain(np.array([8.0, np.nan]), np.array([2.0, 3.0])).round(3).tolist()      # 2/4 + 2/16 + ...
-    [0.667, 3.0]
-    """
-    share = np.divide(latest, before, out=np.full_like(latest, 0.5), where=np.isfinite(before) & (before > 0))
-    share = np.clip(share, 0.0, SLOWEST)
-    return latest * share / (1 - share)
 
 
 class Judging(Outputs):

@@ -48,6 +48,13 @@ def bent(block, i, M, S2, w, X, B, c):
     c.put(2.0 * rest() - s / (1.0 + 0.5 * s), i)
 
 
+@njit(**JIT)
+def bent_rows(M, S2, w, X, B, c):
+    """`bent` for every row: by itself, since most tables have no c, and then nobody waits for its compiler."""
+    for i in range(len(M)):
+        bent(i, M, S2, w, X, B, c)
+
+
 @rowwise
 def follow(block, i, M, length, d, X, B, root, M_trial, R):
     """A row of `plain.move`."""
@@ -61,14 +68,12 @@ def follow(block, i, M, length, d, X, B, root, M_trial, R):
 
 @njit(**JIT)
 def attempt_rows(
-    fresh, d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, along, c, last, M, S2, w, B, v, length,
+    fresh, d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, along, c, last, M, S2, B, v, length,
     M_trial, R, O, counts, w_trial, S2_trial, A, close, slope, fit, total
 ):  # fmt: skip
     """`attempt` for every row; `last` is what belongs to c, or has no rows."""
     for i in range(len(M)):
         if fresh:
-            if len(last):
-                bent(i, M, S2, w, X, B, c)
             direct(i, d, scale, of_y, of_s, slots, g, D, S, Y, reach, X, along, c, last, v[i], slope)
         follow(i, M, length, d, X, B, math.sqrt(v[i]), M_trial, R)
         solve(i, M_trial, O, counts, v[i], w_trial, S2, S2_trial, A, close, fit, total)
@@ -82,8 +87,10 @@ def attempt(
     slope, fit, total = np.zeros((3, p))
     scale, of_y, of_s = (0.0, np.zeros(0), np.zeros(0)) if toward is None else toward
     last = along[-1:] if len(c) else along[:0]
+    if toward is not None and len(last):
+        bent_rows(M, S2, w, X, B, c)
     attempt_rows(
-        toward is not None, d, float(scale), of_y, of_s, slots, g, D, S, Y, reach, X, along[:-1], c, last, M, S2, w, B, v,
+        toward is not None, d, float(scale), of_y, of_s, slots, g, D, S, Y, reach, X, along[:-1], c, last, M, S2, B, v,
         float(length), M_trial, R, O, counts, w_trial.astype(M.dtype), S2_trial, A, close, slope, fit, total
     )  # fmt: skip
     return float(slope.sum()), float(fit.sum()), total
@@ -138,14 +145,11 @@ def slope(
 
 @njit(**JIT)
 def slope_rows(
-    pull, X, shift, root, A, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, w, B, c, keep, T, dots, ZDy,
-    part, whole
+    pull, X, shift, root, A, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy, part, whole
 ):  # fmt: skip
     """`slope` for every row; `part` is `dots` seen as one axis, emptied into `whole` from time to time."""
     for i in range(len(A)):
         v, inverse = root[i] * root[i], 1.0 / root[i]
-        if len(c):
-            bent(i, M_trial, S2, w, X, B, c)
         slope(i, A, pull, X, shift, v, inverse, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy)
         if i % FLUSH == FLUSH - 1 or i == len(A) - 1:
             for k in range(len(part)):
@@ -166,7 +170,9 @@ def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g,
     dots = np.zeros((m + 3, m, BYTES // kind.itemsize), dtype=kind)
     whole = np.zeros(dots.size)
     vectors = shift.astype(kind), root, A, counts, S2, (w - omega).astype(kind), omega.astype(kind)
-    slope_rows(pull, X, *vectors, *moved, slot, slots, g, D, S, Y, w, B, c, keep, T, dots, ZDy, dots.ravel(), whole)
+    if len(c):
+        bent_rows(moved[0], S2, w, X, B, c)
+    slope_rows(pull, X, *vectors, *moved, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy, dots.ravel(), whole)
     sums = whole.reshape(dots.shape).sum(axis=2)
     yDy = sums[3:]
     return T, sums[0], sums[1], yDy + np.triu(yDy, 1).T, sums[2], ZDy
