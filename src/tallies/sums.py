@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import add as plus
 from typing import Any
@@ -55,3 +55,11 @@ class Sum:
         for n, part in self.levels:
             rest = [add([part, *rest]) if rest else part] if n else rest
         return rest[0]
+
+
+def total(parts: Iterable[Any]) -> Any:
+    """The sum of tallies in that tree."""
+    whole = Sum()
+    for part in parts:
+        whole.put(part)
+    return whole.value()
