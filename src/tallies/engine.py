@@ -26,6 +26,7 @@ from tallies.rules import check_end, lost
 from tallies.rules import plateau as plateau
 from tallies.rules import settled as settled
 from tallies.sums import add as add
+from tallies.sums import faded as faded
 from tallies.sums import total as total
 
 Stopped = Literal["", "converged", "limit", "interrupted", "callback", "cycle"]  # why a stage ended; "" where it goes on

@@ -29,6 +29,18 @@ def add(parts: Sequence[Any]) -> Any:
     return reduce(plus, parts)
 
 
+def faded(tally: Any, share: float) -> Any:
+    """A share of a tally, leaf by leaf: what is left of it in t <- (1 - rho) t + rho s t_batch, in units of rho s.
+
+    >>> faded((4.0, None), 0.25)
+    (1.0, None)
+    """
+    if isinstance(tally, tuple):
+        leaves = [faded(leaf, share) for leaf in tally]
+        return type(tally)(*leaves) if hasattr(tally, "_fields") else tuple(leaves)
+    return None if tally is None else share * tally
+
+
 GROUP = 8  # tallies that are added one after another; then the sums of so many, and so on
 
 
