@@ -1,8 +1,9 @@
 """Data that come once, in batches: what `partial_fit` loses against a fit to all of them.
 
     python benchmarks/streams.py DATA [--topics 50] [--batches 10 50] [--seeds 2]
+    python benchmarks/streams.py pln [--batches 10 50 200]
 
-DATA as for benchmarks/lda.py. The words are those of the whole corpus; documents come in a random order, the first batch is fitted
+DATA as for benchmarks/lda.py; "pln": 4,000 rows of 20 counts and a covariate, drawn from a PLN, and 2,000 more to score by. The words are those of the whole corpus; documents come in a random order, the first batch is fitted
 as any corpus is, each later one is added by `partial_fit`. All are scored on the same held-out documents.
 """
 
@@ -15,7 +16,23 @@ import warnings
 import numpy as np
 from lda import read
 
-from tallies import LDA
+from tallies import LDA, PLN
+
+
+def counts(batches: list[int]) -> None:
+    """What rows of counts lose that come once."""
+    rng, n, p = np.random.default_rng(0), 4000, 20
+    A = rng.normal(size=(p, 5))
+    X = np.column_stack([np.ones(n + 2000), rng.normal(size=n + 2000)])
+    B = np.vstack([rng.normal(0.5, 1.0, p), rng.normal(0.0, 0.5, p)])
+    Y = rng.poisson(np.exp(X @ B + rng.multivariate_normal(np.zeros(p), A @ A.T / 5 + 0.3 * np.eye(p), size=n + 2000)))
+    print("| batches | bound of a held-out row | processor seconds |\n|---|---|---|")
+    for parts in [1, *batches]:
+        began, model = time.process_time(), PLN()
+        for part in np.array_split(np.arange(n), parts):
+            model.partial_fit(Y[part], covariates=X[part], progress=False)
+        took = time.process_time() - began
+        print(f"| {parts} | {model.score(Y[n:], covariates=X[n:]):.4f} | {took:.1f} |", flush=True)
 
 
 def main() -> None:
@@ -27,6 +44,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
+    if asked.data == "pln":
+        return counts(asked.batches)
     X, held = read(asked.data)
     X = X[np.random.default_rng(0).permutation(X.shape[0])]
     print("| seed | batches | sweeps of a batch | held-out perplexity | seconds |\n|---|---|---|---|---|")

@@ -156,7 +156,7 @@ class Stage(NamedTuple):
     most: int | None = None  # sweeps
     start: Any = None  # params in place of survey and init, or a function that makes them of the survey, in place of init alone
     latents: list[Any] | None = None  # those of the stage just before (`Kept.latents`), in place of settle
-    rows: bool = False  # whether `keep` wants the rows
+    rows: bool | Literal["sum"] = False  # whether `keep` wants the rows, or their sum alone, where they are tallies
     shared: Source | None = None  # a large constant that each worker loads once, and hands to the sources
 
 
@@ -394,7 +394,7 @@ class Runner:
 
     @staticmethod
     def _kept(stage: Stage, backend: Backend, state: State, stopped: Stopped) -> Kept:
-        ahead = 0 if state.half is None else state.half.done
-        rows = backend.run(_rows, state.latents, stage.model, state.params, ahead)[0] if stage.rows else []
+        asked = _rows, state.latents, stage.model, state.params, 0 if state.half is None else state.half.done
+        rows = [backend.total(*asked)[0]] if stage.rows == "sum" else backend.run(*asked)[0] if stage.rows else []
         value = stage.keep(End(state.params, state.objective, rows))
         return Kept(value, stopped, state.objective, state.latents, state.params)

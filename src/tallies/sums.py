@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import add as plus
 from typing import Any, NamedTuple
@@ -42,6 +42,18 @@ def alike(one: Any, other: Any) -> bool:
         about = (getattr(other, "shape", None), getattr(other, "dtype", None))
         return (one.shape, one.dtype) == about and isinstance(other, type(one))
     return isinstance(other, type(one)) or (isinstance(one, int | float) and isinstance(other, int | float))
+
+
+def faded(tally: Any, share: float) -> Any:
+    """A share of a tally, leaf by leaf: what is left of it in t <- (1 - rho) t + rho s t_batch, in units of rho s.
+
+    >>> faded((4.0, None), 0.25)
+    (1.0, None)
+    """
+    if isinstance(tally, tuple):
+        leaves = [faded(leaf, share) for leaf in tally]
+        return type(tally)(*leaves) if hasattr(tally, "_fields") else tuple(leaves)
+    return None if tally is None else share * tally
 
 
 GROUP = 8  # tallies that are added one after another; then the sums of so many, and so on
@@ -96,3 +108,11 @@ class Sum:
         for n, part in self.levels:
             rest = [add([part, *rest]) if rest else part] if n else rest
         return rest[0]
+
+
+def total(parts: Iterable[Any]) -> Any:
+    """The sum of tallies in that tree."""
+    whole = Sum()
+    for part in parts:
+        whole.put(part)
+    return whole.value()

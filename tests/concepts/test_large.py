@@ -113,7 +113,7 @@ def test_ctrl_c_acts_within_seconds_in_every_phase(obo, phase, after, usable, si
 
 def shards(n, document=lambda i: i):
     papers = Corpus.from_pairs([(f"d{document(i)}", "cell death") for i in range(n)], stop_words=None)
-    return [len(s.sentences.document) for s in AuthorConcept()._prepare(papers, Ontology(["x"], ["cell death"])).shards]
+    return [len(s.load().sentences.document) for s in AuthorConcept()._prepare(papers, Ontology(["x"], ["cell death"])).sources]
 
 
 def test_shards_are_small_enough_to_stop_between_them_also_within_one_document():

@@ -27,7 +27,7 @@ from tallies.engine import State
 from tallies.errors import ConvergenceWarning, DataError, DataWarning, FileError
 from tallies.evaluation.chains import effective_size, match, r_hat
 from tallies.html import build
-from tallies.topics import sampler
+from tallies.topics import door, estimator, sampler
 from tallies.topics import scores as evaluation
 from tallies.topics.door import bag_of_words
 from tallies.topics.estimator import LDA
@@ -581,18 +581,63 @@ def test_seed_words_name_the_topics():
 
 def test_documents_can_be_added(model):
     part = LDA(n_topics=4, max_iter=60, burn_in=30, random_state=0).fit(X[:200])
-    before = part.chains_[0].n_wk.sum()
     part.partial_fit(X[200:])
-    assert part.chains_[0].n_wk.sum() == X.sum() > before
+    left = X[:200].sum() * estimator.REMEMBERED  # up to rounding of each cell, at random
+    assert abs(part.chains_[0].n_wk.sum() - X[200:].sum() - left) < 5 * np.sqrt(X.shape[1] * 4)
     assert part.document_topics_.shape == (300, 4)
     assert part.chains_[0].lengths.sum() == 300
     assert match(model.topics_, part.topics_)[1].min() > 0.98
     assert set(vars(part)) == {*part.get_params(), "fitted_"}
-    check_assignments(part, X)
+    offsets, words, _ = part.assignments_
+    np.testing.assert_array_equal(np.bincount(words, minlength=X.shape[1]), X.sum(axis=0))
+    np.testing.assert_array_equal(np.diff(offsets), X.sum(axis=1))
     with pytest.raises(ValueError, match="has 4 topics"):
         part.set_params(n_topics=5).partial_fit(X[:5])
     with pytest.raises(ValueError, match="one chain"):
         LDA(n_topics=4, n_chains=2, **QUICK).fit(X).partial_fit(X[:5])
+
+
+def test_counts_fade_to_whole_numbers_that_are_right_in_the_mean():
+    rng = np.random.default_rng(0)
+    counts, stays = sp.csr_array(rng.poisson(3.0, (200, 8))), sp.csr_array(np.eye(200, 8, dtype=int))
+    counts = counts + stays
+    for share in (0.5, 0.11):
+        tokens = share * (counts - stays).sum()
+        found = door.faded(counts, stays, tokens)
+        v = (counts - stays).toarray() * share
+        assert (found - stays).dtype == counts.dtype and (found.data >= 1).all()
+        assert (np.abs((found - stays).toarray() - v) < 1).all()
+        part = v - np.floor(v)
+        assert abs((found - stays).sum() - tokens) < 5 * np.sqrt((part * (1 - part)).sum())
+    assert (door.faded(counts, stays, 1e9) != counts).nnz == 0
+    assert (door.faded(counts, stays, 0.0) != stays).nnz == 0
+
+
+def test_the_first_batch_is_a_fit_and_one_that_remembers_nothing_is_another(monkeypatch):
+    """With rho = 1 nothing of what was before is left."""
+    first = LDA(n_topics=4, start="random", **QUICK).partial_fit(X[:150])
+    np.testing.assert_array_equal(first.topics_, LDA(n_topics=4, start="random", **QUICK).fit(X[:150]).topics_)
+    monkeypatch.setattr(estimator, "REMEMBERED", 0.0)
+    seeds = {0: [0, 1]}
+    model = LDA(n_topics=4, word_prior=seeds, **QUICK).fit(X[:150]).partial_fit(X[150:])
+    n_wk = model.chains_[0].n_wk
+    np.testing.assert_array_equal(n_wk.sum(axis=1) - X[150:].sum(axis=0), np.bincount([0, 1], [10, 10], X.shape[1]))  # seeds stay
+
+
+def test_what_comes_late_counts_more_than_what_came_first(monkeypatch):
+    """Documents of one theme, then of two: two topics are told apart the sooner the more is forgotten."""
+    rng = np.random.default_rng(0)
+    words = [rng.multinomial(40, np.repeat([0.1, 0.0], [10, 10])[::turn], size=120) for turn in (1, -1)]
+    early, late = words[0][:60], np.vstack([words[0][60:], words[1]])[rng.permutation(180)]
+
+    def apart(share):
+        monkeypatch.setattr(estimator, "REMEMBERED", share)
+        model = LDA(n_topics=2, alpha=0.1, max_iter=10, burn_in=5, thin=1).fit(early)
+        for batch in np.array_split(late, 6):
+            model.partial_fit(batch)
+        return model.topics_[:, :10].sum(axis=1).max() - model.topics_[:, :10].sum(axis=1).min()
+
+    assert apart(1 / 6) > 0.9 > apart(1.0)
 
 
 def test_adding_documents_resumes_with_the_same_bits(tmp_path):

@@ -6,7 +6,7 @@ Functions of the fitted record; sentences are read here and scored on the chosen
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,17 +15,16 @@ from tallies.backends import each
 from tallies.concepts import author_prior, context, mention, word_counts
 from tallies.concepts.author_prior import Psi, Rows
 from tallies.concepts.context import Context
-from tallies.concepts.door import Concepts, Papers, Sentences, clean_names, encode, piece, sentences_of
+from tallies.concepts.door import Concepts, Sentences, clean_names, encode, piece, sentences_of
+from tallies.concepts.fitted import Fitted
 from tallies.concepts.mention import Lexicon
 from tallies.concepts.scores import add_context, scores, strengths
-from tallies.concepts.settings import Mention, Settings
 from tallies.concepts.word_counts import TABLE, Words
 from tallies.data.corpus import Corpus
 from tallies.errors import DataError, at_least
-from tallies.estimator import Run, seed_of
-from tallies.forms import Form
+from tallies.estimator import seed_of
 from tallies.maths import Array, log0
-from tallies.sources import held
+from tallies.sources import Held, held
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,48 +33,6 @@ CANDIDATES = 40  # concepts of a sentence that compete for its words when they a
 BLOCK = 512  # sentences scored at a time by a thread
 # of a prior to parents: chosen on unlabelled sentences; labels tell the prior of parents themselves, lending only blurs it
 LENT = 0.3
-
-
-class Assigned(NamedTuple):
-    """The best concept of each sentence of the fit, and whether these go round."""
-
-    best: Annotated[np.ndarray, Form("S", "i", -1, below="H")]  # int32  concept of each sentence
-    seen: Annotated[np.ndarray, Form("t", "i", 0)]  # uint64  fingerprints of the assignments of all sweeps
-    cycle: Annotated[int, Form(kind="i", low=0)]  # sweeps after which hard assignments came back; 0: they did not
-    moved: Annotated[np.ndarray, Form("moved", "i", 0, below="S")]  # sentences that go round in such a cycle
-
-
-class Fitted(NamedTuple):
-    """All that a fit gives."""
-
-    run: Run
-    settings: Settings
-    concepts: Concepts
-    papers: Papers
-    psi: Psi
-    words: Lexicon | Words
-    vocabulary: Annotated[np.ndarray, Form("V", "O")] | None  # multinomial
-    context: Context | None  # mention
-    responsibilities: Annotated[sp.csr_array, Form("S H", "f", 0, 1)]  # eq. 1, of the kept concepts
-    assigned: Assigned
-    labelled: bool
-
-    def check(self) -> None:
-        """Concepts with the null where there is one, rows of authors and documents, and the word side are those of the settings."""
-        s, papers, G = self.settings, self.papers, self.n_concepts
-        R = len(papers.authors) + (0 if s.document_backoff is None else len(papers.documents))
-        if len(self.psi.base) != G + s.null or len(self.psi.constant) != R or not (papers.rows.row < R).all():
-            raise ValueError(f"psi should have {R} rows of {G + s.null} concepts")
-        spoken = isinstance(s.words, Mention)
-        if isinstance(self.words, Lexicon) != spoken or (self.vocabulary is None) != spoken:
-            raise ValueError(f"the word side should be that of {type(s.words).__name__}")
-        if isinstance(self.words, Lexicon) and not (self.words.strings.owner < G).all():
-            raise ValueError(f"strings should be of concepts below {G}")
-
-    @property
-    def n_concepts(self) -> int:
-        """Without the null."""
-        return len(self.concepts.ids)
 
 
 class Ranking(NamedTuple):
@@ -120,10 +77,15 @@ def read(fitted: Fitted, sentences: Any, authors: Any) -> tuple[Sentences, Rows]
     return encode(texts, runs.astype(np.int64), words), rows
 
 
-def by_block(task: Callable[..., Any], x: Sentences, rows: Rows, *rest: Any) -> list[Any]:
-    """task(sentences and rows of a block, *rest) on the chosen backend, in order."""
+def by_block(task: Callable[..., Any], x: Sentences, rows: Rows, *rest: Any, call: Callable[..., list[Any]] = each) -> list[Any]:
+    """task(sentences and rows of a block, *rest) on the chosen backend, or as `call` has it; in order."""
     S = len(x.document)
-    return each(task, held(lambda block: piece(x, rows, block.start, block.stop), S, 0, max(BLOCK, S // 64)), *rest)
+    return call(task, held(lambda block: piece(x, rows, block.start, block.stop), S, 0, max(BLOCK, S // 64)), *rest)
+
+
+def one_by_one(task: Callable[..., Any], sources: list[Held], *rest: Any) -> list[Any]:
+    """The same by this thread, which may be one of a backend: it must not wait for the others."""
+    return [task(source.load(), *rest) for source in sources]
 
 
 def evidence(block: tuple[Sentences, Rows], psi: Psi, words: Lexicon | Words) -> Array:
@@ -178,12 +140,14 @@ def rank_block(
     return Posterior(take(concept, -1), take(np.where(concept == G, 0.0, p), 0.0), take(found.string, -1), none)
 
 
-def posterior(fitted: Fitted, rules: Ranking, sentences: Any, authors: Any, k: int) -> Posterior:
+def posterior(
+    fitted: Fitted, rules: Ranking, sentences: Any, authors: Any, k: int, call: Callable[..., list[Any]] = each
+) -> Posterior:
     """The best k concepts of each sentence."""
     at_least(1, k=k)
     x, rows = read(fitted, sentences, authors)
     psi = ranking_psi(fitted, rules.smoothing)
-    parts = by_block(rank_block, x, rows, psi, fitted.words, fitted.context, rules, fitted.settings.null, k)
+    parts = by_block(rank_block, x, rows, psi, fitted.words, fitted.context, rules, fitted.settings.null, k, call=call)
     return Posterior(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
@@ -258,14 +222,14 @@ def author_concepts(fitted: Fitted) -> Array:
 
 def document_concepts(fitted: Fitted) -> Array:
     """(D, G) P(concept | document): of a sentence before it is read, given who wrote the document."""
-    D, G = len(fitted.papers.documents), fitted.n_concepts
+    D, G = len(fitted.here.papers.documents), fitted.n_concepts
     _fits(D, G, "documents x concepts", "document_profile(document) shows one document")
     return author_prior.cells(author_prior.mixture(fitted.papers.rows, fitted.psi, guess=True), *np.ix_(range(D), range(G)))
 
 
 def assignments(fitted: Fitted) -> np.ndarray:
     """(S,) id of the best concept of each sentence of the fit; None: none of them."""
-    return np.append(fitted.concepts.ids, [None, None])[fitted.assigned.best]
+    return np.append(fitted.concepts.ids, [None, None])[fitted.here.assigned.best]
 
 
 def _fits(n: int, m: int, what: str, remedy: str) -> None:
@@ -299,7 +263,7 @@ def author_profile(fitted: Fitted, author: str, n: int) -> pd.DataFrame:
 
 
 def document_profile(fitted: Fitted, document: str, n: int) -> pd.DataFrame:
-    papers = fitted.papers
+    papers = fitted.here.papers
     mine = np.flatnonzero(papers.documents[papers.sentence_document] == str(document))
     if not len(mine):
         raise KeyError(f"no document {document!r} among the {len(papers.documents)} of this model")
@@ -321,19 +285,26 @@ def concept_profile(fitted: Fitted, concept: str, n: int) -> pd.DataFrame:
 
 def expected(fitted: Fitted, some: Any = slice(None)) -> Array:
     """(G,) expected sentences of each concept, among some of the fit."""
+    if fitted.totals is not None:
+        return fitted.totals.expected[: fitted.n_concepts]
     return np.asarray(fitted.responsibilities[some].sum(axis=0)).ravel()[: fitted.n_concepts]
 
 
 def written(fitted: Fitted) -> sp.csr_array:
     """(A, G) expected sentences of each author on each concept; those of several authors in equal parts."""
-    papers, A, S = fitted.papers, len(fitted.papers.authors), len(fitted.assigned.best)
-    D, rows = len(papers.documents), papers.rows
-    who = sp.csr_array((np.ones(len(rows.row)), rows.row, rows.ptr), shape=(D, max(A, rows.row.max(initial=-1) + 1)))[:, :A]
-    who.data /= np.repeat(np.diff(who.indptr), np.diff(who.indptr))
-    by_document = sp.csr_array((np.ones(S), (papers.sentence_document, np.arange(S))), shape=(D, S)) @ fitted.responsibilities
-    found = sp.csr_array(who.T @ by_document)[:, : fitted.n_concepts]
+    papers, totals = fitted.papers, fitted.totals
+    known = (papers.rows, len(papers.authors), papers.sentence_document, fitted.responsibilities)
+    found = sp.csr_array((author_prior.by_author(*known) if totals is None else totals.written)[:, : fitted.n_concepts])
     found.eliminate_zeros()
     return found
+
+
+def sizes(fitted: Fitted) -> tuple[int, int, int]:
+    """Sentences, documents, and sentences that speak of a concept."""
+    if fitted.totals is not None:
+        return fitted.totals[:3]
+    best = fitted.assigned.best
+    return len(best), len(fitted.papers.documents), int(np.sum((best >= 0) & (best < fitted.n_concepts)))
 
 
 def parents(fitted: Fitted) -> list[list[int]]:

@@ -104,6 +104,14 @@ def credit(
     return base, sp.csr_array(M.multiply(psi.own)) + sp.csr_array(flat)
 
 
+def by_author(rows: Rows, A: int, document: np.ndarray, r: sp.csr_array) -> sp.csr_array:
+    """(A, G) expected sentences of each author on each concept, from r (S, G); those of several authors in equal parts."""
+    D, S = len(rows.share), len(document)
+    who = sp.csr_array((np.ones(len(rows.row)), rows.row, rows.ptr), shape=(D, max(A, rows.row.max(initial=-1) + 1)))[:, :A]
+    who.data /= np.repeat(np.diff(who.indptr), np.diff(who.indptr))
+    return sp.csr_array(who.T @ (sp.csr_array((np.ones(S), (document, np.arange(S))), shape=(D, S)) @ r))
+
+
 def lend(psi: Psi, up: sp.csr_array, share: float) -> Psi:
     """psi with a share of each concept's common prior lent to its parents, for a text that often speaks of the parts of a thing
     will also speak of the thing. `up` (G, G) has the parents of each concept."""

@@ -22,12 +22,12 @@ from tallies.errors import DataError, DataWarning
 from tallies.forms import Form
 from tallies.maths import Array, ragged
 from tallies.phases import phase
-from tallies.sources import cuts
+from tallies.sources import Held, cuts
 
 # sentences of a shard: one takes 0.2 ms with a large ontology, so these are many times the cost of scheduling, and few enough that
 # Ctrl-C, which is heard between shards, acts at once
 MIN_SENTENCES, MAX_SENTENCES = 256, 2048
-MAX_SHARDS = 128  # bounds the memory of tallies waiting to be added
+MAX_SHARDS, MOST_SENTENCES = 128, 16384  # fewer shards are fewer sums to add, while each takes no more than about 16 MB
 
 
 class Sentences(NamedTuple):
@@ -76,6 +76,11 @@ class Concepts(NamedTuple):
     up: Annotated[sp.csr_array, Form("G G", "f", 0)]  # 1 where column h is a parent of row g
     alternatives: dict[str, str]  # merged or replaced id -> living id
 
+    @classmethod
+    def of(cls, ontology: Ontology) -> Concepts:
+        ids, names = (np.array(part, dtype=object) for part in (ontology.ids, ontology.names))
+        return cls(ids, names, ontology.links, dict(ontology.alternatives))
+
 
 class Papers(NamedTuple):
     """The documents of a fit, and who wrote them."""
@@ -90,7 +95,7 @@ class Papers(NamedTuple):
 class Data(NamedTuple):
     """What the door lets in."""
 
-    shards: list[Shard]
+    sources: list[Any]  # of shards
     concepts: Concepts
     papers: Papers
     words: Strings | Definitions  # what the ontology says of words
@@ -98,19 +103,15 @@ class Data(NamedTuple):
     n_rows: int  # authors, and documents where these have a prior of their own
     strength: Array  # (G,)  factors on gamma; the null is the last one
     labelled: bool
+    sizes: tuple[int, int] | None = None  # sentences and documents, where they are in files
 
 
 def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, labels: Any, shard_rows: int | None) -> Data:
     """Check everything, number it, and cut shards."""
     corpus = read_corpus(corpus)
-    concepts = Ontology.read(concepts) if isinstance(concepts, str | Path) else concepts
-    if not isinstance(concepts, Ontology):
-        raise TypeError(f"fit expects concepts=Ontology (Ontology.read, from_table or from_pairs), got {type(concepts).__name__}")
+    concepts, factors = known(settings, concepts, strength)
     texts, document, ids, authors = sentences_of(corpus)
     G = len(concepts)
-    factors = np.ones(G) if strength is None else np.asarray(strength, dtype=float)
-    if factors.shape != (G,) or not (np.isfinite(factors) & (factors > 0)).all():
-        raise DataError(f"strength must be {G} positive numbers, one a concept; got an array of shape {factors.shape}")
     given = label_lists(labels, len(texts), concepts, settings.null)
     label_ptr, flat = ragged(given, np.int64)
     words: Strings | Definitions
@@ -125,32 +126,65 @@ def prepare(settings: Settings, strength: Any, corpus: Any, concepts: Any, label
         x = Sentences(sp.csr_array(bags.sentence_counts, dtype=float, copy=True), document)  # the corpus stays as it is
         x.counts.sum_duplicates()
         vocabulary = np.asarray(bags.vocabulary, dtype=object)
-        if settings.words.whole_table:
-            _small("word_sparsity and overlap", f"{G:,} concepts x {len(vocabulary):,} words", G * len(vocabulary))
-        if settings.words.overlap and settings.words.overlap_kind == "distance":
-            _small('overlap_kind="distance"', f"{G:,} x {G:,} concepts", G * G)
-        with phase(f"indexing {G:,} concepts"):
-            words = word_counts.definitions_of(concepts, vocabulary, settings.words, settings.null)
-        if not words.counts.nnz:
-            raise DataError("the concepts share no word with the corpus; is the ontology of another field or language?")
-    if not x.counts.nnz:
-        raise DataError("the sentences share no word with the concepts; is the ontology of another field or language?")
+        words = definitions(settings, concepts, vocabulary)
+    refuse_strangers(x.counts.nnz)
     papers = _papers(settings, [str(d) for d in ids], document, authors)
-    size = max(MIN_SENTENCES, min(-(-len(texts) // 32), MAX_SENTENCES), -(-len(texts) // MAX_SHARDS))
     shards = [
         Shard(*piece(x, papers.rows, a, b), label_ptr[a : b + 1] - label_ptr[a], flat[label_ptr[a] : label_ptr[b]], a)
-        for a, b in ((rows.start, rows.stop) for rows in cuts(len(texts), 0, shard_rows or size))
+        for a, b in sentence_cuts(len(texts), shard_rows)
     ]
     n_rows = len(papers.authors) + (len(authors) if settings.document_backoff is not None else 0)
+    check_rows(settings, n_rows, G)
+    sources = [Held(shard) for shard in shards]
+    return Data(sources, Concepts.of(concepts), papers, words, vocabulary, n_rows, factors, any(given))
+
+
+def known(settings: Settings, concepts: Any, strength: Any) -> tuple[Ontology, Array]:
+    """The ontology, and the factors on gamma, the null's with them."""
+    concepts = Ontology.read(concepts) if isinstance(concepts, str | Path) else concepts
+    if not isinstance(concepts, Ontology):
+        raise TypeError(f"fit expects concepts=Ontology (Ontology.read, from_table or from_pairs), got {type(concepts).__name__}")
+    G = len(concepts)
+    factors = np.ones(G) if strength is None else np.asarray(strength, dtype=float)
+    if factors.shape != (G,) or not (np.isfinite(factors) & (factors > 0)).all():
+        raise DataError(f"strength must be {G} positive numbers, one a concept; got an array of shape {factors.shape}")
+    return concepts, np.append(factors, [1.0] * settings.null)
+
+
+def definitions(settings: Settings, concepts: Ontology, vocabulary: np.ndarray) -> Definitions:
+    """What the ontology says of the words of a multinomial."""
+    options: Any = settings.words
+    G = len(concepts)
+    if options.whole_table:
+        _small("word_sparsity and overlap", f"{G:,} concepts x {len(vocabulary):,} words", G * len(vocabulary))
+    if options.overlap and options.overlap_kind == "distance":
+        _small('overlap_kind="distance"', f"{G:,} x {G:,} concepts", G * G)
+    with phase(f"indexing {G:,} concepts"):
+        words = word_counts.definitions_of(concepts, vocabulary, options, settings.null)
+    if not words.counts.nnz:
+        raise DataError("the concepts share no word with the corpus; is the ontology of another field or language?")
+    return words
+
+
+def refuse_strangers(found: int) -> None:
+    """Refuse sentences in which no word of the concepts was found."""
+    if not found:
+        raise DataError("the sentences share no word with the concepts; is the ontology of another field or language?")
+
+
+def sentence_cuts(S: int, shard_rows: int | None) -> list[tuple[int, int]]:
+    """Where S sentences are cut into shards."""
+    size = max(MIN_SENTENCES, min(-(-S // 32), MAX_SENTENCES), min(-(-S // MAX_SHARDS), MOST_SENTENCES))
+    return [(rows.start, rows.stop) for rows in cuts(S, 0, shard_rows or size)]
+
+
+def check_rows(settings: Settings, n_rows: int, G: int) -> None:
+    """Refuse, or warn of, a sparsity of the rows of psi that cannot be had."""
     if settings.author_sparsity:
         _small("author_sparsity", f"{n_rows:,} authors and documents x {G:,} concepts", n_rows * G)
         if not n_rows and settings.author_backoff is None:
             why = "author_sparsity changes nothing here: no text has an author, and author_backoff=None (as in the seed) learns no"
-            warnings.warn(f"{why} prior of all texts; name authors, or give author_backoff", DataWarning, stacklevel=4)
-    factors = np.append(factors, [1.0] * settings.null)
-    ids_of, names = np.array(concepts.ids, dtype=object), np.array(concepts.names, dtype=object)
-    known = Concepts(ids_of, names, concepts.links, dict(concepts.alternatives))
-    return Data(shards, known, papers, words, vocabulary, n_rows, factors, any(given))
+            warnings.warn(f"{why} prior of all texts; name authors, or give author_backoff", DataWarning, stacklevel=5)
 
 
 def _small(what: str, table: str, cells: int) -> None:
@@ -159,9 +193,9 @@ def _small(what: str, table: str, cells: int) -> None:
         raise DataError(f"{what} would need the whole table of {table} at once; use a smaller ontology")
 
 
-def read_corpus(corpus: Any) -> Any:
+def read_corpus(corpus: Any, text: str = "text", authors: str | None = "authors") -> Any:
     """The sentences of a file, or of a folder of texts, by name; anything else as it is."""
-    return Corpus.read(corpus, sentences=True) if names_file(corpus) else corpus
+    return Corpus.read(corpus, text, authors, sentences=True) if names_file(corpus) else corpus
 
 
 def sentences_of(corpus: Any) -> tuple[list[str], np.ndarray, Any, list[list[str]]]:
@@ -219,14 +253,24 @@ def _papers(settings: Settings, ids: list[str], document: np.ndarray, authors: l
     place = {a: i for i, a in enumerate(names)}
     coded = [[place[a] for a in several] for several in authors]
     sizes = np.bincount(document, minlength=len(ids))
-    weight = np.ones(len(names))
-    if settings.author_backoff is not None:
-        ptr, flat = ragged(coded, np.int64)
-        of_each = sizes / np.maximum(np.diff(ptr), 1) if settings.credit == "split" else sizes
-        n = np.bincount(flat, weights=np.repeat(of_each, np.diff(ptr)), minlength=len(names))
-        weight = n / np.maximum(n + settings.author_backoff, 1e-300)  # an author may have no sentence
+    n = np.zeros(len(names))
+    count_sentences(n, *ragged(coded, np.int64), sizes, settings)
+    weight = own_part(n, settings)
     rows = author_prior.rows_of(coded, sizes, weight, settings.document_backoff)
     return Papers(np.array(ids, dtype=object), document, np.array(names, dtype=object), weight, rows)
+
+
+def count_sentences(n: Array, ptr: np.ndarray, author: np.ndarray, sizes: np.ndarray, settings: Settings) -> None:
+    """Add the sentences of some documents to those of each author, in the order of the documents."""
+    of_each = sizes / np.maximum(np.diff(ptr), 1) if settings.credit == "split" else sizes
+    np.add.at(n, author, np.repeat(of_each, np.diff(ptr)))
+
+
+def own_part(n: Array, settings: Settings) -> Array:
+    """The part of authors of n sentences that is their own (author_prior, eq. 1)."""
+    if settings.author_backoff is None:
+        return np.ones(len(n))
+    return n / np.maximum(n + settings.author_backoff, 1e-300)  # an author may have no sentence
 
 
 def encode(texts: Sequence[str], document: np.ndarray, words: Strings | np.ndarray) -> Sentences:

@@ -7,20 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
+import scipy.sparse as sp
 
-from tallies.concepts import answers, context, mention, word_counts
-from tallies.concepts.answers import Assigned, Fitted, Ranking
+from tallies.concepts import answers, context, lazily, mention, word_counts
+from tallies.concepts.answers import Ranking
 from tallies.concepts.author_prior import Psi, Rows
 from tallies.concepts.context import Around, Context, Mentions, Said
-from tallies.concepts.door import Concepts, Data, Papers, prepare
+from tallies.concepts.door import Concepts, Data, Papers, prepare, read_corpus
+from tallies.concepts.fitted import Assigned, Fitted, Totals
 from tallies.concepts.mention import Lexicon, Postings, Strings
-from tallies.concepts.model import EM, Background, Counts, Ended, Params, cycle_of, words_in_force
+from tallies.concepts.model import EM, Background, Counts, EMOfFiles, Ended, Params, Summed, Sums, cycle_of, words_in_force
 from tallies.concepts.scores import Latents, sparse
 from tallies.concepts.settings import Mention, Multinomial, Settings, settings_of
 from tallies.concepts.word_counts import Definitions, Learned, Words
+from tallies.data.bags import in_files
 from tallies.data.corpus import Corpus
 from tallies.data.ontology import Ontology, lineage
 from tallies.engine import Plan, Stage, stream
+from tallies.errors import DataError
 from tallies.estimator import Estimator, Run, RunOptions, option, part
 from tallies.evaluation.score import Scored, mean_score
 from tallies.maths import Array
@@ -79,18 +83,36 @@ class AuthorConcept(Estimator):
     next_steps = ("model.annotate(sentences)", "model.explain(sentence, concept)", 'model.report("page.html", corpus)')
     records = (
         *(Fitted, Assigned, Settings, Mention, Multinomial, Concepts, Papers, Rows, Psi, Lexicon, Strings, Postings, Words),
-        *(Context, Params, Latents, Said, Learned, Definitions, Counts, Ended, Around, Mentions),
+        *(Context, Params, Latents, Said, Learned, Definitions, Counts, Ended, Around, Mentions, Totals, Summed, Sums),
     )
 
     def fit(
-        self, corpus: Any, concepts: Ontology | str | Path | None = None, labels: Any = None, **run: Unpack[RunOptions]
+        self,
+        corpus: Any,
+        concepts: Ontology | str | Path | None = None,
+        labels: Any = None,
+        *,
+        text: str = "text",
+        authors: str | None = "authors",
+        **run: Unpack[RunOptions],
     ) -> Self:
         """Fit to the sentences of a `Corpus` (made with sentences=True, or from_pairs) and the concepts of an `Ontology`; either
         may be a file, see `Corpus.read` and `Ontology.read`, and so may sentences that the fit is asked of.
 
         `labels` gives the concepts of each sentence: an id, a list of ids ([]: none of them), or None where they are unknown.
+
+        The corpus may be more than fits into memory: a folder of Parquet, csv or json lines with the columns `text` and `authors`,
+        or a lazy frame. Its sentences stay in files, and what a fit keeps are the concepts of authors: those of each sentence are
+        written by `annotate`.
         """
-        return self._fit(self._prepare(corpus, concepts, labels), **run)
+        if in_files(corpus):
+            if labels is not None:
+                raise DataError(
+                    "labels are one a sentence, and these sentences are in files; fit those that have labels by themselves"
+                )
+            given = settings_of(self), self.strength, corpus, concepts, text, authors, self.shard_rows
+            return self._fit(lazily.prepare(*given), **run)
+        return self._fit(self._prepare(read_corpus(corpus, text, authors), concepts, labels), **run)
 
     def _prepare(self, corpus: Any, concepts: Any = None, labels: Any = None) -> Data:
         return prepare(settings_of(self), self.strength, corpus, concepts, labels, self.shard_rows)
@@ -98,15 +120,15 @@ class AuthorConcept(Estimator):
     def _plan(self, data: Data, seed: int) -> Plan:
         """Count the words of the corpus, then EM; what stands around mentions is counted at its end."""
         settings = settings_of(self)
-        shards = data.shards
+        sources = data.sources
         options: Any = settings.words  # a Mention where the door gave Strings, or a Multinomial
         if isinstance(options, Multinomial) and options.held_out:
             rng = stream(seed, 0, 0, 0)  # one stream for all shards: where they are cut changes nothing
-            shards = [s._replace(sentences=s.sentences.hold_out(options.held_out, rng)) for s in shards]
-        sources = [Held(shard) for shard in shards]
+            shards = (source.load() for source in sources)
+            sources = [Held(s._replace(sentences=s.sentences.hold_out(options.held_out, rng))) for s in shards]
         none = Counts(0, np.empty(0))
         found: Counts = (yield Stage("words of the corpus", Background(), sources, lambda end: end.params, 1, start=none)).value
-        model = EM(settings, len(data.strength), self.tol)
+        model = (EM if data.sizes is None else EMOfFiles)(settings, len(data.strength), self.tol)
         words: Lexicon | Words
         learned: Said | Learned | None
         if isinstance(data.words, Strings):
@@ -117,28 +139,35 @@ class AuthorConcept(Estimator):
             words, learned = first.words, None if options.anchor is None else first
         shared = None if isinstance(learned, Learned) else Held(words)
         start = model.begin(data.strength, data.n_rows, learned)
-        kept = yield Stage("concepts of sentences", model, sources, Ended.of, self.max_iter, start, rows=True, shared=shared)
-        end: Ended = kept.value
-        words = words_in_force(words, end.params.words)
+        stage = Stage("concepts of sentences", model, sources, Ended.of, self.max_iter, start, rows=True, shared=shared)
+        kept = yield stage if data.sizes is None else stage._replace(keep=Summed.of, rows="sum")
+        params, totals = kept.value.params, None
+        words = words_in_force(words, params.words)
         run = Run.of(kept, seed)
-        cycle = cycle_of(end.params.seen, kept.objective) if settings.assign == "hard" else 0
+        cycle = cycle_of(params.seen, kept.objective) if settings.assign == "hard" else 0
+        none_moved, H = np.empty(0, dtype=np.int64), len(data.strength)
+        if data.sizes is not None:
+            sums: Sums = kept.value.sums
+            around, totals = sums.around, Totals(*data.sizes, sums.named, sums.expected, sums.written)
+            r, assigned = sp.csr_array((0, H)), Assigned(np.empty(0, dtype=np.int32), params.seen, cycle, none_moved)
+        else:
+            end: Ended = kept.value
+            around, r = end.around, sparse(end.best, end.r, H)
+            moved = np.flatnonzero(end.moved) if cycle else none_moved
+            assigned = Assigned(best=end.best[:, 0].copy(), seen=params.seen, cycle=cycle, moved=moved)
         return Fitted(
             run=run._replace(converged=False, stopped="cycle") if cycle and run.converged else run,
             settings=settings,
             concepts=data.concepts,
             papers=data.papers,
-            psi=end.params.psi,
+            psi=params.psi,
             words=words,
             vocabulary=data.vocabulary,
-            context=context.learn(words, end.around) if isinstance(words, Lexicon) and end.around is not None else None,
-            responsibilities=sparse(end.best, end.r, len(data.strength)),
-            assigned=Assigned(
-                best=end.best[:, 0].copy(),
-                seen=end.params.seen,
-                cycle=cycle,
-                moved=np.flatnonzero(end.moved) if cycle else np.empty(0, dtype=np.int64),
-            ),
+            context=context.learn(words, around) if isinstance(words, Lexicon) and around is not None else None,
+            responsibilities=r,
+            assigned=assigned,
             labelled=data.labelled,
+            totals=totals,
         )
 
     # ranking
@@ -150,21 +179,28 @@ class AuthorConcept(Estimator):
         usual = 0.0 if fitted.labelled else answers.LENT
         return Ranking(usual if now.ontology_smoothing is None else now.ontology_smoothing, words.context, words.several)
 
-    def rank(self, sentences: Any, authors: Any = None, k: int = 10) -> tuple[np.ndarray, Array]:
+    def rank(self, sentences: Any, authors: Any = None, k: int = 10, *, text: str = "text", out: Any = None) -> Any:
         """Ids (S, k) and probabilities (S, k) of the best concepts of each sentence; None and 0 where there are fewer.
 
         `authors` is one list of names for all sentences, or one for each; unknown names count as anybody. Probabilities are the
         posterior of eq. 1, and what they lack to 1 is on other concepts or none. With mentions the order lets concepts compete only
         for the words they share, since a sentence may speak of several: a probability may then be larger than the one before it.
+
+        Of texts beyond memory, see `fit`, the table of `annotate` is written to the folder `out`.
         """
+        if in_files(sentences):
+            return self.annotate(sentences, authors, k, text=text, out=out)
         found = answers.posterior(self.fitted_, self._ranking(), sentences, authors, k)
         return np.append(self.concept_ids_, [None])[found.concept], found.probability
 
-    def annotate(self, sentences: Any, authors: Any = None, k: int = 5) -> pd.DataFrame:
+    def annotate(self, sentences: Any, authors: Any = None, k: int = 5, *, text: str = "text", out: Any = None) -> Any:
         """A table with a row for each sentence and concept: rank, id, name, probability, the string it was known by, and P(none).
 
-        Write it with .to_csv, .to_parquet or .to_json.
+        Write it with .to_csv, .to_parquet or .to_json. Of texts beyond memory, see `fit`, it is written to the folder `out` as
+        Parquet, with the other columns of their tables; `authors` then names the column of the authors.
         """
+        if in_files(sentences):
+            return lazily.annotate(self, sentences, text, "authors" if authors is None else authors, k, out)
         return answers.annotate(self.fitted_, answers.posterior(self.fitted_, self._ranking(), sentences, authors, k))
 
     def explain(self, sentence: str, concept: str, authors: Any = None) -> pd.DataFrame:
@@ -228,31 +264,36 @@ class AuthorConcept(Estimator):
     vocabulary_ = part(answers.vocabulary)
     author_concepts_ = part(answers.author_concepts)
     document_concepts_ = part(answers.document_concepts)
-    responsibilities_ = part("responsibilities", "(S, G) P(concept | sentence, authors) of those kept; the null is column G + 1.")
+    responsibilities_ = part(
+        "here.responsibilities", "(S, G) P(concept | sentence, authors) of those kept; the null is column G + 1."
+    )
     assignments_ = part(answers.assignments)
     cycle_ = part("assigned.cycle", "Sweeps after which hard assignments came back to where they were, and go round; 0: never.")
-    cycling_ = part("assigned.moved", "Numbers of the sentences whose assignments go round in such a cycle.")
+    cycling_ = part("here.assigned.moved", "Numbers of the sentences whose assignments go round in such a cycle.")
     concept_ids_ = part("concepts.ids", "(G,)")
     concept_names_ = part("concepts.names", "(G,)")
     concept_parents_ = part(answers.parents)
     authors_ = part("papers.authors", "(A,) names, sorted.")
-    document_ids_ = part("papers.documents", "(D,)")
-    sentence_documents_ = part("papers.sentence_document", "(S,) number of the document of each sentence of the fit.")
-    n_sentences_ = part(lambda fitted: len(fitted.assigned.best), "Sentences of the fit.")
+    document_ids_ = part("here.papers.documents", "(D,)")
+    sentence_documents_ = part("here.papers.sentence_document", "(S,) number of the document of each sentence of the fit.")
+    n_sentences_ = part(lambda fitted: answers.sizes(fitted)[0], "Sentences of the fit.")
 
     def _facts(self) -> list[str]:
-        best = self.fitted_.assigned.best
-        named = int(np.sum((best >= 0) & (best < len(self.concept_ids_))))
-        cycle = [f"{len(self.cycling_):,} sentences go round in a cycle of {self.cycle_} sweeps"] if self.cycle_ else []
-        size = f"{self.n_sentences_:,} sentences, {len(self.document_ids_):,} documents, {len(self.authors_):,} authors"
+        S, D, named = answers.sizes(self.fitted_)
+        some = f"{len(self.fitted_.assigned.moved):,}" if self.fitted_.totals is None else "some"
+        cycle = [f"{some} sentences go round in a cycle of {self.cycle_} sweeps"] if self.cycle_ else []
+        size = f"{S:,} sentences, {D:,} documents, {len(self.authors_):,} authors"
         return [f"{size}, {len(self.concept_ids_):,} concepts", f"{named:,} sentences speak of a concept", *cycle]
 
     def _at_limit(self) -> str:
         if self.stopped_ != "cycle":
             return super()._at_limit()
-        some = ", ".join(map(str, self.cycling_[:5]))
+        told = "some"
+        if self.fitted_.totals is None:
+            such = ", ".join(map(str, self.cycling_[:5]))
+            told = f"{len(self.cycling_)} of {self.n_sentences_} sentences (such as {such}; see cycling_)"
         return (
-            f"the hard assignments of {len(self.cycling_)} of {self.n_sentences_} sentences (such as {some}; see cycling_) go "
+            f"the hard assignments of {told} go "
             f'round in a cycle of {self.cycle_} sweeps and would not settle; use assign="soft", or Multinomial(leave_one_out=False)'
         )
 

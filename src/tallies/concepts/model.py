@@ -32,9 +32,10 @@ from tallies.concepts.kernels import mentions as kernels
 from tallies.concepts.scores import Latents
 from tallies.concepts.settings import Mention, Multinomial, Settings
 from tallies.concepts.word_counts import Learned
-from tallies.engine import End, Model, State, add, settled
+from tallies.engine import End, Model, State, settled
 from tallies.forms import Form
 from tallies.maths import Array
+from tallies.sums import total
 
 NULL_START = 0.2  # prior of "none of these" before the first sweep; EM finds its own
 
@@ -101,7 +102,28 @@ class Ended(NamedTuple):
     @classmethod
     def of(cls, end: End) -> Ended:
         best, r, moved, around = zip(*end.rows, strict=True)
-        return cls(end.params, np.concatenate(best), np.concatenate(r), np.concatenate(moved), add(around))
+        return cls(end.params, np.concatenate(best), np.concatenate(r), np.concatenate(moved), total(around))
+
+
+class Sums(NamedTuple):
+    """Of all sentences, where these are in files."""
+
+    sentences: Annotated[int, Form(kind="i", low=0)]
+    named: Annotated[int, Form(kind="i", low=0)]  # sentences whose best concept is one
+    expected: Annotated[Array, Form("H", "f", 0)]  # sentences of each concept
+    written: Annotated[sp.csr_array, Form("A H", "f", 0)]  # and of each author
+    around: Around | None
+
+
+class Summed(NamedTuple):
+    """What is kept of EM where sentences are in files."""
+
+    params: Params
+    sums: Sums
+
+    @classmethod
+    def of(cls, end: End) -> Summed:
+        return cls(end.params, end.rows[0])
 
 
 @dataclass(frozen=True)
@@ -207,6 +229,17 @@ class EM(Model):
         if latents.mentions is not None:
             around = context.count(shard.words.strings, shard.sentences.counts, latents.mentions, self.n_concepts - 1)
         return latents.best, latents.r, latents.moved, around
+
+
+@dataclass(frozen=True)
+class EMOfFiles(EM):
+    """The same, of which only sums over the sentences are wanted at the end."""
+
+    def rows(self, shard: Shard, latents: Latents, params: Params) -> Sums:  # type: ignore[override]
+        best, r, _, around = super().rows(shard, latents, params)
+        R, named = scores.sparse(best, r, self.n_concepts), (best[:, 0] >= 0) & (best[:, 0] < self.n_concepts - self.settings.null)
+        written = author_prior.by_author(shard.rows, len(params.psi.constant), shard.sentences.document, R)
+        return Sums(len(best), int(named.sum()), R.sum(axis=0, dtype=float), written, around)
 
 
 def words_in_force(fixed: Any, learned: Said | Learned | None) -> Any:

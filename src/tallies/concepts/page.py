@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.concepts.answers import expected, written
+from tallies.concepts.answers import expected, sizes, written
 from tallies.concepts.door import read_corpus
 from tallies.concepts.views import profile
 from tallies.data.text import WORD, stem
@@ -45,7 +45,8 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     place = {int(g): i for i, g in enumerate(listed)}
     by_author = written(model.fitted_)
     authors = np.argsort(-by_author.sum(axis=1), kind="stable")[:LISTED]
-    spoken = float(np.mean([a is not None for a in model.assignments_]))
+    n_sentences, n_documents, named = sizes(model.fitted_)
+    spoken = named / n_sentences
     out = begin(model, about, "Who writes of what in" if len(authors) > 1 else "Concepts in", _lead(model, names, n_g, spoken))
     out.findings = _findings(model, names, by_author)
     _warn(out, model, n_g, spoken)
@@ -60,7 +61,7 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     out.face = grid or top
     out.hero(charts.follow("author", profiles, grid) if grid else top)
     if given is not None:
-        ours = len(given) == model.n_sentences_
+        ours = model.fitted_.totals is None and len(given) == n_sentences
         _sentences(out, model, corpus, given, listed, place, ours)
     if len(authors):
         _people(out.section("authors", "Authors"), model, names, by_author, authors)
@@ -72,8 +73,8 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     about_concepts.text(f"The ontology, with the expected sentences of each concept and all below it ({met} met).")
     about_concepts.tree(_tree(model, names, np.asarray(model.roll_up(n_g)), place), "concept")
     _criteria(out, model, n_g)
-    sizes = model.n_sentences_, len(model.document_ids_), len(model.authors_), len(names)
-    facts = list(zip(("Sentences", "Documents", "Authors", "Concepts"), sizes, strict=True))
+    counted = n_sentences, n_documents, len(model.authors_), len(names)
+    facts = list(zip(("Sentences", "Documents", "Authors", "Concepts"), counted, strict=True))
     return finish(out, model, about, facts, _CODE, "predict RUN texts.jsonl", "report RUN texts.jsonl")
 
 

@@ -183,6 +183,14 @@ def check_rows(rows: Rows, names: np.ndarray, columns: np.ndarray | None, rank: 
         raise DataError(f"rank must be at most min(n, p) = {min(n, p)}, got {rank}; lower it, or use rank=None")
 
 
+def check_given(Sigma: np.ndarray | None, p: int) -> None:
+    """Refuse a matrix that cannot be the covariance of p columns."""
+    fits = Sigma is None or (Sigma.shape == (p, p) and np.allclose(Sigma, Sigma.T) and bool(np.linalg.eigvalsh(Sigma)[0] > 0))
+    if Sigma is not None and not fits:
+        told = f"a given covariance must be symmetric and positive definite with shape ({p}, {p})"
+        raise DataError(f"{told}, got shape {Sigma.shape}")
+
+
 def warm(last: Fitted, rows: Rows, rank: int | None, sampled: bool) -> tuple[np.ndarray | None, ...]:
     """Where a fit of these rows goes on from the last one: W, w, and the means of its rows that have a weight; None where it
     cannot."""

@@ -26,12 +26,13 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import validate_data
 
-from tallies.counts import answers, fitted, plan, zeros_plan
+from tallies.counts import answers, fitted, plan, stream, zeros_plan
 from tallies.counts.alignment import as_design, as_offsets, in_order, one_a_row
 from tallies.counts.attributes import Attributes
 from tallies.counts.door import (
     Prepared,
     Rows,
+    check_given,
     check_labels,
     check_rows,
     cut,
@@ -132,9 +133,7 @@ class FromCounts(Estimator):
         X, names, classes = self._beside(y, v, *as_design(covariates, n, table.rows, added))
         rows = Rows(table.Y, as_offsets(offsets, table), X, v)
         check_rows(rows, names, table.columns, settings.rank)
-        if settings.Sigma is not None and not _covariance(settings.Sigma, p):
-            shape = settings.Sigma.shape
-            raise DataError(f"a given covariance must be symmetric and positive definite with shape ({p}, {p}), got shape {shape}")
+        check_given(settings.Sigma, p)
         W = w = M = None
         if getattr(self, "warm_start", False) and self.__sklearn_is_fitted__():
             W, w, M = warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
@@ -156,8 +155,10 @@ class FromCounts(Estimator):
         check_labels(y)
         return X, names, None
 
-    def _plan(self, data: Prepared, seed: int) -> Plan:
+    def _plan(self, data: Any, seed: int) -> Plan:
         settings = self._settings()
+        if isinstance(data, stream.Added):
+            return stream.fit(settings, data, seed, self.shard_rows)
         return (plan if settings.inflation is None else zeros_plan).fit(settings, data, seed, self.shard_rows)
 
     def _table(self, counts: Any) -> Counts:
@@ -338,6 +339,15 @@ class PLN(Counted):
     records: ClassVar[tuple[type, ...]] = (*fitted.RECORDS, *plan.RECORDS, *zeros_plan.RECORDS)
     next_steps: ClassVar[tuple[str, ...]] = ("model.coefficient_table()", "model.correlation_", 'model.report("page.html", counts)')
 
+    def partial_fit(
+        self, counts: Any, y: Any = None, *, covariates: Any = None, offsets: Any = None, sample_weight: Any = None, **run: Any
+    ) -> Self:
+        """Add rows that come once, without those before: these count by what they have left, see `counts.stream`; rank=None.
+
+        Rows that are then known, such as those of `latent_mean_`, are the last batch.
+        """
+        return stream.partial_fit(self, counts, y, covariates, offsets, sample_weight, run)
+
     @classmethod
     def over_ranks(
         cls,
@@ -386,8 +396,3 @@ class PLN(Counted):
         at_least(1, n_starts=self.n_starts, max_iter=self.max_iter)
         Sigma = np.asarray(self.covariance, dtype=np.float64) if kind == "given" else None
         return plan.Settings(self.rank, kind, Sigma, sampling, self.n_starts, self.max_iter, self.tol, by)
-
-
-def _covariance(Sigma: np.ndarray, p: int) -> bool:
-    """Whether it can be one of p columns."""
-    return Sigma.shape == (p, p) and np.allclose(Sigma, Sigma.T) and bool(np.linalg.eigvalsh(Sigma)[0] > 0)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.counts.records import Coefficients, Latent, PerColumn, Variance
+from tallies.counts.records import Coefficients, Latent, Moments, PerColumn, Variance
 from tallies.estimator import Inputs, Run
 from tallies.forms import Form
 
@@ -40,6 +40,13 @@ class Design(NamedTuple):
         return None if self.formula is None else self.formula.text
 
 
+class Stream(NamedTuple):
+    """What is left of rows that came in batches."""
+
+    seen: Annotated[float, Form(low=0)]  # weight of all
+    moments: Moments  # of which the earlier ones are faded
+
+
 class Training(NamedTuple):
     """The other data of the fit: errors of coefficients, reports and samples need them."""
 
@@ -49,6 +56,7 @@ class Training(NamedTuple):
     v: Annotated[np.ndarray, Form("n", low=0)]  # row weights
     rule: str | None  # by which the offsets were made
     samples: Annotated[np.ndarray, Form("n", "OU")] | None = None  # names of the rows, where they had any
+    stream: Stream | None = None  # where rows were added: those above are the last batch
 
     @property
     def counts(self) -> np.ndarray:
@@ -232,7 +240,7 @@ class Fitted(NamedTuple):
         return self.inputs.named("y")
 
 
-RECORDS = (Formula, Design, Training, Learned, Likelihood, Path, Graph, Classes, Inflating, Zeros, Fitted)
+RECORDS = (Formula, Design, Training, Learned, Likelihood, Path, Graph, Classes, Inflating, Zeros, Moments, Stream, Fitted)
 
 
 def orient(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -135,6 +135,7 @@ class Covariance(Model):
     Sigma: np.ndarray | None = None  # the matrix that the user gave, of kind "given"
     placing: bool = False  # B and Sigma, those of the first params, stay: only the rows are fitted
     single: bool = False  # begin in single precision
+    added: bool = False  # there were rows before these, whose moments are in the first params
     tol: float = 1e-9  # stop when five steps together gain less than this part of the bound
 
     monotone: ClassVar[bool] = True
@@ -210,6 +211,10 @@ class Covariance(Model):
     def update(self, params: FullParams, tally: Trial | Slopes, rng: np.random.Generator) -> FullParams:
         if isinstance(tally, Slopes):
             return self._turn(params, tally)
+        if params.sums.base is not None:  # eq. 1 of all rows, of which the earlier ones stay where they are
+            P, G = params.sums.base.about(params.point.B)
+            assert tally.G is not None  # a model to which rows are added is never wide
+            tally = tally._replace(P=tally.P + P, G=tally.G + (G if tally.G.ndim == 2 else G.diagonal()))
         return self._start(params, tally) if params.phase == START else self._judge(params, tally)
 
     def _start(self, params: FullParams, tally: Trial) -> FullParams:
@@ -328,7 +333,7 @@ class Covariance(Model):
         return calm.astype(np.float64), np.where(far > 0.5 * reach, 2 * reach, np.maximum(0.5 * reach, 1.0)), bool(few.any())
 
     def _wide(self, shard: Shard) -> bool:
-        return self.kind == "full" and shard.rows < shard.Y.shape[1]
+        return self.kind == "full" and shard.rows < shard.Y.shape[1] and not self.added
 
     def objective(self, tally: Trial | Slopes, before: FullParams, after: FullParams) -> float:
         return -after.search.F if np.isfinite(after.search.F) else np.nan  # no value yet

@@ -174,14 +174,20 @@ def searched(model: Covariance | Rank, end: End, data: Prepared) -> Searched:
         d = W.shape[1] - model.q
         return Searched(W[:, :d].T, W[:, d:], None, M, S2, None, F, met)
     B, Sigma = moments(M, S2, rows.X, rows.v)
-    if model.kind == "given":
-        assert model.Sigma is not None
-        Sigma = model.Sigma
-    elif model.kind != "full":
-        spread = Sigma.diagonal()
-        Sigma = np.diag(spread if model.kind == "diagonal" else np.full(len(spread), spread.mean()))
+    Sigma = of_kind(model, Sigma)
     w = end.params.w if model.kind != "given" else None
     return Searched(B, None, Sigma, M, S2, w, F, met)
+
+
+def of_kind(settings: Settings | Covariance, Sigma: np.ndarray) -> np.ndarray:
+    """The covariance that the settings ask for, by that of the rows."""
+    if settings.kind == "given":
+        assert settings.Sigma is not None
+        return settings.Sigma
+    if settings.kind == "full":
+        return 0.5 * (Sigma + Sigma.T)
+    spread = Sigma.diagonal()
+    return np.diag(spread if settings.kind == "diagonal" else np.full(len(spread), spread.mean()))
 
 
 def axes_of(found: Searched) -> np.ndarray:

@@ -36,6 +36,29 @@ def blocks(n: int, p: int, size: int) -> list[slice]:
     return [slice(i, min(i + rows, n)) for i in range(0, n, rows)]
 
 
+class Moments(NamedTuple):
+    """What the maximum of the bound given the rows, B and Sigma, is made of; those of several batches add."""
+
+    weight: Annotated[float, Form(low=0)]  # N
+    XvX: Annotated[np.ndarray, Form("d d")]  # X'vX
+    XvM: Coefficients  # X'vM
+    MvM: Annotated[np.ndarray, Form("p p")]  # M'vM + diag sum v S2
+
+    @classmethod
+    def of(cls, M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> Moments:
+        """Those of some rows."""
+        vX, MvM = v[:, None] * X, np.zeros((M.shape[1], M.shape[1]))
+        for b in blocks(len(M), M.shape[1], 1 << 20):
+            MvM += M[b].T @ (v[b, None] * M[b])
+        MvM[np.diag_indices(len(MvM))] += v @ S2
+        return cls(float(v.sum()), vX.T @ X, vX.T @ M, MvM)
+
+    def about(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """X'vR and R'vR + diag sum v S2, with R = M - X B."""
+        P = self.XvM - self.XvX @ B
+        return P, self.MvM - self.XvM.T @ B - B.T @ P
+
+
 class Sums(NamedTuple):
     """What the solvers need to know of the data; without the last two the rows have a place already."""
 
@@ -44,6 +67,7 @@ class Sums(NamedTuple):
     rootX: Annotated[np.ndarray, Form("n d")] | None = None  # sqrt(v) X, where p > n
     n_j: PerColumn | None = None  # sum of v Y
     e_j: PerColumn | None = None  # sum of v exp(O)
+    base: Moments | None = None  # of rows that were there before and stay where they are; the first two are with them
 
     @property
     def mean(self) -> np.ndarray | None:

@@ -108,6 +108,19 @@ def word_counts(prior: Any, K: int, words: np.ndarray) -> sp.csr_array:
     return sp.csr_array(counts)
 
 
+def faded(counts: sp.csr_array, stays: sp.csr_array, tokens: float) -> sp.csr_array:
+    """Counts (words x topics) of which about so many tokens are left, besides those that stay: whole numbers, each up or down at
+    random so that it is right in the mean."""
+    rest = sp.csr_array(counts - stays)
+    rest.data = np.maximum(rest.data, 0)
+    total = int(rest.data.sum())
+    if tokens < total:
+        rng = np.random.default_rng([total, int(tokens)])  # a resumed fit must find the same
+        rest.data = np.floor(rest.data * (tokens / total) + rng.random(rest.nnz)).astype(counts.dtype)
+    rest.eliminate_zeros()
+    return sp.csr_array(rest + stays)
+
+
 def names_of(X: Any) -> np.ndarray | None:
     """The column names of a Corpus, AnnData or data frame; None for a plain matrix."""
     for names, matrix in NAMED:

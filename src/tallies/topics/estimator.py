@@ -26,6 +26,7 @@ from tallies.topics.tokens import frame, lay_out
 
 MOST_TOPICS = 1 << 20
 MOST_PRIOR = 1e30  # the sampler weighs topics in single precision
+REMEMBERED = 1 / 6  # tokens that count beside those of a new batch, as a share of all before it: early topics were found in less
 BETWEEN = f"from {1 / MOST_PRIOR:g} to {MOST_PRIOR:g}"
 
 if TYPE_CHECKING:
@@ -125,7 +126,11 @@ class LDA(Attributes):
         return self._fit(self._prepare(X), **run)
 
     def partial_fit(self, X: Any, y: Any = None, **run: Unpack[RunOptions]) -> Self:
-        """Add documents: their tokens enter and are resampled given the topics of all earlier tokens, which stay."""
+        """Add documents: their tokens enter and are resampled given the topics of all earlier tokens, whose counts fade.
+
+        So a batch counts the more the later it comes, and topics of which the first ones knew little are learned anew. Data that
+        come once lose some against a fit to all of them: see "Data that come once" in the documentation.
+        """
         if not self.__sklearn_is_fitted__():
             return self.fit(X, **run)
         if self.n_chains > 1 or len(self.chains_) > 1:
@@ -134,7 +139,11 @@ class LDA(Attributes):
         earlier: Fitted = self.fitted_
         if len(self.alpha_) != self.n_topics:
             raise ValueError(f"n_topics is {self.n_topics}, but the fit has {len(self.alpha_)} topics; refit with all documents")
-        data = self._cut(self._counts(X), earlier.inputs, self.chains_[0].n_wk, earlier.language)
+        first, stays = earlier.first, door.word_counts(self.word_prior, self.n_topics, earlier.inputs.named())
+        seen = int(first.lengths @ np.arange(len(first.lengths)))
+        # the tally t <- (1 - rho) t + rho s t_batch, in units of s rho, with 1/rho = 1 + remembered tokens / those of the batch
+        base = door.faded(first.n_wk, stays, REMEMBERED * seen)
+        data = self._cut(self._counts(X), earlier.inputs, base, earlier.language)
         return self._fit(data._replace(earlier=earlier), **run)
 
     def _prepare(self, X: Any, y: Any = None) -> Data:
