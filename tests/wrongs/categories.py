@@ -200,7 +200,12 @@ SOLVERS = [  # the kernel form, large networks, the search for ridge and degree
         "self.mean_ridge = model.ridge",
         "panels: biases held by the common ridge",
     ),
-    Wrong(PANELS, "return latest * share / (1 - share)", "return latest * share", "panels: one more sweep for all that are left"),
+    Wrong(
+        "categories/network/climb.py",
+        "return latest * share / (1 - share)",
+        "return latest * share",
+        "panels: one more sweep for all that are left",
+    ),
     Wrong(
         PANELS,
         "Judged(table.weight * log_p.sum(axis=1), sizes)",

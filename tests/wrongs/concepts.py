@@ -133,7 +133,7 @@ WRONGS = [
         "the null begins with another share",
     ),
     Wrong(
-        ANSWERS,
+        "concepts/author_prior.py",
         "who.data /= np.repeat(np.diff(who.indptr), np.diff(who.indptr))",
         "who.data /= 1.0",
         "sentences of several authors counted for each",
