@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
 import pandas as pd
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from tallies.counts import answers, fitted, plan, stream, zeros_plan
@@ -339,6 +340,7 @@ class PLN(Counted):
     records: ClassVar[tuple[type, ...]] = (*fitted.RECORDS, *plan.RECORDS, *zeros_plan.RECORDS)
     next_steps: ClassVar[tuple[str, ...]] = ("model.coefficient_table()", "model.correlation_", 'model.report("page.html", counts)')
 
+    @available_if(stream.can)
     def partial_fit(
         self, counts: Any, y: Any = None, *, covariates: Any = None, offsets: Any = None, sample_weight: Any = None, **run: Any
     ) -> Self:

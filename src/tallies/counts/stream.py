@@ -51,11 +51,17 @@ def prepare(fitted: Fitted, rows: Rows, names: np.ndarray | None, shard_rows: in
     return Added(batch, left(fitted), fitted.model.B)
 
 
+def can(model: Any) -> bool:
+    """Whether rows can be added to a model with these settings; scikit-learn asks, and shows what is raised."""
+    if model.rank is not None or model.method != "variational" or model.zero_inflation is not None:
+        told = 'rows can be added to a PLN with rank=None, method="variational" and zero_inflation=None; fit all rows at once'
+        raise AttributeError(told)
+    return True
+
+
 def partial_fit(model: Any, counts: Any, y: Any, covariates: Any, offsets: Any, sample_weight: Any, run: dict[str, Any]) -> Any:
     """Add a batch to a PLN; the first one is fitted as any table is."""
     settings = model._settings()
-    if settings.rank is not None or settings.sampling is not None or settings.inflation is not None:
-        raise ValueError('rows can be added to a PLN with rank=None, method="variational" and zero_inflation=None; refit with all')
     if not model.__sklearn_is_fitted__():
         return model.fit(counts, y, covariates=covariates, offsets=offsets, sample_weight=sample_weight, **run)
     if model.fitted_.model.kind != settings.kind or model.fitted_.model.rank is not None:
