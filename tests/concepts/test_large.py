@@ -86,7 +86,7 @@ def cpu(child):
     [
         ("reading", 0.5, False, 1_000),
         ("indexing", 0.5, False, 1_000),
-        ("words of the corpus", 0.1, True, 1_000),  # a first sweep is carried to its end
+        ("words of the corpus", 0.1, True, 600),  # a first sweep is carried to its end
         ("concepts of sentences", 0.3, True, 5_000),  # a later one, of more than ENOUGH, is dropped
     ],
 )
