@@ -36,7 +36,8 @@ def cluster(workers: int = 2, **settings: Any) -> Iterator[Any]:
     import dask
     import distributed
 
-    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver", **settings}):
+    usual = {"distributed.worker.multiprocessing-method": "forkserver", "distributed.worker.profile.enabled": False}
+    with dask.config.set({**usual, **settings}):
         distributed.utils.get_mp_context().set_forkserver_preload(list(NEED))
         local = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0")
         with local, distributed.Client(local) as client:
