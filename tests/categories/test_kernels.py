@@ -94,6 +94,33 @@ def test_softmax_of_huge_scores_stays_finite():
     assert total[0] == pytest.approx(1e4 - 1e9 + np.log(3))
 
 
+def test_log_sums_of_many_rows_of_low_scores_are_all_counted():
+    # sums of e^-20 are multiplied before a logarithm is taken: forty of them are no longer a number
+    H = np.random.default_rng(4).normal(-20, 1, (500, 6))
+    H[7] -= 400  # and one row whose scores cannot be exponentiated as they are
+    starts, total, P = np.array([0, 2, 6]), np.zeros(2), H.copy()
+    kernels.softmax_rows(P, np.ones((500, 1)), starts, total, 0.0, kernels.room_for(2, 6))
+    np.testing.assert_allclose(P, softmax(H, starts), rtol=1e-12)
+    np.testing.assert_allclose(total, lse(H, starts).sum(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("terms", [3, 4, 9])
+def test_features_of_many_columns_are_added_up_four_at_a_time_and_term_by_term(terms):
+    rng = np.random.default_rng(6)
+    ids = (rng.integers(0, 3, (50, terms)) + 3 * np.arange(terms)).astype(np.int32)
+    ids[rng.random(ids.shape) < 0.15] = -1
+    X, W = one_hot(ids, 3 * terms), rng.normal(size=(3 * terms, kernels.WIDE + 5))
+    H, G, counted = np.empty((50, W.shape[1])), np.ones_like(W), np.zeros((3 * terms, 7))
+    kernels.gather(ids, W, H)
+    np.testing.assert_allclose(H, X @ W, rtol=1e-12, atol=1e-13)
+    kernels.scatter(ids, H, G)
+    np.testing.assert_allclose(G, 1 + X.T @ H, rtol=1e-12, atol=1e-12)
+    states, weight, starts = rng.integers(-1, 3, (50, 2)), rng.random(50), np.array([0, 3, 7])
+    kernels.scatter_states(ids, states, weight, starts, counted)
+    shown = one_hot(np.where(states >= 0, states + starts[:-1], -1), 7)
+    np.testing.assert_allclose(counted, X.T @ (shown * weight[:, None]), rtol=1e-12)
+
+
 def test_counting(case):
     rng, _, terms, ids = case
     X, weight = one_hot(ids, terms.p), rng.random((40, 2))
@@ -187,11 +214,15 @@ def test_both_ways_to_add_up_features_give_the_same_bits(case, monkeypatch):
 def test_tables_of_middling_size_are_left_to_compiled_loops(monkeypatch, variables, states):
     # NumPy's ways take several times as long: probabilities in every sweep, and where features are picked, sums one by one
     X, calls = np.random.default_rng(5).integers(0, states, (8000, variables)), Counter()
-    for name in ("softmax_rows", "scatter"):
+    for name in ("softmax_rows", "scatter", "scatter_states"):
         loop = getattr(kernels, name)
         monkeypatch.setattr(kernels, name, lambda *given, name=name, loop=loop: (calls.update([name]), loop(*given))[1])
-    model = FEMNetwork(ridge=1.0, lag=1, max_iter=2).fit(X)
+    gather, orders = kernels.gather, []
+    monkeypatch.setattr(kernels, "gather", lambda ids, W, H: (orders.append(W.flags.c_contiguous), gather(ids, W, H)))
+    model = FEMNetwork(ridge=1.0, lag=1, max_iter=4).fit(X)
+    assert all(orders), "weights by columns would be read at a quarter of the speed"
     picks = states == 10
-    # for each block of rows one in a sweep; where features are picked two more in the survey
+    # for each block of rows one in a sweep; where features are picked the survey counts them with states, and by themselves
     assert calls["softmax_rows"] >= model.n_iter_
-    assert calls["scatter"] == picks * (calls["softmax_rows"] * (model.n_iter_ + 2)) // model.n_iter_
+    assert calls["scatter"] == picks * (calls["softmax_rows"] * (model.n_iter_ + 1)) // model.n_iter_
+    assert calls["scatter_states"] == picks * calls["softmax_rows"] // model.n_iter_

@@ -73,7 +73,7 @@ class Cut(NamedTuple):
         if model.multiply:
             ids = np.maximum(model.basis.kept, 0)[ids]  # a last state writes the constant once more: no branch
         if model.dense:
-            ids = model.matrix(ids)
+            ids = model.matrix(ids, np.int8)
         return Shard(ids, Y, weight, judges)
 
 
@@ -159,9 +159,11 @@ class Conditional(Model):
         r, gram = len(self.basis.R) if self.multiply else self.terms.p, None if self.metric == "diagonal" else self._no_gram()
         counted, counts = np.zeros((r, int(self._columns[-1]))), np.zeros((r, shard.weight.shape[1]))
         for part, X in self._blocks(shard):
-            weight = shard.weight[part]
-            Y = self._counts(shard.Y[part], weight)
-            add_product(X, np.delete(Y, self.starts[1:] - 1, axis=1) if self.multiply else Y, counted, once=False)
+            Y, weight = shard.Y[part], shard.weight[part]
+            if X.dtype.kind != "f" and Y.dtype.kind != "f":
+                kernels.scatter_states(X, Y, weight.max(axis=1), self.starts, counted)
+            else:
+                add_product(X, self._counts(Y, weight), counted, once=False)
             add_product(X, weight, counts, once=False)
             if gram is not None:
                 self._add_gram(X, weight.max(axis=1), gram)
@@ -207,21 +209,24 @@ class Conditional(Model):
         for a in range(0, len(shard.ids), size):
             part = slice(a, a + size)
             X = shard.ids[part]
+            if self.dense:
+                X = X.astype(np.float64)  # sooner made in the cache than read from memory
             yield part, self.matrix(X) if self.multiply and not self.dense else X
 
-    def matrix(self, ids: np.ndarray) -> Array:
+    def matrix(self, ids: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """(l, p) features of rows as a matrix; psi where matrices are multiplied."""
-        X = one_hot(ids, len(self.basis.R) if self.multiply else self.terms.p)
+        X = one_hot(ids, len(self.basis.R) if self.multiply else self.terms.p, dtype)
         if self.multiply:
-            X[:, 0] = 1.0
+            X[:, 0] = 1
         return X
 
     def _counts(self, Y: np.ndarray, weight: Array) -> Array:
-        """(l, M)  weighted counts of each output's states, where rows have the states themselves."""
+        """(l, M)  weighted counts of each output's states; where matrices are multiplied last states have none."""
         if Y.dtype.kind == "f":
-            return Y
-        states = np.where(Y >= 0, Y + self.starts[:-1], -1)
-        return one_hot(states, sum(self.outputs)) * weight.max(axis=1, keepdims=True)
+            return np.delete(Y, self.starts[1:] - 1, axis=1) if self.multiply else Y
+        width = np.diff(self._columns)
+        state = np.arange(self._columns[-1]) - np.repeat(self._columns[:-1], width)  # that each column stands for
+        return (np.repeat(Y, width, axis=1) == state) * weight.max(axis=1, keepdims=True)
 
     def first(self, survey: Survey, W: Array | None = None, pair_ridges: Array | None = None) -> Params:
         """The start of a fit at W, such as the end of another; None: at 0, where every state is as likely as any other."""

@@ -26,8 +26,8 @@ def one_hot(ids: np.ndarray, width: int, dtype: Any = np.float64) -> np.ndarray:
         out = np.empty((len(ids), width), dtype)
         kernels.one_hot(ids, out)
         return out
-    out = np.zeros((len(ids), width + 1), dtype)  # the last column is that of none
-    np.put_along_axis(out, np.where(ids < 0, width, ids).astype(np.int64), 1.0, axis=1)
+    out = np.zeros((len(ids), width + 1), dtype)  # the last column is that of none: -1 of the next row
+    out.ravel()[(ids + np.arange(len(ids))[:, None] * (width + 1)).ravel()] = 1.0
     return np.ascontiguousarray(out[:, :-1])
 
 

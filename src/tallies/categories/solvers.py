@@ -235,8 +235,9 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
     if first:
         start = np.where(start == 0, value, start)
     else:
-        taken = spread(good, starts)
-        point = Point._make(np.where(taken if b.ndim > 1 else good, b, a) for a, b in zip(old, point, strict=True))
+        if not good.all():
+            taken = spread(good, starts)
+            point = Point._make(np.where(taken if b.ndim > 1 else good, b, a) for a, b in zip(old, point, strict=True))
         pairs = _remember(pairs, old, point, good & ~search.done, starts)
     d = _direction(point, pairs, starts)
     slope = dots(point.g, d, starts)
@@ -245,8 +246,10 @@ def advance(search: Search, value: Array, g: Array, metric: Metric, starts: np.n
     trust = TRUST if isinstance(rough, Diagonal) else 1.0
     done = done | (0.5 * slope <= tol * trust * scale(point.value, start))
     length = rough.length if first and isinstance(rough, Diagonal) else 1.0
-    moves, holds = spread(good & ~done, starts), spread(~good & ~done, starts)
-    d, step = np.where(moves, d, np.where(holds, line.d, 0.0)), np.where(done, 0.0, np.where(good, length, shorter))
+    step = np.where(done, 0.0, np.where(good, length, shorter))
+    if done.any() or not good.all():
+        moves, holds = spread(good & ~done, starts), spread(~good & ~done, starts)
+        d = np.where(moves, d, np.where(holds, line.d, 0.0))
     return Search(point, Line(d, np.where(good, slope, line.slope), step), pairs, start, done)
 
 
@@ -270,7 +273,7 @@ def _direction(point: Point, pairs: Pairs, starts: np.ndarray) -> Array:
     assert point.g is not None
     sg, yDg = _products(pairs.latest, point.g, starts)
     gamma, of_y, of_s = lbfgs.direction(lbfgs.Dots(pairs.sy, sg, pairs.yDy, yDg), range(len(sg)), (0.0, np.inf))
-    d = spread(gamma, starts) * point.Dg
+    d = spread(gamma, starts) * np.ascontiguousarray(point.Dg)  # a factor solves by columns, but sweeps read rows
     for pair, a, b in zip(pairs.latest, spread(of_s, starts), spread(of_y, starts), strict=True):
         d += b * pair.Dy - a * pair.s
     return d

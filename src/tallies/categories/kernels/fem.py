@@ -9,6 +9,8 @@ from tallies.kernels import JIT
 
 LN2_HIGH, LN2_LOW = 0.693145751953125, 1.42860682030941723212e-6  # ln 2 in two parts, so that n * ln 2 loses no digit
 
+WIDE = 100  # columns from which `scatter` takes a block of rows term by term
+
 
 @njit(**JIT)
 def active_ids(codes, variables, strides, offset, out):
@@ -64,21 +66,23 @@ def room_for(n_out, columns):
 def softmax_rows(H, weight, starts, lse, last, room):
     """Turn rows of H into weight * softmax within each output; add weight * log sum exp of each output to lse.
 
-    last=1: the last state of each output has score 0 and no column; `starts` counts the columns there are. Scores up to 30 are
-    then exponentiated as they are, against the 1 of the last state, without a search for the largest.
+    last=1: the last state of each output has score 0 and no column; `starts` counts the columns there are. Rows of scores
+    between -30 and 30 (last=1: up to 30, against the 1 of the last state) are exponentiated as they are, without a search for
+    the largest of each output.
     """
     n_out, M = len(starts) - 1, H.shape[1]
     several = weight.shape[1] > 1  # else one weight a row, for all outputs
     product, total, bits, power = room
+    least = -np.inf if last else -30.0
     single = True  # a column an output: loops over outputs need no inner ones, and use the vector unit
     for o in range(n_out):
         single &= starts[o + 1] - starts[o] == 1
         product[o] = 1.0
     for i in range(H.shape[0]):
         h = H[i]
-        large = last == 0.0
+        large = False
         for k in range(M):
-            large |= h[k] > 30.0
+            large |= h[k] > 30.0 or h[k] < least
         for o in range(n_out):
             total[o] = last
         if large:
@@ -113,9 +117,9 @@ def softmax_rows(H, weight, starts, lse, last, room):
             for o in range(n_out):
                 product[o] *= total[o]
                 total[o] = 1.0 / total[o]
-        if i % 8 == 7:  # eight sums are below (m e^30)^8, so the product has not overflowed
+        if i % 8 == 7:  # eight sums are within e^-240 and (m e^30)^8, so the product is still a number
             for o in range(n_out):
-                if product[o] > 1e150:
+                if product[o] > 1e150 or product[o] < 1e-150:
                     lse[o] += np.log(product[o])
                     product[o] = 1.0
         if single:
@@ -145,14 +149,22 @@ def gather(ids, W, H):
             H[i, 0] = a
             H[i, 1] = b
         return
+    T = ids.shape[1]
     for i in range(ids.shape[0]):
-        h = H[i]
+        h, c = H[i], 0
         h[:] = 0.0
-        for c in range(ids.shape[1]):
+        while c < T:
             f = ids[i, c]
+            if c + 4 <= T and min(f, ids[i, c + 1], ids[i, c + 2], ids[i, c + 3]) >= 0:  # four in one go, h read and written once
+                v, w, x, y = W[f], W[ids[i, c + 1]], W[ids[i, c + 2]], W[ids[i, c + 3]]
+                for k in range(M):
+                    h[k] = h[k] + v[k] + w[k] + x[k] + y[k]
+                c += 4
+                continue
             if f >= 0:
                 for k in range(M):
                     h[k] += W[f, k]
+            c += 1
 
 
 @njit(**JIT)
@@ -168,13 +180,34 @@ def scatter(ids, H, G):
                     G[f, 0] += a
                     G[f, 1] += b
         return
+    if M >= WIDE:  # term by term: its rows of G stay in the cache
+        for c in range(ids.shape[1]):
+            for i in range(ids.shape[0]):
+                add_row(G, ids[i, c], H[i])
+        return
     for i in range(ids.shape[0]):
-        h = H[i]
+        for c in range(ids.shape[1]):
+            add_row(G, ids[i, c], H[i])
+
+
+@njit(**JIT)
+def scatter_states(ids, states, weight, starts, G):
+    """`scatter` of weighted one-hot rows of the outputs' states (-1: missing), without making them."""
+    for i in range(ids.shape[0]):
         for c in range(ids.shape[1]):
             f = ids[i, c]
             if f >= 0:
-                for k in range(M):
-                    G[f, k] += h[k]
+                for o in range(states.shape[1]):
+                    if states[i, o] >= 0:
+                        G[f, starts[o] + states[i, o]] += weight[i]
+
+
+@njit(nogil=True, inline="always")
+def add_row(G, f, h):
+    """G[f] += h, where there is such a feature."""
+    if f >= 0:
+        for k in range(len(h)):
+            G[f, k] += h[k]
 
 
 @njit(**JIT)
