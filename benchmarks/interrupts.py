@@ -69,6 +69,7 @@ CASES = [
     Case("LDA, score", "score TOPICS texts.jsonl", 15, "fit lda some.jsonl -o TOPICS -k 20 --sweeps 30"),
     Case("LDA, report", "report TOPICS texts.jsonl --force", 15, "fit lda some.jsonl -o TOPICS -k 20 --sweeps 30"),
     Case("PLN 3,000 x 300", "fit pln counts.csv -o RUN", 15),
+    Case("PLN 3,500 x 4,000", "fit pln wide_counts.csv -o RUN", 60),
     Case("PLN rank 5", "fit pln counts.csv -o RUN --rank 5", 15),
     Case("PLN by importance", "fit pln counts.csv -o RUN --rank 3 --method importance", 15),
     Case("PLN, zero inflation", "fit pln counts.csv -o RUN --zero-inflation column", 15),
@@ -137,6 +138,8 @@ def write_counts(rng: np.random.Generator) -> None:
     frame = pd.DataFrame(Y, columns=[f"s{j}" for j in range(300)], index=[f"r{i}" for i in range(3000)])
     frame.to_csv("counts.csv", index_label="sample")
     frame[:300].to_csv("few_counts.csv", index_label="sample")
+    wide = rng.poisson(np.exp(rng.normal(0, 0.7, (3500, 5)) @ rng.normal(0, 0.4, (5, 4000)) + rng.normal(0, 0.5, (3500, 4000))))
+    pd.DataFrame(wide, columns=[f"s{j}" for j in range(4000)]).to_csv("wide_counts.csv", index_label="sample")
     pd.DataFrame({"kind": [f"k{i % 3}" for i in range(3000)]}, index=frame.index).to_csv("groups.csv", index_label="sample")
 
 

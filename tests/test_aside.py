@@ -7,6 +7,7 @@ import time
 import weakref
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -16,11 +17,12 @@ import tallies
 from running import begin
 from tallies import engine, storage, watch
 from tallies.aside import LEFT, STOP, Late, aside, left_behind
-from tallies.backends import Threads, over_rows
+from tallies.backends import Threads, over_rows, place
 from tallies.bayes.model import ClassModel
 from tallies.engine import Dropped
+from tallies.resumed import verify
 from tallies.sources import Held
-from tallies.sums import Sum
+from tallies.sums import Half, Sum
 from tallies.topics import sampler, tokens
 
 CHILD = """
@@ -244,6 +246,33 @@ def test_half_of_a_sweep_that_is_not_of_these_data_is_refused():
     for damaged in ((1.0, np.ones(4)), (1.0, np.ones(3, dtype=int)), (1.0,), None):
         with pytest.raises(ValueError, match="damaged"):
             Sum(half._replace(levels=((2, damaged),))).put((3.0, np.full(3, 3.0)))
+
+
+def test_sums_that_wait_for_their_update_must_be_of_these_data():
+    class Means(engine.Model):
+        draws = False
+
+        def sweep(self, shard, latents, params, rng):
+            latents[:] = shard - params
+            return (latents.sum(),), latents
+
+        def update(self, params, tally, rng):
+            return params + tally[0] / 6
+
+        def objective(self, tally, before, after):
+            return tally[0]
+
+    sources = [Held(np.arange(3.0)), Held(np.arange(3.0, 6.0))]
+    stage = engine.Stage("means", Means(), sources, lambda end: end.params, start=0.0)
+    swept = next(engine.steps(stage, place(sources), state=engine.State(0.0, [np.zeros(3), np.zeros(3)], ())))
+    assert swept.half == Half(whole=(2, (15.0,)))
+    verify(stage, place(sources), swept)
+    np.testing.assert_array_equal(swept.latents, [[0, 1, 2], [3, 4, 5]])  # asking has changed nothing
+    after = list(islice(engine.steps(stage, place(sources), state=swept), 2))[1]
+    assert after.params == 2.5
+    for whole in ((3, (15.0,)), (1, (15.0,)), (2, (np.ones(2),)), (2, 15.0), (2, None)):
+        with pytest.raises(ValueError, match="damaged"):
+            verify(stage, place(sources), swept._replace(half=Half(whole=whole)))
 
 
 def test_no_shard_is_left_out_before_one_that_was_begun():

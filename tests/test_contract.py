@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
@@ -273,12 +274,14 @@ LEAVE = ("author", "fem", "gda", "naive")  # families whose sweeps leave what ro
 WRITES = [case for case in in_turn(CASES) if not case.name.startswith(LEAVE)]
 
 
+@pytest.mark.parametrize("place", [12, 15])
 @pytest.mark.parametrize("case", WRITES, ids=lambda case: case.name)
 def test_a_sweep_left_between_two_shards_goes_on_with_the_same_bits(
-    case: Case, data: dict[str, Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    case: Case, data: dict[str, Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
-    """Where a sweep writes into what rows keep, half of it cannot be dropped: a checkpoint has what its first shards gave."""
-    parts, place, sweep, swept = 5, 12, engine._sweep, []  # two of five shards in the third sweep
+    """Where a sweep writes into what rows keep, half of it cannot be dropped: a checkpoint has what its first shards gave. It is
+    left after two of five shards in the third sweep, or after all of them, while the update, which takes long, is under way."""
+    parts, sweep, swept = 5, engine._sweep, []
     if not (places := [stage for stage in stages(case, parts) if writes(stage)]):
         pytest.skip("its sweeps leave what rows keep as it was")
     stage = places[-1]
@@ -287,22 +290,30 @@ def test_a_sweep_left_between_two_shards_goes_on_with_the_same_bits(
         swept.extend([1] * (type(model) is type(stage.model)))
         return sweep(i, shard, latents, model, *given)
 
+    update = type(stage.model).update
+
+    def slow(*given: Any) -> Any:
+        time.sleep(1.0 if len(swept) == 15 else 0.0)
+        return update(*given)
+
     with monkeypatch.context() as patch:
         patch.setattr(engine, "QUICK", -1.0)
+        patch.setattr(engine, "GRACE", 0.0)
+        patch.setattr(type(stage.model), "update", slow)
         patch.setattr(engine, "_sweep", counted)
         patch.setattr(watch.Ear, "__call__", lambda self: len(swept) >= place)
         with tallies.backend("threads", workers=1):
             part = fit(case, data, parts, checkpoint=tmp_path / "c")
     assert part.stopped_ == "interrupted"
     tree = storage.read(tmp_path / "c", "checkpoint", lambda owner: [*part._records(), State, Half, Kept])
-    assert [state.half.done for state in tree["states"] if state.half] == [place % parts]
+    assert [state.half.done for state in tree["states"] if state.half] == [place % parts or parts]
     if not case.stochastic:  # what is told of the rows is what was accepted before
         seen: list[int] = []
         before = fit(
             case,
             data,
             parts,
-            callback=lambda its, state: seen.extend([1] * (type(its.model) is type(stage.model))) or len(seen) == place // parts,
+            callback=lambda its, state: seen.extend([1] * (type(its.model) is type(stage.model))) or len(seen) == 2,
         )
         assert same_fit(part, before)
     with tallies.backend("threads", workers=2):

@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from threading import Event
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, get_type_hints
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from tallies.aside import STOP, Late
 from tallies.aside import Dropped as Dropped
 from tallies.aside import stopping as stopping
+from tallies.resumed import verify
 from tallies.rules import check_end, lost
 from tallies.rules import plateau as plateau
 from tallies.rules import settled as settled
@@ -135,7 +136,7 @@ class State(NamedTuple):
     params: Any
     latents: list[Any]  # one entry a shard; on a cluster they are handles until collected
     objective: tuple[float, ...]  # one value an iteration
-    half: Half | None = None  # of the next sweep, where Ctrl-C came between two shards
+    half: Half | None = None  # of the next sweep, where Ctrl-C came between two shards, or before its update
 
 
 class End(NamedTuple):
@@ -208,10 +209,6 @@ def _sweep(i: int, shard: Any, latents: Any, model: Model, params: Any, seed: in
     return model.sweep(shard, latents, params, stream(seed, stage, t, i + 1) if model.draws else NO_STREAM)
 
 
-def _recount(i: int, shard: Any, latents: Any, model: Model, params: Any) -> tuple[Any, Any]:
-    return model.recount(shard, latents, params), latents
-
-
 def _rows(i: int, shard: Any, latents: Any, model: Model, params: Any, ahead: int) -> tuple[Any, Any]:
     return model.rows(shard, latents, model.ahead(params) if i < ahead else params), None
 
@@ -221,25 +218,10 @@ def survey(model: Model, backend: Backend, shards: int) -> Any:
     return backend.total(_survey, [None] * shards, model)[0]
 
 
-def verify(stage: Stage, backend: Backend, state: State) -> None:
-    """Raise ValueError where a state that was read does not belong to the data of a stage."""
-    if len(state.latents) != len(stage.sources):
-        raise ValueError(f"the checkpoint has the state of {len(state.latents)} shards, but there are {len(stage.sources)}")
-    if state.half is not None and not 0 < state.half.done < len(stage.sources):
-        raise ValueError(f"the checkpoint is damaged: {state.half.done} of {len(stage.sources)} shards are done; start a new fit")
-    verbs = (state.params, stage.model.update), *((part, stage.model.settle) for part in state.latents)
-    for value, verb in verbs:
-        record = get_type_hints(verb).get("return")  # what it says that it gives
-        if isinstance(record, type) and record is not Any and not isinstance(value, record):
-            raise ValueError(f"the checkpoint is damaged: expected {record.__name__}, got {type(value).__name__}; start a new fit")
-    counted, _ = backend.total(_recount, state.latents, stage.model, state.params)
-    stage.model.agree(state, counted, stage.start)
-
-
 def steps(
     stage: Stage, backend: Backend, *, seed: int = 0, number: int = 0, surveyed: Any = None, state: State | None = None
 ) -> Iterator[State]:
-    """Yield the state of a stage after every iteration, without end; when to stop is the runner's business.
+    """Yield the state of a stage before every update and after it, without end; when to stop is the runner's business.
 
     `number` tells the stage's random numbers from those of others; `surveyed` saves the survey pass where there has been one;
     `state` goes on from where it stood.
@@ -258,6 +240,7 @@ def steps(
         t = len(state.objective) + 1
         given = model, model.outgoing(state.params), seed, number, t
         total, latents = backend.total(_sweep, state.latents, *given, half=state.half)
+        yield state._replace(latents=latents, half=Half(whole=(shards, total)))
         params = model.update(state.params, total, stream(seed, number, t, 0) if model.draws else NO_STREAM)
         objective = float(model.objective(total, state.params, params))
         state = State(params, latents, (*state.objective, objective))
@@ -345,13 +328,17 @@ class Runner:
         droppable = shown and (nothing or model.leaves_latents or backend.copies)
         backend.stop = self.pressed if droppable or (shown and self.took >= QUICK) else self.left.is_set
         token = STOP.set(self.pressed if droppable or (shown and model.goes_on) else lambda: False)
-        begun = time.monotonic()
+        begun, swept = time.monotonic(), None
         try:
             if not shown:
-                return self._patiently(partial(next, loop), safe=stage.latents is None)
-            return next(loop) if self.took < QUICK else self.aside(partial(next, loop), GRACE if droppable else None)
+                return self._patiently(lambda: (next(loop), next(loop))[1], safe=stage.latents is None)
+            if self.took < QUICK:
+                return (next(loop), next(loop))[1]
+            swept = self.aside(partial(next, loop), GRACE if droppable else None)
+            return self.aside(partial(next, loop), GRACE)
         except (Late, Dropped) as left:
-            raise Dropped(*(() if droppable else left.args)) from None
+            known = left.args if swept is None else (swept.half, swept.latents)
+            raise Dropped(*(() if droppable else known)) from None
         finally:
             self.took = time.monotonic() - begun
             STOP.reset(token)

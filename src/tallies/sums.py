@@ -60,18 +60,20 @@ GROUP = 8  # tallies that are added one after another; then the sums of so many,
 
 
 class Half(NamedTuple):
-    """A sweep that was left between two shards: what the first ones have added. Their latents are of this sweep already."""
+    """A sweep that was left between two shards, or before its update: what the first ones have added. Their latents are of this
+    sweep already."""
 
-    levels: tuple[tuple[int, Any], ...]  # see `Sum`
+    levels: tuple[tuple[int, Any], ...] = ()  # see `Sum`
+    whole: tuple[int, Any] | None = None  # in place of them, of all shards: how many there are, and their sum
 
     @property
     def done(self) -> int:
         """How many shards."""
-        return sum(n * GROUP**level for level, (n, _) in enumerate(self.levels))
+        return self.whole[0] if self.whole else sum(n * GROUP**level for level, (n, _) in enumerate(self.levels))
 
     def check(self) -> None:
         """No more at a level than it holds, and not so many levels that nothing could have as many shards."""
-        if len(self.levels) > 20 or not all(0 <= n < GROUP for n, _ in self.levels):
+        if len(self.levels) > 20 or not all(0 <= n < GROUP for n, _ in self.levels) or (self.levels and self.whole):
             raise ValueError(f"there are {[n for n, _ in self.levels]} sums, of which each level has fewer than {GROUP}")
 
 
@@ -83,7 +85,8 @@ class Sum:
     """
 
     def __init__(self, half: Half | None = None) -> None:
-        self.levels: list[tuple[int, Any]] = [*half.levels] if half else []  # how many were added, and their sum
+        known = () if half is None else half.levels if half.whole is None else ((1, half.whole[1]),)
+        self.levels: list[tuple[int, Any]] = [*known]  # how many were added, and their sum
         self.given = [part for n, part in self.levels if n]
 
     def half(self) -> Half | None:

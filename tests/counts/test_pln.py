@@ -5,13 +5,14 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from scipy.special import gammaln
 
 import tallies
 from tallies.backends import place
 from tallies.counts import full as pln_full
 from tallies.counts.alignment import as_offsets
-from tallies.counts.door import Rows
+from tallies.counts.door import ROWS, Rows, cut
 from tallies.counts.estimator import PLN
 from tallies.counts.fitted import Learned
 from tallies.counts.importance import Importance
@@ -181,6 +182,18 @@ def test_shards_do_not_change_the_answer(n, p):
             fits.append(model.fit(Y, covariates=X, offsets=O, sample_weight=v))
     assert fits[0].elbo_ == pytest.approx(fits[1].elbo_, rel=1e-8)
     np.testing.assert_allclose(fits[0].coefficients_, fits[1].coefficients_, atol=2e-4)
+
+
+@pytest.mark.parametrize(("n", "p", "parts"), [(2000, 2600, 3), (3000, 1900, 5), (400, 5000, 1), (600, 40, 1), (20_000, 100, 8)])
+def test_large_sweeps_are_cut_into_pieces_whatever_the_shape_of_the_table(n, p, parts):
+    """A piece is carried to its end after Ctrl-C."""
+    Y = sp.csr_array((n, p), dtype=np.int8)
+    sources = cut(Rows(Y, np.zeros((n, 1)), np.ones((n, 1)), np.ones(n)))
+    sizes = [len(source.X) for source in sources]
+    assert len(sizes) == parts
+    assert sum(sizes) == n
+    assert parts == 1 or min(sizes) > 0.9 * min(ROWS, n / parts)
+    assert [source.start for source in sources] == [sum(sizes[:i]) for i in range(parts)]
 
 
 def test_weights_are_repetitions():

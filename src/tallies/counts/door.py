@@ -25,6 +25,7 @@ from tallies.estimator import Inputs
 from tallies.sources import Held
 
 SHARD = 1 << 17  # least counts of a shard: 1 MB an array, a few milliseconds a sweep
+ROWS = 512  # rows of a shard from which it costs little that each brings home a matrix of all columns, or of all rows
 
 
 class Rows(NamedTuple):
@@ -202,10 +203,10 @@ def warm(last: Fitted, rows: Rows, rank: int | None, sampled: bool) -> tuple[np.
 
 
 def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) -> list[Any]:
-    """Cut by the size of the data alone; a table wider than long stays whole, since its solver works on all rows at once."""
+    """Cut by the size of the data alone."""
     n, p = rows.Y.shape
     parts = 1 << min(6, max(0, (n * p // SHARD).bit_length() - 1))  # a power of two shares evenly among threads
-    size = shard_rows or (n if n <= p else max(p, -(-n // parts)))
+    size = shard_rows or -(-n // max(1, min(parts, n // min(p, ROWS))))
     even = bool((rows.v == 1).all())
 
     Y = smallest(rows.Y) if sp.issparse(rows.Y) else rows.Y
