@@ -138,9 +138,12 @@ def write_counts(rng: np.random.Generator) -> None:
     frame = pd.DataFrame(Y, columns=[f"s{j}" for j in range(300)], index=[f"r{i}" for i in range(3000)])
     frame.to_csv("counts.csv", index_label="sample")
     frame[:300].to_csv("few_counts.csv", index_label="sample")
+    pd.DataFrame({"kind": [f"k{i % 3}" for i in range(3000)]}, index=frame.index).to_csv("groups.csv", index_label="sample")
+
+
+def write_wide_counts(rng: np.random.Generator) -> None:
     wide = rng.poisson(np.exp(rng.normal(0, 0.7, (3500, 5)) @ rng.normal(0, 0.4, (5, 4000)) + rng.normal(0, 0.5, (3500, 4000))))
     pd.DataFrame(wide, columns=[f"s{j}" for j in range(4000)]).to_csv("wide_counts.csv", index_label="sample")
-    pd.DataFrame({"kind": [f"k{i % 3}" for i in range(3000)]}, index=frame.index).to_csv("groups.csv", index_label="sample")
 
 
 def write_codes(rng: np.random.Generator) -> None:
@@ -174,6 +177,7 @@ WRITERS: dict[str, Callable[[np.random.Generator], None]] = {  # by a file that 
     "texts.jsonl": write_texts,
     "counts.csv": write_counts,
     "few_counts.csv": write_counts,
+    "wide_counts.csv": write_wide_counts,
     "codes.csv": write_codes,
     "few_codes.csv": write_codes,
     "groups.csv": write_counts,
