@@ -11,6 +11,7 @@ from tallies.categories import choose
 from tallies.categories.answers import Scorer, energies
 from tallies.categories.model import Conditional, Rows
 from tallies.categories.network.alike import sequence_weights
+from tallies.categories.network.by_pair import pair_ridges
 from tallies.categories.scores import coupling_scores, top_pairs
 from tallies.categories.screen import pair_scores
 from tallies.categories.terms import Layout, grow, terms_of
@@ -116,7 +117,7 @@ def test_ridges_by_pair_by_hand():
     sizes, m, ridge, rows = np.array([[0.0, 2.0], [0.5, 0.0]]), (2, 3), 0.4, 60.0
     told = 60.0 / 6
     free = 1 * 2 * told / (told + 0.4)
-    assert choose.pair_ridges(sizes, m, ridge, rows)[0, 1] == pytest.approx((1 + free) / (1 / (10.0 * 0.4) + 2.0))
+    assert pair_ridges(sizes, m, ridge, rows)[0, 1] == pytest.approx((1 + free) / (1 / (10.0 * 0.4) + 2.0))
     V, starts = np.arange(25.0).reshape(5, 5), np.array([0, 2, 5])
     ab, ba = np.sum(V[:2, 2:] ** 2), np.sum(V[2:, :2] ** 2)
     assert choose.coupling_sizes(V, starts, True)[0, 1] == pytest.approx((ab + ba) / 2)
@@ -302,3 +303,17 @@ def test_history_ends_at_the_penalised_log_likelihood():
         W = np.vstack([table.to_numpy() for table in model.weights_by_degree().values()])
         told = model.predict_log_proba(X[:, ::2])[np.arange(100), y].sum() - 0.5 * model.ridge_ * np.sum(W**2)
         assert model.history_[-1] == pytest.approx(told, rel=1e-6)
+
+
+def test_a_degree_starts_where_the_one_below_pulls_its_rows(monkeypatch):
+    rng = np.random.default_rng(5)
+    X = np.array(list(np.ndindex(2, 2, 2, 2, 2, 2, 2)))[rng.permutation(128)[:90]]  # no row twice
+    y = X[:, :3].sum(axis=1) % 2
+    of_all, asked = choose.of_all, []
+    monkeypatch.setattr(choose, "of_all", lambda *given: asked.append(given[2:]) or of_all(*given))
+    FEM(degree="auto", solver="kernel").fit(X, y)
+    (at, nothing), (_, pulls), *_ = asked
+    assert nothing is None
+    below = FEM(degree=2, ridge=at, solver="kernel").fit(X, y).predict_proba(X)
+    want = np.eye(2)[y] - below  # ridge a, at the optimum
+    np.testing.assert_allclose(np.sort(pulls, axis=0), np.sort(want, axis=0), atol=1e-3)

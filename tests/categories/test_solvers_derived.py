@@ -9,6 +9,7 @@ import pytest
 
 from tallies.categories import choose, dual
 from tallies.categories.model import Rows
+from tallies.categories.network.by_pair import ridges_by_pair
 from tallies.categories.network.climb import FREE, Problem
 from tallies.categories.network.panels import Course, Found, Judging, Outputs, Panel, table_of
 from tallies.categories.terms import Layout
@@ -80,7 +81,7 @@ def test_ridges_by_pair_must_gain_more_than_a_standard_error(gain, taken):
         return SimpleNamespace(value=choose.Tried(told, np.zeros((1, 1)), np.ones((2, 2))), cut=False)
 
     better = before + noise + gain * 10 / 100
-    search = choose.ridges_by_pair(ground, choose.Path("lbfgs", {1.0: 1.0}), 100.0)
+    search = ridges_by_pair(ground, choose.Path("lbfgs", {1.0: 1.0}), 100.0)
     next(search)
     for told in (before, better, better - 1.0):  # a round that paid is followed by another
         try:

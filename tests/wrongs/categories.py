@@ -5,7 +5,7 @@ from wrongs import Wrong
 ANSWERS, CHOOSE, DOOR, DUAL, FEM, MODEL, SCORES, SCREEN, TERMS = (
     f"categories/{name}.py" for name in ("answers", "choose", "door", "dual", "fem", "model", "scores", "screen", "terms")
 )
-CLIMB, NETWORK, PANELS = (f"categories/network/{name}.py" for name in ("climb", "estimator", "panels"))
+BY_PAIR, CLIMB, NETWORK, PANELS = (f"categories/network/{name}.py" for name in ("by_pair", "climb", "estimator", "panels"))
 
 WRONGS = [
     Wrong(
@@ -94,7 +94,7 @@ WRONGS = [
         "classes are not spread over the folds",
     ),
     Wrong(
-        CHOOSE,
+        BY_PAIR,
         "return (1 + free) / (1 / (STRICTER * ridge) + sizes)",
         "return free / (1 / (STRICTER * ridge) + sizes)",
         "a degree of freedom lost in the ridge by pair",
@@ -212,7 +212,9 @@ SOLVERS = [  # the kernel form, large networks, the search for ridge and degree
         "Judged(log_p.sum(axis=1), sizes)",
         "panels: judged without weights",
     ),
-    Wrong(CHOOSE, "gain.sum() <= SURE * gain.std() * len(gain) ** 0.5", "gain.sum() <= 0", "ridges by pair that gain nothing sure"),
+    Wrong(
+        BY_PAIR, "gain.sum() <= SURE * gain.std() * len(gain) ** 0.5", "gain.sum() <= 0", "ridges by pair that gain nothing sure"
+    ),
     Wrong(
         CHOOSE,
         "[:, : ground.folds].mean(axis=1)",

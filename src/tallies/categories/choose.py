@@ -1,4 +1,4 @@
-"""What FEM chooses for itself: the solver by its cost, ridge and degree by cross-validation; a network also a ridge by pair.
+"""What FEM chooses for itself: the solver by its cost, ridge and degree by cross-validation.
 
 Searches are parts of plans: every ridge that is tried is a stage, whose rows to judge by say how good it is. Along a path each
 ridge starts from the weights of the one before, and all of them share one placed table and one survey. Folds are outputs: the
@@ -8,7 +8,7 @@ weights of all folds stand side by side in one W, every column block with its ow
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, NamedTuple
@@ -38,9 +38,6 @@ FAR = 4.0  # distances that a walk has come: what is left beyond them it will no
 PER_PICK = 6  # sums of a product for one picked: sweeps of 10,000 rows gained 2 to 80% at ratios 0.5 to 5, lost a third at 8
 NARROW = 16  # columns: the narrowest that was timed, and gained
 WIDEST = 1024  # rows of psi up to which the basis costs next to nothing
-STRICTER = 10.0  # 1 / squared scale of the prior by pair, in common ridges: of 1, 3 and 10 the best on simulated networks
-ROUNDS = 5  # of ridges by pair: 10 gave nothing more
-SURE = 1.0  # standard errors by which held-out rows must prefer ridges by pair (the rule of Breiman et al. 1984)
 EVIDENCE = 1.0  # log pseudo-Bayes factor for a higher degree: less is "not worth more than a bare mention" (Kass, Raftery 1995)
 FEW = 1000  # rows up to which there are ten folds: a fifth of the rows fewer is another table to the higher degrees
 RIDGE = 1.0  # where there are too few rows for folds
@@ -153,6 +150,7 @@ class Path(NamedTuple):
     losses: dict[float, float]  # held-out log loss of each ridge, nats a row, in the order of trial
     W: Any = None  # weights of the best, as in Tried
     end: Kept | None = None  # of the latest stage
+    pulls: Any = None  # ridge a of the fit to all rows, which is y - p
 
     @property
     def cut(self) -> bool:
@@ -201,8 +199,9 @@ def _by_fold(ground: Ground, W: Array) -> Array:
     return W.reshape(len(W), ground.folds + ground.whole, -1)
 
 
-def of_all(ground: Ground, name: str, ridge: float) -> Stage:
-    """A stage that fits to all rows, those that folds hold out as well: they are near, and one long way is shorter than many.
+def of_all(ground: Ground, name: str, ridge: float, pulls: Any) -> Stage:
+    """A stage that fits to all rows, those that folds hold out as well: they are near, and one long way is shorter than many. It
+    starts where rows are pulled as by the degree below.
 
     Nothing leaks: a held-out row has no weight of its own at the optimum of a fold, and at the end of one it is set to 0.
     """
@@ -211,21 +210,23 @@ def of_all(ground: Ground, name: str, ridge: float) -> Stage:
     def keep(end: End) -> Tried:
         return Tried(np.zeros(0), _by_fold(ground, end.params.W)[:, -1].astype(np.float32), None)
 
-    return Stage(name, model, ground.sources, keep, PATH_SWEEPS, start=lambda survey: model.first(survey))
+    W = None if pulls is None else np.pad(pulls / ridge, ((0, 0), (pulls.shape[1] * ground.folds, 0)))
+    return Stage(name, model, ground.sources, keep, PATH_SWEEPS, start=lambda survey: model.first(survey, W))
 
 
 def ridge_path(
-    ground: Ground, name: str = "", given: float | None = None, centre: float | None = None, goal: float = np.inf
+    ground: Ground, name: str = "", given: float | None = None, centre: float | None = None, goal: float = np.inf, pulls: Any = None
 ) -> Generator[Stage, Kept, Path]:
     """Held-out log loss along the ridge, from `centre` on where there is one, or of the given one alone; each ridge but the first
     from the weights of the one before. A walk ends where it is hopeless to come down to `goal`."""
-    path, least, before = Path(ground.model.solver, {}), EVIDENCE / max(ground.unseen, 1e-300), None
+    path, least, before = Path(ground.model.solver, {}, pulls=pulls), EVIDENCE / max(ground.unseen, 1e-300), None
     while (ridge := next_ridge(path.losses, given, centre, least)) is not None and not hopeless(path.losses, goal):
         from_all = ground.whole and centre is not None and not path.losses
         if from_all:
-            before = yield of_all(ground, f"{name}ridge {ridge:.3g}, all rows", ridge)
+            before = yield of_all(ground, f"{name}ridge {ridge:.3g}, all rows", ridge, pulls)
             if before.cut:
                 return path._replace(W=before.value.W, end=before)
+            path = path._replace(pulls=ridge * before.value.W)
         best = -path.loss * ground.unseen
         kept = yield attempt(ground, f"{name}ridge {ridge:.3g}", ridge, before, best, from_all=from_all)
         if kept.cut:
@@ -308,7 +309,8 @@ def degree_path(
             below = found[K - 1].losses
             near = [ridge for ridge, loss in below.items() if (loss - found[K - 1].loss) * tried.unseen <= EVIDENCE]
             centre = same_ridge(max(near), len(tried.model.layout.sizes), K)
-        found[K] = yield from ridge_path(tried, f"degree {K}, ", given, centre, found[best].loss if K > 1 else np.inf)
+        goal, pulls = (found[best].loss, found[K - 1].pulls) if K > 1 else (np.inf, None)
+        found[K] = yield from ridge_path(tried, f"degree {K}, ", given, centre, goal, pulls)
         if found[K].cut:
             break
         # the log likelihoods of all held-out rows differ by the log pseudo-Bayes factor (Geisser, Eddy 1979)
@@ -361,39 +363,7 @@ def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
     return folds
 
 
-# the ridge of each pair of a network
-
-
 def coupling_sizes(V: Array, starts: np.ndarray, mutual: bool) -> Array:
     """(n, n)  squared sizes of the zero-sum couplings of each pair; `mutual`: the mean of both directions."""
     size = np.add.reduceat(np.add.reduceat(V**2, starts[:-1], axis=0), starts[:-1], axis=1)
     return (size + size.T) / 2 if mutual else size
-
-
-def pair_ridges(sizes: Array, m: Sequence[int], ridge: float, rows: float) -> Array:
-    """(n, n)  the ridge of each pair that couplings of these squared sizes ask for: strong where they are weak.
-
-    A block with a Student prior of one degree of freedom, whose log is -(1 + d)/2 log(1/(STRICTER ridge) + |V_jk|^2), is pulled
-    as by a ridge of (1 + d) / (1/(STRICTER ridge) + |V_jk|^2). For d stands how many of its (m_j - 1)(m_k - 1) free couplings
-    the rows tell in spite of the ridge, the others being small for want of rows (MacKay 1992).
-    """
-    told = rows / np.outer(m, m)
-    free = np.outer(np.subtract(m, 1), np.subtract(m, 1)) * told / (told + ridge)
-    return (1 + free) / (1 / (STRICTER * ridge) + sizes)
-
-
-def ridges_by_pair(ground: Ground, path: Path, rows: float) -> Generator[Stage, Kept, tuple[Array | None, Path]]:
-    """Rounds of ridges by pair, while held-out rows prefer each; None where they refuse the first. And where the search ended."""
-    ridge, m, best = path.ridge, ground.model.outputs, None
-    kept = yield attempt(ground, f"ridge {ridge:.3g} again", ridge, path.end)
-    before, W = kept.value.told, path.W
-    for number in range(ROUNDS):
-        if kept.cut:
-            break
-        pairs = pair_ridges(kept.value.sizes, m, ridge, rows)
-        kept = yield attempt(ground, f"ridges by pair, round {number + 1}", ridge, kept, before.sum(), pairs)
-        gain = kept.value.told - before
-        if kept.cut or gain.sum() <= SURE * gain.std() * len(gain) ** 0.5:
-            break
-        best, before, W = pairs, kept.value.told, kept.value.W
-    return best, path._replace(W=W, end=kept)

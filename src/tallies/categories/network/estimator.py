@@ -27,12 +27,13 @@ from tallies.backends import carry_out, thread_count
 from tallies.categories import base, lazily
 from tallies.categories.answers import Scorer, by_rows, energies, log_conditional, redrawn, two_steps
 from tallies.categories.base import Categorical, Choice
-from tallies.categories.choose import NETWORK_TOL, Ground, Path, arrange, ridge_path, ridges_by_pair
+from tallies.categories.choose import NETWORK_TOL, Ground, Path, arrange, ridge_path
 from tallies.categories.door import Categories, check_fields, code_columns, learn_codes, read_codes
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.model import Conditional, Rows, cut
 from tallies.categories.network import alike, large, panels, slabs
 from tallies.categories.network.alike import sequence_weights
+from tallies.categories.network.by_pair import ridges_by_pair
 from tallies.categories.network.panels import Outputs
 from tallies.categories.products import starts_of
 from tallies.categories.scores import Columns, coupling_scores, top_pairs
