@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from jsonschema import Draft202012Validator
 
 import tallies
 from families import FAMILIES, write_files
 from tallies.cli import configs
+from tallies.cli.main import app
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -23,13 +25,18 @@ def files(tmp_path, monkeypatch):
     write_files(tmp_path)
 
 
-def only_json(text: str):
-    """JSON and nothing else, without the NaN that Python adds to it."""
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "commands.schema.json").read_text())
+
+
+def only_json(text: str, command: str):
+    """JSON and nothing else, without the NaN that Python adds to it, as the schema of the command says."""
 
     def refuse(name):
         raise AssertionError(f"{name} is not JSON")
 
-    return json.loads(text, parse_constant=refuse)
+    found = json.loads(text, parse_constant=refuse)
+    Draft202012Validator({"$defs": SCHEMA["$defs"], "$ref": f"#/$defs/{command}"}).validate(found)
+    return found
 
 
 @pytest.mark.parametrize("model", FAMILIES)
@@ -49,7 +56,7 @@ def test_a_run_is_repeated_from_its_file(files, run, model):
     for repeat in (["fit"], ["fit", model]):
         code, out, err = run(*repeat, "--config", "RUN/run.toml", "--out", "AGAIN", "--threads", "1", "--json", "--force")
         assert code == 0, err
-        assert only_json(out)["run"] == "AGAIN"
+        assert only_json(out, "fit")["run"] == "AGAIN"
         assert Path("AGAIN/model.tallies").read_bytes() == Path("RUN/model.tallies").read_bytes()
     again = tomllib.loads(Path("AGAIN/run.toml").read_text())
     assert again.pop("threads") == 1
@@ -59,11 +66,10 @@ def test_a_run_is_repeated_from_its_file(files, run, model):
 @pytest.mark.parametrize("model", FAMILIES)
 def test_every_command_says_json_and_nothing_else(files, run, model):
     data, words = FAMILIES[model]
-    assert (
-        only_json(run("fit", model, data, *words, "--out", "RUN", "--json", "--threads", "2")[1])["model"] == configs.WORDS[model]
-    )
+    out = run("fit", model, data, *words, "--out", "RUN", "--json", "--threads", "2")[1]
+    assert only_json(out, "fit")["model"] == configs.WORDS[model]
     assert run("fit", model, data, *words, "--out", "OTHER", "--quiet", "--threads", "1")[1:] == ("", "")
-    assert only_json(run("info", "RUN", "--json")[1])["options"]["model"] == model
+    assert only_json(run("info", "RUN", "--json")[1], "info")["options"]["model"] == model
     several = ["predict", "RUN", data], ["score", "RUN", data], ["sample", "RUN", "-n", "3", "--seed", "1"]
     for command in (*several, ["compare", "RUN", "OTHER", "--data", data], ["report", "RUN"], ["report", "RUN", data]):
         code, out, err = run(*command, "--json", "--threads", "1")
@@ -72,14 +78,25 @@ def test_every_command_says_json_and_nothing_else(files, run, model):
             continue
         assert code == 0, err
         assert err == ""
-        found = only_json(out)
+        found = only_json(out, command[0])
         assert found
         if command[0] in ("predict", "score", "sample"):
-            assert only_json(run(*command, "--json", "--threads", "2")[1]) == found
+            assert only_json(run(*command, "--json", "--threads", "2")[1], command[0]) == found
             assert run(*command, "--quiet")[2] == ""
-    assert only_json(run("predict", "RUN", data, "--out", "p.csv", "--json")[1])["wrote"] == "p.csv"
+    assert only_json(run("predict", "RUN", data, "--out", "p.csv", "--json")[1], "predict")["wrote"] == "p.csv"
     assert "Next:" in run("predict", "RUN", data, "--out", "p.csv")[2]
-    assert only_json(run("resume", "RUN", "--json", "--sweeps", "40")[1])["run"] == "RUN"
+    assert only_json(run("resume", "RUN", "--json", "--sweeps", "40")[1], "resume")["run"] == "RUN"
+
+
+def test_commands_without_a_model_say_json_as_their_schema_has_it(files, run):
+    told = only_json(run("describe", "flowers.csv", "--json")[1], "describe")
+    assert told["rows"] == len(pd.read_csv("flowers.csv"))
+    assert only_json(run("prepare", "flowers.csv", "--out", "ready", "--json")[1], "prepare")["out"] == "ready"
+    assert only_json(run("cluster", "--json")[1], "cluster")["workers"] >= 1
+    fitted = only_json(run("fit", "naive-bayes", "flowers.csv", "-t", "species", "-o", "R", "--holdout", "0.3", "--json")[1], "fit")
+    assert set(fitted["held_out"]["scores"]) >= {"accuracy", "log_loss"}
+    assert only_json(run("resume", "R", "--json")[1], "resume")["resumed"] is False
+    assert set(SCHEMA["$defs"]) - {"judged", "likelihood", "table"} == {info.name for info in app.registered_commands} | {"fit"}
 
 
 def test_the_line_wins_over_the_file(files, run):
