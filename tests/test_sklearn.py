@@ -7,10 +7,11 @@ import pickle
 import numpy as np
 import pytest
 from joblib.externals.loky import get_reusable_executor
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks as checks
@@ -152,3 +153,29 @@ def test_a_model_of_sentences_keeps_the_contract_of_fit():
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).rank(texts)[1], before)
     np.testing.assert_array_equal(model.rank(texts[:1])[1], before[:1])  # each sentence by itself
     assert not clone(model).__sklearn_is_fitted__()
+
+
+@pytest.mark.parametrize("model", [GDA(), NaiveBayes(), FEM(ridge=1.0, bins=3)], ids=lambda m: type(m).__name__)
+def test_weights_are_routed_through_pipelines_and_folds(model):
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(60, 3)), rng.integers(1, 4, 60).astype(float)
+    y = (X[:, 0] + rng.normal(size=60) > 0).astype(int)
+    folds = list(KFold(3).split(X))
+    with config_context(enable_metadata_routing=True):
+        asked = clone(model).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        line = make_pipeline(asked).fit(X, y, sample_weight=weight)
+        found = cross_validate(line, X, y, params={"sample_weight": weight}, cv=folds)["test_score"]
+    by_hand = clone(model).fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(line.predict_proba(X), by_hand.predict_proba(X))
+    assert not np.array_equal(line.predict_proba(X), clone(model).fit(X, y).predict_proba(X))
+    for (train, test), score in zip(folds, found, strict=True):
+        right = clone(model).fit(X[train], y[train], sample_weight=weight[train]).predict(X[test]) == y[test]
+        assert score == pytest.approx(np.average(right, weights=weight[test]))
+
+
+def test_weights_of_counts_are_routed_through_pipelines():
+    rng = np.random.default_rng(1)
+    Y, weight = rng.poisson(3, (40, 5)), rng.integers(1, 4, 40).astype(float)
+    with config_context(enable_metadata_routing=True):
+        line = make_pipeline(PLN(rank=2).set_fit_request(sample_weight=True)).fit(Y, sample_weight=weight)
+    np.testing.assert_array_equal(line[0].coefficients_, PLN(rank=2).fit(Y, sample_weight=weight).coefficients_)
