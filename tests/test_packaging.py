@@ -1,0 +1,47 @@
+"""What is told of the package beside pyproject.toml agrees with it."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import tallies
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CORE = dict(re.match(r"([\w-]+)(.*)", need).groups() for need in PROJECT["dependencies"])
+EXTRAS = ("dask", "feather", "anndata", "biom", "plots", "graphs")
+
+
+def test_every_dependency_has_its_licence_told():
+    told = set(re.findall(r"^\| ([\w-]+)(?: \(extra `\w+`\))? \|", (ROOT / "docs/licences.md").read_text(), re.M)) - {"package"}
+    needed = [need for name in EXTRAS for need in PROJECT["optional-dependencies"][name]]
+    assert told == set(CORE) | {re.match(r"[\w-]+", need)[0] for need in needed}
+
+
+def test_the_recipe_needs_what_the_package_needs():
+    text = (ROOT / "packaging/recipe.yaml").read_text()
+    found = dict(line.strip("- ").split() for line in text.split("  run:\n")[1].split("\n\n")[0].splitlines())
+    assert found.pop("python") == PROJECT["requires-python"]
+    found["duckdb"] = found.pop("python-duckdb")  # its name there
+    assert found == CORE
+
+
+def test_the_citation_is_of_this_version():
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.M)[1]
+    assert tallies.__version__.split(".dev")[0] == cited
+    assert re.search(r'version: "(\S+)"', (ROOT / "packaging/recipe.yaml").read_text())[1] == cited
+
+
+def test_the_source_archive_has_what_the_tests_read():
+    kept = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert {
+        "src",
+        "tests",
+        "docs",
+        "benchmarks",
+        "packaging",
+        "conftest.py",
+        "CITATION.cff",
+        "README.md",
+        "CONTRIBUTING.md",
+    } <= set(kept)
