@@ -45,3 +45,9 @@ def test_the_source_archive_has_what_the_tests_read():
         "README.md",
         "CONTRIBUTING.md",
     } <= set(kept)
+
+
+def test_the_paper_cites_what_its_list_has():
+    text, known = (ROOT / "packaging/paper.md").read_text(), (ROOT / "packaging/paper.bib").read_text()
+    cited = {name for group in re.findall(r"\[(@[^\]]+)\]", text) for name in re.findall(r"@(\w+)", group)}
+    assert cited == set(re.findall(r"^@\w+\{(\w+),", known, re.M))
