@@ -95,7 +95,8 @@ class Fitted(NamedTuple):
     def known(self) -> Documents:
         """The fitted documents, where they were in memory."""
         if self.documents is None:
-            raise AttributeError("the documents of this fit are in files; transform(FOLDER, out=FOLDER) writes the topics of each")
+            told = "this fit holds no documents: they are in files, or the topics came without them"
+            raise AttributeError(f"{told}; transform(FOLDER, out=FOLDER) writes the topics of each")
         return self.documents
 
 
@@ -271,6 +272,8 @@ def sample(fitted: Fitted, n: int, length: int | None, seed: int) -> sp.csr_arra
     at_least(1, n=n)
     at_least(0, none=True, length=length)
     rng, (phi, alpha), lengths = np.random.default_rng(seed), topics(fitted.first), fitted.first.lengths
+    if length is None and not lengths.sum():
+        raise DataError("the lengths of the documents behind these topics are not known; pass one, as in sample(10, length=100)")
     size = rng.choice(len(lengths), n, p=lengths / lengths.sum()) if length is None else np.full(n, length)
     n_dk = np.array([rng.multinomial(m, p) for m, p in zip(size, rng.dirichlet(alpha, n), strict=True)]).reshape(n, -1)
     words, documents = [], []

@@ -17,7 +17,7 @@ from tallies.errors import ConvergenceWarning, DataError, at_least, one_of
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Scored
 from tallies.sources import Held, cuts
-from tallies.topics import answers, door, lazily, scores
+from tallies.topics import answers, bridges, door, lazily, scores
 from tallies.topics.answers import Array, Assignments, Documents, Fitted, Method, Sampled
 from tallies.topics.kernels.sampling import Counts
 from tallies.topics.model import WINDOW, Gibbs, Params, Tally, has_settled
@@ -206,6 +206,38 @@ class LDA(Attributes):
         if self.stopped_ == "limit" and not self.converged_ and self.n_iter_ >= 2 * WINDOW:
             told = f"the log likelihood of LDA was still rising after {self.n_iter_} sweeps; raise max_iter and burn_in"
             warnings.warn(told, ConvergenceWarning, stacklevel=4)
+
+    # topics that another program has found
+
+    @classmethod
+    def from_mallet(cls, path: Any) -> Self:
+        """A state of MALLET (`--output-state`, also compressed): every token with its topic, as after a fit of one sweep.
+
+        >>> import tempfile, pathlib
+        >>> state = pathlib.Path(tempfile.mkdtemp()) / "state"
+        >>> lines = ["#doc source pos typeindex type topic", "#alpha : 0.1 0.1", "#beta : 0.01"]
+        >>> _ = state.write_text("\\n".join([*lines, "0 a.txt 0 0 pear 1", "0 a.txt 1 1 plum 1", "1 b.txt 0 2 iron 0"]))
+        >>> LDA.from_mallet(state).top_words(1)[0]
+        ['iron']
+        """
+        return cls._of(bridges.read_mallet(path))
+
+    @classmethod
+    def from_tomotopy(cls, model: Any) -> Self:
+        """A `tomotopy.LDAModel`, or the file that it was saved to with its documents: every token with its topic."""
+        return cls._of(bridges.of_tomotopy(model))
+
+    @classmethod
+    def from_gensim(cls, model: Any) -> Self:
+        """A `gensim.models.LdaModel`: its topics, to the same probabilities; it keeps no documents."""
+        return cls._of(bridges.of_gensim(model))
+
+    @classmethod
+    def _of(cls, fitted: Fitted) -> Self:
+        first = fitted.first
+        model = cls(n_topics=len(first.alpha), alpha=first.alpha.tolist(), beta=first.beta)
+        model.fitted_ = fitted
+        return model
 
     # what a fit gives
 

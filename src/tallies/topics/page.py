@@ -40,7 +40,8 @@ def page(
     total = float(model.chains_[0].n_k.sum())
     counts = None if X is None else model._counts(X)
     if counts is None and model.fitted_.documents is None:
-        raise DataError("the documents of this fit are in files; give some of them, or new ones, to the report")
+        told = "this fit holds no documents: they are in files, or the topics came without them"
+        raise DataError(f"{told}; give some of them, or new ones, to the report")
     ours = counts is None or _same(counts, model)
     theta = (model.document_topics_ if ours else np.asarray(model.transform(counts)))[:, t.order]
     names = getattr(X, "documents", None) if names is None else names
