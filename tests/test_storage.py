@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -213,3 +214,25 @@ def test_atomic_leaves_nothing_behind(tmp_path):
         raise RuntimeError
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(12.0).reshape(3, 4),
+        np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+        np.arange(24.0).reshape(4, 6)[:, ::2],
+        np.arange(24.0).reshape(6, 4)[::2],
+        np.arange(24).reshape(2, 3, 4).transpose(2, 0, 1),
+        np.array(3.0),
+        np.zeros((0, 4)),
+        np.array(["ab", "c"]),
+        np.array([True, False]),
+    ],
+    ids=lambda array: f"{array.dtype}-{array.shape}",
+)
+def test_arrays_are_written_as_numpy_writes_them(array):
+    ours, theirs = io.BytesIO(), io.BytesIO()
+    storage._write_array(ours, array)
+    np.lib.format.write_array(theirs, array, allow_pickle=False)
+    assert ours.getvalue() == theirs.getvalue()
