@@ -65,7 +65,7 @@ def _write_array(file: Any, array: np.ndarray) -> None:
         return
     head = np.lib.format.header_data_from_array_1_0(array)
     np.lib.format.write_array_header_1_0(file, head)
-    file.write(memoryview(np.ascontiguousarray(array.T if head["fortran_order"] else array)).cast("B"))
+    file.write(np.ascontiguousarray(array.T if head["fortran_order"] else array).data.cast("B"))
 
 
 def read(path: str | Path, kind: str, types: Callable[[str], Iterable[type]]) -> dict[str, Any]:
