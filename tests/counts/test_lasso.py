@@ -123,7 +123,7 @@ def test_the_loop_minimises_its_quadratic_model() -> None:
 
 
 def test_a_move_of_one_place_is_to_its_minimum() -> None:
-    """One free place at a time, whose minimum of eq. 2 a single sweep finds: another curvature would stop short of it, or beyond."""
+    """One free place at a time, whose minimum of eq. 2 a single sweep finds: with another curvature it would not."""
     S = correlations(6, 40)
     L, Theta, W = np.full(S.shape, 0.05), np.eye(6), np.linalg.inv(np.eye(6) + 0.3 * S)
     G, moved = S - W, 0
