@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import threading
@@ -37,6 +38,7 @@ LONG = (
     "tests/categories/test_fem.py",
     "tests/counts/test_lasso.py",
 )
+CLUSTER = "the cluster"  # what all of its tests are run as, before all others
 
 
 @pytest.fixture(autouse=True)
@@ -59,8 +61,13 @@ def hear_ctrl_c() -> Iterator[None]:
 
 
 def together(nodeid: str) -> str:
-    """What a worker of pytest-xdist runs as a whole: a file, whose tests share what takes long to make; of the contract a case."""
+    """What a worker of pytest-xdist runs as a whole: a file, whose tests share what takes long to make; of the contract a case.
+
+    All tests whose names speak of a cluster or of Dask share one, which takes long to begin and to load every family.
+    """
     file, _, name = nodeid.partition("::")
+    if file == "tests/test_cluster.py" or re.search("(a|the)_cluster|dask", name.partition("[")[0]):
+        return CLUSTER
     if file == "tests/test_contract.py":
         return f"{file}::{name.partition('[')[2]}"
     return "tests/html/test_browser.py" if file == "tests/html/test_page.py" else file  # both look at the gallery
@@ -68,7 +75,11 @@ def together(nodeid: str) -> str:
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     place = {file: i for i, file in enumerate(LONG)}
-    items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(place)))
+
+    def key(item: Any) -> tuple[bool, int]:
+        return together(item.nodeid) != CLUSTER, place.get(item.nodeid.partition("::")[0], len(place))
+
+    items.sort(key=key)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -24,7 +24,7 @@ from tallies.sums import Half
 
 ROWS = 400
 FEWER = 300  # rows on a cluster, in so many parts, and most sweeps of a stage: each sweep waits for the messages of every part
-PARTS, SWEEPS = 3, 5
+PARTS, SWEEPS = 3, 5  # as many sweeps of short fits anywhere
 # whose stages come to other work after more sweeps: samples that are kept, steps back, another start, another way to climb
 LATE = {"lda": 30, "pln": 14, "pln mixture": 18, "pln by importance sampling": 30, "pln of rank 2": 300}
 STORED = 50_000  # bytes that the settings and small constants of a model may take
@@ -99,9 +99,9 @@ def hurried(model: Model) -> Model:
     return replace(model, trial_steps=6, spare_steps=6) if isinstance(model, Rank) else model
 
 
-def fit_of_few_sweeps(case: Case, data: dict[str, Any], **run: Any) -> Any:
+def fit_of_few_sweeps(case: Case, data: dict[str, Any], parts: int = PARTS, **run: Any) -> Any:
     """A fit that goes through all of its stages, and hardly through one of them to its end."""
-    model, most = estimator(case, PARTS), LATE.get(case.name, SWEEPS)
+    model, most = estimator(case, parts), LATE.get(case.name, SWEEPS)
     usual_plan = model._plan
 
     def shorter(*given: Any) -> Any:
@@ -121,6 +121,13 @@ def fit_of_few_sweeps(case: Case, data: dict[str, Any], **run: Any) -> Any:
     model.fit(**data, **run)
     del model._plan
     return model
+
+
+@cache
+def short_fit(case: Case) -> Any:
+    """Of five parts, on three threads: the bits that two tests compare with."""
+    with tallies.backend("threads", workers=3):
+        return fit_of_few_sweeps(case, made(case), parts=5)
 
 
 def shards(stage: Stage) -> list[Any]:
@@ -215,11 +222,11 @@ def test_shards_change_nothing(case: Case, data: dict[str, Any]) -> None:
 
 
 def test_threads_change_no_bit(case: Case, data: dict[str, Any]) -> None:
-    """Fits of one thread and of three, and answers of two as well; fits of two are those that are resumed."""
+    """Short fits of one thread and of three, and answers of two as well; whole fits of two are those that are resumed."""
     found = []
     for workers in (1, 2, 3):
         with tallies.backend("threads", workers=workers):
-            model = fit(case, data, parts=5) if workers == 1 else usual(case, parts=5)
+            model = fit_of_few_sweeps(case, data, parts=5) if workers == 1 else short_fit(case)
             found.append([*arrays(model.fitted_), *case.view(model, data)])
     assert same_bits(found[0], found[1])
     assert same_bits(found[0], found[2])
@@ -228,8 +235,8 @@ def test_threads_change_no_bit(case: Case, data: dict[str, Any]) -> None:
 def test_memory_changes_no_bit(case: Case, data: dict[str, Any]) -> None:
     """What is kept of rows lives in files, and shards that are made of others are made again for every sweep."""
     with tallies.backend("threads", workers=2, memory=1):
-        there = fit(case, data, parts=5)
-    assert same_fit(usual(case, parts=5), there)
+        there = fit_of_few_sweeps(case, data, parts=5)
+    assert same_fit(short_fit(case), there)
 
 
 def test_dask_changes_no_bit(case: Case, cluster: Any, monkeypatch: Any) -> None:

@@ -162,7 +162,7 @@ def pid(table, out):
     out[:] = os.getpid()
 
 
-def test_rows_go_to_several_workers(cluster, monkeypatch):
+def test_rows_go_to_several_workers_of_a_cluster(cluster, monkeypatch):
     monkeypatch.setattr("tallies.sources.SHARD_BYTES", 200_000)
     table = GDA()._read(np.zeros((70_000, 4)))[0]
     with tallies.backend(cluster):

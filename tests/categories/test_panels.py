@@ -207,7 +207,7 @@ ctypes.CDLL(None).malloc_trim(0)  # what compiling left free would be used again
 open("/proc/self/clear_refs", "w").write("5")  # ... and its peak may have been higher
 before = peak()
 with backend("threads", workers=1):  # of two, one may be done when the other one is at its peak
-    FEMNetwork(ridge=0.5, max_iter=2).fit(rng.integers(0, 20, (400, 150)))  # takes all steps of a sweep
+    FEMNetwork(ridge=0.5, max_iter=2).fit(rng.integers(0, 20, (400, 100)))  # takes all steps of a sweep
 print(peak() - before)
 """
 
@@ -216,7 +216,7 @@ print(peak() - before)
 def test_memory_is_what_the_documentation_says():
     env = os.environ | {"MALLOC_MMAP_THRESHOLD_": "131072"}  # else glibc keeps freed blocks, at times half as much again as is held
     out = subprocess.run([sys.executable, "-W", "ignore", "-c", MEMORY], capture_output=True, text=True, check=True, env=env)
-    assert float(out.stdout) == pytest.approx(large.memory((20,) * 150, 400, 1), rel=0.2)
+    assert float(out.stdout) == pytest.approx(large.memory((20,) * 100, 400, 1), rel=0.2)
 
 
 def test_a_network_that_no_memory_holds_is_refused_in_words(monkeypatch):

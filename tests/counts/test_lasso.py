@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tallies.counts.kernels import lasso as kernels
 from tallies.counts.network import lasso
 
 
@@ -121,6 +122,23 @@ def test_the_loop_minimises_its_quadratic_model() -> None:
     assert (np.abs(slope) <= L + 1e-9)[free & (to == 0)].all()
 
 
+def test_a_move_of_one_place_is_to_its_minimum() -> None:
+    """One free place at a time, whose minimum of eq. 2 a single sweep finds: with another curvature it would not."""
+    S = correlations(6, 40)
+    L, Theta, W = np.full(S.shape, 0.05), np.eye(6), np.linalg.inv(np.eye(6) + 0.3 * S)
+    G, moved = S - W, 0
+    for i, j in zip(*np.triu_indices(6), strict=True):
+        D, U = np.zeros_like(S), np.zeros_like(S)
+        far = kernels.sweep(Theta, W, G, L, (np.arange(7) > i).astype(int), np.array([j]), D, U, np.empty(6))
+        slope, to, penalty = (G + W @ D @ W)[i, j], (Theta + D)[i, j], L[i, j] * (i != j)
+        assert abs(slope + penalty * np.sign(to)) < 1e-14 if to else abs(slope) <= penalty
+        np.testing.assert_allclose(U, D @ W, atol=1e-15)
+        # in the metric of eq. 2: the root of tr(W E W E) / 2 for a move of both triangles, of tr(W E W E) on the diagonal
+        assert far == pytest.approx(np.sqrt(np.trace(W @ D @ W @ D) / (1 + (i != j))))
+        moved += i != j and to != 0
+    assert moved > 5
+
+
 def test_a_leap_goes_where_sweeps_lead_and_never_up() -> None:
     """Eq. 2 by its definition; the limit of a linear iteration from a few of its iterates; and a leap that would not be lower."""
     rng, p = np.random.default_rng(0), 4
@@ -133,6 +151,8 @@ def test_a_leap_goes_where_sweeps_lead_and_never_up() -> None:
     rates, end = np.resize([0.3, 0.6, 0.9], lasso.KEPT), rng.normal(size=lasso.KEPT)
     seen = end + rates ** np.arange(lasso.KEPT + 1)[:, None]  # converges to the end, slowly in one direction
     assert np.abs(lasso._limit(seen) - end).max() < 1e-3 < np.abs(seen[-1] - end).max()
+    # two moves at right angles, of lengths 1 and 2, count as 4 to 1: a mean of where they ended, not of where they began
+    np.testing.assert_allclose(lasso._limit(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]])), [1.0, 0.4], rtol=1e-9)
     before = D.copy()
     assert not lasso._leap(Theta, W, G, L, at, 10 * D[at], D, U)
     np.testing.assert_array_equal(D, before)

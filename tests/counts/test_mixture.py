@@ -188,7 +188,7 @@ def test_clusters_of_new_samples_and_back(found: Any) -> None:
     assert tallies.evaluate(model, Y).kind == "bound"
 
 
-def test_rows_without_weight_have_a_cluster(found: Any) -> None:
+def test_rows_without_weight_are_clustered_too(found: Any) -> None:
     _, Y, c = found
     weight = np.ones(len(Y))
     weight[:20] = 0

@@ -168,7 +168,7 @@ def test_collections_of_dask_are_tables(folder, cluster, tmp_path):
         assert [text for part in texts.read() for text in part] == ["one text", "another"]
 
 
-def test_workers_memory_and_clusters_change_no_bit(folder, cluster):
+def test_workers_memory_and_a_cluster_change_no_bit(folder, cluster):
     def fitted():
         model = tallies.NaiveBayes().fit(folder, "kind")
         return model.params_.laws.gaussian.ss.tobytes() + model.params_.laws.categorical.log_p.tobytes()
@@ -304,7 +304,7 @@ def test_fem_of_a_folder_on_a_cluster_has_the_same_bits(tmp_path, cluster):
 
 
 @pytest.mark.parametrize("model", [tallies.NaiveBayes(), tallies.FEM(ridge=1.0)])
-def test_answers_are_written_piece_by_piece(folder, tmp_path, model, cluster):
+def test_answers_are_written_piece_by_piece_also_by_a_cluster(folder, tmp_path, model, cluster):
     model.fit(folder, "kind")
     with pytest.raises(DataError, match="out=FOLDER"):
         model.predict(folder)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +30,7 @@ SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon":
 # encodings that tables are written in; among all that there are, a degree sign may be a Welsh letter
 USUAL = "utf_16_le utf_16_be cp1252 cp1250 cp1251 cp1253 cp1254 cp1255 cp1256 cp1257 iso8859_2 iso8859_5 iso8859_7 koi8_r"
 USUAL += " mac_roman cp850 cp866 shift_jis euc_jp gb18030 big5 euc_kr"
+SMALL = 1 << 20  # bytes of a file for whose rows no database of its own is opened
 TOP = 100  # rows among which the header is looked for
 
 
@@ -66,6 +68,21 @@ def connect() -> Any:
     import duckdb
 
     base = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+    base.execute("SET enable_progress_bar = false")
+    return base
+
+
+_bases: dict[int, Any] = {}  # by process; that of a parent is never let go: to end one takes its threads
+
+
+def connect_for(file: Path) -> Any:
+    """A database for the rows of a file. Of a small one it is kept, since to open one takes a third of the time of reading; TEMP
+    tables are of this way in, and go with it. What a large one took would not go back to the system.
+    """
+    if file.stat().st_size > SMALL:
+        return connect()
+    here = os.getpid()
+    base = (_bases.get(here) or _bases.setdefault(here, connect())).cursor()
     base.execute("SET enable_progress_bar = false")
     return base
 

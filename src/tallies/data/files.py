@@ -321,7 +321,7 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
     if found.kind == "jsonl":
         yield from json_lines(path, found.opened())
     elif found.kind == "text":
-        with dialect.as_utf8(found.opened, about) as (file, _), closing(dialect.connect()) as base:
+        with dialect.as_utf8(found.opened, about) as (file, _), closing(dialect.connect_for(file)) as base:
             names = dialect.load(base, file, about).names if file.stat().st_size else []
             twice = [name for name in names if name and names.count(name) > 1]
             if twice:

@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tallies.data.dialect import ENGLISH, Told, as_frame, connect, load, quoted
+from tallies.data.dialect import ENGLISH, Told, as_frame, connect_for, load, quoted
 from tallies.data.dressed import DRESSED, undress
 from tallies.data.edges import trim, without_totals
 
@@ -144,7 +144,7 @@ def typed(column: int, ways: Written, order: Sequence[str]) -> tuple[str, str]:
 
 def read_text(file: Path, told: Told, spaces: bool = False) -> tuple[pd.DataFrame, str, list[str]]:
     """A table of text with its types, its separator, and what was forgiven."""
-    with closing(connect()) as base:
+    with closing(connect_for(file)) as base:
         raw = load(base, file, told, spaces)
         columns, given = range(len(raw.names)), list(raw.names)
         notes = raw.notes + trim(base, [f"c{i}" for i in columns])
