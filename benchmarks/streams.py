@@ -2,8 +2,10 @@
 
     python benchmarks/streams.py DATA [--topics 50] [--batches 10 50] [--seeds 2]
     python benchmarks/streams.py pln [--batches 10 50 200]
+    python benchmarks/streams.py fem [--batches 10 50 200] [--strength 0.7]
 
-DATA as for benchmarks/lda.py; "pln": 4,000 rows of 20 counts and a covariate, drawn from a PLN, and 2,000 more to score by. The words are those of the whole corpus; documents come in a random order, the first batch is fitted
+DATA as for benchmarks/lda.py; "pln": 4,000 rows of 20 counts and a covariate, drawn from a PLN, and 2,000 more to score by; "fem": 4,000
+rows of 12 categories of 4 states and a label of 3 classes, drawn from a FEM of degree 1, and 20,000 more to score by. The words are those of the whole corpus; documents come in a random order, the first batch is fitted
 as any corpus is, each later one is added by `partial_fit`. All are scored on the same held-out documents.
 """
 
@@ -16,7 +18,8 @@ import warnings
 import numpy as np
 from lda import read
 
-from tallies import LDA, PLN
+from tallies import FEM, LDA, PLN, evaluate
+from tallies.categories import stream
 
 
 def counts(batches: list[int]) -> None:
@@ -35,17 +38,36 @@ def counts(batches: list[int]) -> None:
         print(f"| {parts} | {model.score(Y[n:], covariates=X[n:]):.4f} | {took:.1f} |", flush=True)
 
 
+def categories(batches: list[int], strength: float) -> None:
+    """What rows of categories lose that come once, by how much of earlier ones counts."""
+    rng, n, M = np.random.default_rng(0), 4000, 3
+    X, W = rng.integers(4, size=(n + 20_000, 12)), rng.normal(0.0, strength, (12, 4, M))
+    h = W[np.arange(12), X].sum(axis=1)
+    y = (h + rng.gumbel(size=h.shape)).argmax(axis=1)
+    print("| batches | share | log likelihood of a held-out row | processor seconds |\n|---|---|---|---|")
+    for parts, share in [(1, 1.0), *((parts, share) for parts in batches for share in (1.0, 0.5, 0.25))]:
+        stream.REMEMBERED = share
+        began, model = time.process_time(), FEM(ridge=1.0)
+        for part in np.array_split(np.arange(n), parts):
+            model.partial_fit(X[part], y[part], classes=range(M), progress=False)
+        took = time.process_time() - began
+        print(f"| {parts} | {share} | {evaluate(model, X[n:], y[n:]).value:.4f} | {took:.1f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("--topics", type=int, default=50)
     parser.add_argument("--sweeps", type=int, default=150)
     parser.add_argument("--batches", type=int, nargs="+", default=[10, 50])
+    parser.add_argument("--strength", type=float, default=0.7, help="of the weights of fem")
     parser.add_argument("--seeds", type=int, default=2)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     if asked.data == "pln":
         return counts(asked.batches)
+    if asked.data == "fem":
+        return categories(asked.batches, asked.strength)
     X, held = read(asked.data)
     X = X[np.random.default_rng(0).permutation(X.shape[0])]
     print("| seed | batches | sweeps of a batch | held-out perplexity | seconds |\n|---|---|---|---|---|")

@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -25,6 +26,41 @@ HANGS = 60.0  # seconds after which a fit is said to hang
 QUICK = {"distributed.comm.timeouts.connect": "3s"}  # to see that a worker is gone; by default 30 s, which a fit then waits
 PARTS, ROWS, MOST = 3, 150, 30  # shards, rows, sweeps of a stage: enough for a death in the middle
 
+
+def texts(rng: Any, rows: int) -> dict[str, Any]:
+    """Texts of some sentences and their authors, in files; workers look them up."""
+    import pandas as pd
+
+    concepts = tallies.Ontology(
+        ["x", "y", "z"], ["cell death", "gene expression", "heart muscle"], synonyms=[["apoptosis"], [], []]
+    )
+    words = ["cell", "death", "gene", "expression", "heart", "muscle", "apoptosis", "was", "seen", "in", "mice", "under", "light"]
+    folder = Path(tempfile.mkdtemp())
+    for part in range(PARTS):
+        said = [". ".join(" ".join(rng.choice(words, 8)).capitalize() for _ in range(3)) for _ in range(rows // PARTS)]
+        who = [f"Author {a}" for a in rng.integers(9, size=len(said))]
+        pd.DataFrame({"text": said, "authors": who}).to_parquet(folder / f"{part}.parquet", index=False, row_group_size=10)
+    return {"corpus": str(folder), "concepts": concepts}
+
+
+def counts(rng: Any, rows: int) -> dict[str, Any]:
+    """Counts in files, none of which are held."""
+    import pandas as pd
+
+    from tallies.counts import lazily
+
+    lazily.HELD, folder = 0, Path(tempfile.mkdtemp())
+    for part in range(PARTS):
+        Y = rng.poisson(rng.gamma(2.0, size=(rows // PARTS, 1)) * [1.0, 2.0, 3.0, 2.0]) + 1
+        pd.DataFrame(Y, columns=list("abcd")).to_parquet(folder / f"{part}.parquet", index=False, row_group_size=20)
+    return {"counts": str(folder)}
+
+
+FROM_FILES = [
+    Case("author-concept from files", lambda: tallies.AuthorConcept(tol=1e-12), texts, lambda model, data: [], {}),
+    Case("pln from files", lambda: tallies.PLN(tol=1e-14), counts, lambda model, data: [], {}),
+    Case("pln of a rank from files", lambda: tallies.PLN(rank=2, tol=1e-14), counts, lambda model, data: [], {}),
+]
 
 # what workers need: they are forks of one process that has it, so that each begins at once
 NEED = ("distributed", "numba", "pandas", "scipy.optimize", "scipy.stats", "sklearn.base", "tallies.estimator")
@@ -106,7 +142,8 @@ def main() -> None:
     asked = parser.parse_args()
     same = 0
     for kill in range(asked.kills):
-        case = CASES[(kill + asked.seed) % len(CASES)]
+        every = [*CASES, *FROM_FILES]
+        case = every[(kill + asked.seed) % len(every)]
         with cluster(**QUICK) as client:
             ok, moment, took = disturbed(client, case, asked.seed + kill)
         same += ok

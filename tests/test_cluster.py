@@ -15,6 +15,7 @@ from contract import CASES, abundances, gaps
 from running import begin
 from tallies import backends, engine, watch
 from tallies import cluster as clusters
+from tallies.counts import lazily
 from tallies.errors import ClusterError
 from tallies.sources import Held
 
@@ -28,6 +29,16 @@ def test_a_killed_worker_changes_no_bit(name):
     case = next(case for case in CASES if case.name == name)
     with losing.cluster(**losing.QUICK) as client:
         same, _, took = losing.disturbed(client, case, seed=KILLED.index(name))
+    assert same
+    assert took < losing.HANGS
+
+
+@pytest.mark.parametrize("case", losing.FROM_FILES[:2], ids=lambda case: case.name)
+def test_a_worker_killed_while_data_come_from_files_changes_no_bit(case, monkeypatch):
+    """Also one that dies while it looks sentences up, or counts: others write the files anew."""
+    monkeypatch.setattr(lazily, "HELD", lazily.HELD)  # which the data of counts change
+    with losing.cluster(**losing.QUICK) as client:
+        same, _, took = losing.disturbed(client, case, seed=losing.FROM_FILES.index(case))
     assert same
     assert took < losing.HANGS
 

@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from functools import cache, cached_property, partial
 from threading import Event, Lock
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from tallies.aside import LEFT
 from tallies.blas import one_blas_thread
@@ -18,6 +20,7 @@ from tallies.cluster import Dask, connect
 from tallies.engine import Backend, Dropped, Runner, Source, Stage
 from tallies.mapped import SCRATCH, Leaf, Scratch, bytes_of, fetch, free_memory, nbytes, store
 from tallies.phases import phase
+from tallies.remote import is_url, system
 from tallies.sources import Held
 from tallies.sums import Half, Sum
 
@@ -183,6 +186,7 @@ class Chosen(NamedTuple):
     where: Any = "threads"  # or a Dask client
     workers: int | None = None
     memory: int | None = None
+    scratch: str | None = None  # a folder, or of a cluster a URL
 
 
 _chosen: ContextVar[Chosen] = ContextVar("tallies_backend", default=Chosen())  # noqa: B039  it never changes
@@ -208,7 +212,7 @@ def backend(
     `where` is "threads" (with `workers`, default: all cores), the address of a Dask scheduler, or a Dask client. `memory`, such as
     "4GB", is what threads may spend on data that come from files, and on what is kept for each row; the rest is read again in every
     sweep. Default: half of what is free. `scratch` is a folder for files that last as long as a fit; of a cluster one that all its
-    machines see.
+    machines see, or the URL of one that fsspec knows, such as "s3://bucket/scratch".
 
     >>> import tallies
     >>> with tallies.backend("threads", workers=2):
@@ -223,10 +227,10 @@ def backend(
         raise ValueError(
             f'backend must be "threads", a scheduler address such as "tcp://host:8786", or a Dask client; got {where!r}'
         )
-    size = None if memory is None else bytes_of(memory)
+    size, folder_or_url = None if memory is None else bytes_of(memory), _place_of(scratch, where)
     with nullcontext(where) if address is None else connect(address) as place_of_work:
-        token = _chosen.set(Chosen(place_of_work, workers, size))
-        folder = SCRATCH.set(None if scratch is None else os.fspath(scratch))
+        token = _chosen.set(Chosen(place_of_work, workers, size, folder_or_url))
+        folder = SCRATCH.set(None if is_url(folder_or_url) else folder_or_url)  # files that are mapped are in folders
         try:
             yield
         finally:
@@ -234,12 +238,24 @@ def backend(
             SCRATCH.reset(folder)
 
 
+def _place_of(scratch: str | os.PathLike | None, where: Any) -> str | None:
+    """Where files go that last as long as a fit: a folder, also by its URL, or a URL of a cluster."""
+    found = None if scratch is None else os.fspath(scratch)
+    if found is not None and found.startswith("file://"):
+        return url2pathname(urlsplit(found).path)
+    if is_url(found) and where == "threads":
+        raise ValueError(f"threads map their files, so scratch must be a folder, got {found!r}; a Dask cluster takes a URL")
+    if is_url(found):
+        system(str(found))  # or a sentence, now
+    return found
+
+
 def place(sources: Sequence[Source], shared: Source | None = None) -> Backend:
     """Hand the sources to the backend chosen by the surrounding `with tallies.backend(...)`."""
-    where, _, memory = _chosen.get()
+    where, _, memory, scratch = _chosen.get()
     if where == "threads":
         return Threads(sources, thread_count(), shared, memory, SCRATCH.get())
-    return Dask(sources, where, shared, SCRATCH.get())
+    return Dask(sources, where, shared, scratch)
 
 
 def each(task: Callable[..., Any], sources: Sequence[Source], *broadcast: Any) -> list[Any]:

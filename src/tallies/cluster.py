@@ -22,11 +22,13 @@ from weakref import WeakSet
 
 import numpy as np
 
+from tallies import remote
 from tallies._version import __version__
 from tallies.blas import aligned, one_blas_thread
 from tallies.engine import Dropped, Source
 from tallies.errors import ClusterError, DataWarning, need
 from tallies.mapped import Scratch, free_memory, nbytes
+from tallies.remote import Remote
 from tallies.sums import GROUP, Half, Sum, add
 
 TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
@@ -222,6 +224,8 @@ def _shared(shared: Any) -> tuple[Any, ...]:
 def _opened(value: Any) -> Any:
     """What was packed; anything else as it is."""
     if isinstance(value, InFile):
+        if remote.is_url(value.path):
+            return loads(remote.read(value.path))
         with open(value.path, "rb") as file:
             return loads(file.read())
     return loads(value) if isinstance(value, bytes) else value
@@ -241,6 +245,8 @@ def _latents(pair: tuple[Any, Any]) -> Any:
 
 def _write(packed: bytes, path: str) -> None:
     """Write so that a reader never sees half a file, whoever else writes it at the same time."""
+    if remote.is_url(path):
+        return remote.write(packed, path)
     part = f"{path}.{uuid.uuid4().hex[:8]}.part"
     with open(part, "wb") as file:
         file.write(packed)
@@ -297,8 +303,10 @@ def check(client: Any) -> None:
     _checked.add(client)
 
 
-def _common_scratch(client: Any, parent: str | None) -> Scratch | None:
+def _common_scratch(client: Any, parent: str | None) -> Scratch | Remote | None:
     """A folder that this process and all workers see; None where none was named, and they are elsewhere."""
+    if remote.is_url(parent):
+        return _remote_scratch(client, str(parent))
     scratch = Scratch(parent and os.path.abspath(parent))
     with in_words():
         seen = client.run(os.path.isdir, scratch.folder.name, on_error="return")
@@ -308,6 +316,18 @@ def _common_scratch(client: Any, parent: str | None) -> Scratch | None:
             f"the Dask worker {blind[0]} does not see the folder scratch={parent!r}; name one that is mounted on all machines"
         )
     return None if blind else scratch
+
+
+def _remote_scratch(client: Any, url: str) -> Remote:
+    """The same by a URL."""
+    scratch = Remote(url)
+    with in_words():
+        found = client.run(remote.seen, scratch.url, on_error="return")
+    for worker, sees in found.items():
+        if sees is not True and not isinstance(sees, OSError):  # OSError: it died meanwhile
+            why = "it does not see the files of this process" if sees is False else str(sees)
+            raise ClusterError(f"the Dask worker {worker} cannot use scratch={url!r}: {why}; name one that all machines see")
+    return scratch
 
 
 @contextmanager

@@ -57,8 +57,8 @@ WRONGS = [
     Wrong(FEM, "H[:, 1] - H[:, 0] if H.shape[1] == 2", "H[:, 0] - H[:, 1] if H.shape[1] == 2", "log odds of the first class"),
     Wrong(
         FEM,
-        "seen = _rows(rows.codes, np.tile(rows.Y, len(model.outputs)) - held, M)",
-        "seen = _rows(rows.codes, np.tile(rows.Y, len(model.outputs)), M)",
+        "seen = rows_of(rows.codes, np.tile(rows.Y, len(model.outputs)) - held, M)",
+        "seen = rows_of(rows.codes, np.tile(rows.Y, len(model.outputs)), M)",
         "folds are fitted to the rows they are judged by",
     ),
     Wrong(
@@ -237,4 +237,11 @@ _TESTS = {CLIMB: ("panels",), PANELS: ("panels",), DOOR: ("door",)}
 WRONGS += [
     w._replace(tests=tuple(f"categories/test_{name}.py" for name in ("solvers_derived", *_TESTS.get(w.file, ("derived", "fem")))))
     for w in SOLVERS
+]
+
+STREAM = "categories/stream.py"
+WRONGS += [
+    Wrong(STREAM, "b=own.b + own.H @ w)", "b=own.b)", "a parabola about no weights", ("categories/test_stream.py",)),
+    Wrong(STREAM, "((m == k) - P[:, k])", "((m == k) - (m == k) * P[:, k])", "classes apart", ("categories/test_stream.py",)),
+    Wrong(STREAM, "left.b - pull - self.ridge * w", "left.b - pull", "a slope without the ridge", ("categories/test_stream.py",)),
 ]

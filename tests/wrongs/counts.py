@@ -14,12 +14,15 @@ ESTIMATOR, PLAN, PLAIN = "counts/estimator.py", "counts/plan.py", "counts/kernel
 
 WRONGS = [
     Wrong("counts/door.py", "np.repeat(self.O, Y.shape[1], axis=1)", "np.zeros(Y.shape)", "offsets of sparse counts lost"),
+    Wrong("counts/filed.py", "else some - a)", "else some - int(ends[first]))", "other rows of a piece", ("counts/test_filed.py",)),
+    Wrong("counts/filed.py", "if live.all():", "if live.any():", "columns of rows without weight", ("counts/test_filed.py",)),
+    Wrong("counts/separation.py", "part[k][has]", "part[k][0]", "separated where a shard is", ("counts/test_filed.py",)),
     Wrong(ANSWERS, "p * model.rank - model.rank * (model.rank - 1) // 2", "p * model.rank", "rotations of C counted as parameters"),
     Wrong(ANSWERS, '"full": p * (p + 1) // 2', '"full": p * p', "a symmetric matrix counted twice"),
     Wrong(
         ANSWERS,
-        "(np.log(2 * np.pi * fitted.S2) + 1)",
-        "(np.log(2 * np.pi * fitted.S2))",
+        "(np.log(2 * np.pi * fitted.known_latents[1]) + 1)",
+        "(np.log(2 * np.pi * fitted.known_latents[1]))",
         "a half missing in an entropy",
     ),
     Wrong(ANSWERS, "0.5 * fitted.data.v @ (np.log", "0.5 * np.ones_like(fitted.data.v) @ (np.log", "entropy without weights"),
@@ -177,9 +180,9 @@ WRONGS = [
         "error of a weighted sum with the root of the weights",
     ),
     Wrong(
-        PLAN,
-        "Sigma[np.diag_indices(len(Sigma))] += v @ S2",
-        "Sigma[np.diag_indices(len(Sigma))] += 0.5 * v @ S2",
+        "counts/records.py",
+        "Sigma[np.diag_indices(len(Sigma))] += self.s2",
+        "Sigma[np.diag_indices(len(Sigma))] += 0.5 * self.s2",
         "Sigma with half of the variances",
     ),
     Wrong(PLAIN, "0.5 * np.log(S2) - A + base * Y", "np.log(S2) - A + base * Y", "a half too much in the bound"),

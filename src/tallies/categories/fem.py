@@ -20,14 +20,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Annotated, Any, Literal, NamedTuple, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 import pandas as pd
+from sklearn.utils.metaestimators import available_if
 
 from tallies.answering import predictions, write_answers
 from tallies.backends import carry_out
-from tallies.categories import base
+from tallies.categories import base, stream
 from tallies.categories import screen as screening
 from tallies.categories.answers import by_rows, dual_effect, dual_scores, listed, readable, redrawn, scores
 from tallies.categories.base import Categorical, Choice
@@ -43,8 +44,9 @@ from tallies.categories.choose import (
     ridge_path,
     sources_of,
 )
-from tallies.categories.door import Categories, check_fields, learn_codes, read_codes, unique_rows
-from tallies.categories.lazily import Whole, survey
+from tallies.categories.door import check_fields, learn_codes, read_codes
+from tallies.categories.fitted import Fitted, Table, distinct, rows_of
+from tallies.categories.lazily import survey
 from tallies.categories.model import Rows
 from tallies.categories.products import softmax
 from tallies.categories.scores import strongest_pairs
@@ -56,48 +58,9 @@ from tallies.data.lazy import Lazy, is_lazy, open_table
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import at_least
-from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
+from tallies.estimator import Inputs, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Scored, mean_score
-from tallies.forms import Form
 from tallies.maths import Array
-
-
-class Table(NamedTuple):
-    """What the door lets in."""
-
-    codes: np.ndarray  # (l, n)
-    labels: np.ndarray  # (l,)  codes of the classes
-    weight: Array  # (l,)
-    categories: Categories
-    classes: np.ndarray  # (M,)
-    inputs: Inputs
-    whole: Whole | None = None  # of a table beyond memory, of which the others are a sample
-
-    def distinct(self, number: np.ndarray | None) -> tuple[Rows, Array]:
-        """The distinct rows with the weight of each class in them, and (u, k M) the part of it that each of k folds holds out."""
-        used, M = self.weight > 0, len(self.classes)
-        folds = [] if number is None else [self.weight * (number == k) for k in range(number[used].max() + 1)]
-        both = _distinct(self.codes[used], self.labels[used], M, [weight[used] for weight in (self.weight, *folds)])
-        Y, held = (np.ascontiguousarray(part) for part in np.split(both.Y, [M], axis=1))
-        return _rows(both.codes, Y, M), held
-
-
-class Fitted(NamedTuple):
-    run: Run
-    inputs: Inputs
-    categories: Categories
-    classes: Annotated[np.ndarray, Form("M", "fibUSOMm")]
-    n_rows: base.Count
-    choice: Choice
-    path: dict[str, list[float]]
-    W: base.Weights  # (p, M); kernel: dual weights (u, M)
-    rows: Annotated[np.ndarray, Form("u n", "i", -1)] | None  # kernel: codes of the distinct rows, else None
-
-    def check(self) -> None:
-        """Two classes at least, and a weight for each feature and class."""
-        if len(self.classes) < 2:
-            raise ValueError(f"there should be two classes at least, and are {len(self.classes)}")
-        base.check_fit(self, len(self.classes), self.rows)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -129,7 +92,7 @@ class FEM(FileClassifier, Categorical):
     tol: float = 1e-8  # stop when the objective has no more to gain than this share of it
     random_state: Any = 0  # which rows are in which fold
 
-    records = (Fitted, *base.RECORDS, *screening.RECORDS)
+    records = (Fitted, *base.RECORDS, *screening.RECORDS, *stream.RECORDS)
     next_steps = ("model.interactions()", "model.predict_proba(X)", 'model.report("page.html", X, y)')
 
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
@@ -144,9 +107,29 @@ class FEM(FileClassifier, Categorical):
         X, y, sample_weight = from_file(X, y, sample_weight, model=self, fitted=False)
         return self._fit(self._prepare(X, y, sample_weight), **run)
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> Table:
+    @available_if(stream.can)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
+        """Add rows that come once, without those before, of which a parabola is left: see `categories.stream`.
+
+        Columns and their states, ridge, degree and pairs are those of the first batch, and so are the classes, unless they are
+        given. A state that it did not have contributes nothing. After `fit`, which keeps nothing of its rows, it begins anew.
+
+        >>> import tallies
+        >>> X, y = [["a", "x"], ["a", "z"], ["b", "x"], ["b", "z"]] * 5, ["no", "no", "yes", "no"] * 5
+        >>> model = tallies.FEM(ridge=1.0)
+        >>> for part in (slice(0, 8), slice(8, 20)):
+        ...     model = model.partial_fit(X[part], y[part], classes=["no", "yes"])
+        >>> model.n_rows_, model.predict([["b", "x"], ["a", "x"]]).tolist()
+        (20, ['yes', 'no'])
+        """
+        return stream.partial_fit(self, X, y, classes, sample_weight, dict(run))
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None, classes: np.ndarray | None = None) -> Table:
         _check(self)
         codes, categories, inputs = learn_codes(self, X, self.missing, self.bins)
+        if classes is not None:
+            labels = label_codes(y, len(codes), classes)
+            return Table(codes, labels, check_weights(sample_weight, len(codes)), categories, classes, inputs)
         classes, labels = encode_labels(y, len(codes), missing=False)
         return Table(codes, labels, check_weights(sample_weight, len(codes)), categories, classes, inputs)
 
@@ -160,8 +143,10 @@ class FEM(FileClassifier, Categorical):
         inputs = Inputs(len(names), np.array(names, dtype=object), columns)
         return Table(codes, labels[:, 0], weight[:, 0], whole.known.categories, whole.known.classes, inputs, whole)
 
-    def _plan(self, data: Table, seed: int) -> Plan:
+    def _plan(self, data: Table | stream.Added, seed: int) -> Plan:
         """Degree, pairs and ridge, as given, else by cross-validation; then the fit to all rows."""
+        if isinstance(data, stream.Added):
+            return (yield from stream.plan(self, data, seed))
         n, M, sizes = data.codes.shape[1], len(data.classes), data.categories.sizes
         given = None if self.ridge == "auto" else float(self.ridge)
         search = given is None or self.degree == "auto"
@@ -337,7 +322,7 @@ class FEM(FileClassifier, Categorical):
         """
         codes, M, layout = read_codes(self, X, self.categories_), len(self.classes_), self._layout()
         labels, weight = label_codes(y, len(codes), self.classes_), check_weights(sample_weight, len(codes))
-        rows = _distinct(codes, labels, M, [weight * times for times in redrawn(len(codes), n_boot, random_state)])
+        rows = distinct(codes, labels, M, [weight * times for times in redrawn(len(codes), n_boot, random_state)])
         model = arrange(rows.codes, layout, (M,) * n_boot, _quick(self.solver_, self.ridge_))
         W = carry_out(self._final(model, rows, self.ridge_), told=f"standard errors, {n_boot} fits to redrawn rows")
         parts, train = np.hsplit(W, n_boot), rows.codes if model.solver == "kernel" else None
@@ -355,18 +340,6 @@ class FEM(FileClassifier, Categorical):
         return [(what, f"{weight:+.2f}") for what, weight in zip(top["strongest"], top["weight"], strict=True)]
 
 
-def _distinct(codes: np.ndarray, labels: np.ndarray, M: int, weights: list[Array]) -> Rows:
-    """The distinct rows, with the weight of each class in them, by each of several weights of all rows, side by side."""
-    first, twin = unique_rows(codes)
-    Y: Array = np.hstack([np.bincount(twin * M + labels, weight, len(first) * M).reshape(-1, M) for weight in weights])
-    return _rows(np.ascontiguousarray(codes[first]), Y, M)
-
-
-def _rows(codes: np.ndarray, Y: Array, M: int) -> Rows:
-    """Rows of outputs of M classes each."""
-    return Rows(codes, Y, np.add.reduceat(Y, range(0, Y.shape[1], M), axis=1))
-
-
 def _quick(solver: str, ridge: float | None) -> str:
     """The solver for "auto", and in place of the seed's iteration where only its end matters; the kernel form needs a ridge."""
     return solver if solver not in ("auto", "fem") else "lbfgs" if ridge == 0 else "auto"
@@ -378,7 +351,7 @@ def _folded(rows: Rows, held: Array, layout: Layout, solver: str, shard_rows: in
     model = arrange(rows.codes, layout, (M,) * k, solver)
     whole = model.solver == "kernel"
     model, held = replace(model, outputs=(M,) * (k + whole)), np.hstack([held, np.zeros((len(held), M * whole))])
-    seen = _rows(rows.codes, np.tile(rows.Y, len(model.outputs)) - held, M)
+    seen = rows_of(rows.codes, np.tile(rows.Y, len(model.outputs)) - held, M)
     sources = sources_of(model, seen, shard_rows, seen._replace(codes=None, Y=held))
     return Ground(model, sources, float(held.sum()), folds=k, whole=whole, tol=NEWTON_TOL if whole else PATH_TOL)
 

@@ -17,7 +17,7 @@ SWEEPS = Option("max_iter", "Most sweeps over the data; default: the model's own
 WHERE = (  # a fit runs, of which no result depends
     Option("scheduler", "Address of a Dask scheduler to run on.", run=True),
     Option("memory", "Memory to spend on data from files, such as 4GB; default: half of what is free.", run=True),
-    Option("scratch", "Folder for files that last as long as a fit; of a cluster one that all its machines see.", run=True),
+    Option("scratch", "Folder for files that last as long as a fit; of a cluster one that all machines see, or a URL.", run=True),
 )
 FIT = (  # of every fit, in run.toml
     Option("out", "RUN folder to write.", kind=Path, flag="out,o", needed=True, run=True),

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from tallies.counts.filed import Filed, compact
 from tallies.counts.offsets import OFFSETS
 from tallies.counts.tables import HIDDEN, Counts, frame_numbers, row_names
 from tallies.data.table import LARGEST, check_names, refuse_dates
@@ -80,7 +81,7 @@ def _absent(told: str, names: Iterable[str], known: Iterable[str], remedy: str) 
 def as_offsets(offsets: Any, counts: Counts) -> np.ndarray:
     """Offsets (n, p) on the log scale, -1e4 where a count is missing, from None, a rule, or logarithms: an array (n,), (n, 1) or
     (n, p), or a frame or series, which is matched by the names of its rows and columns. Beside sparse counts they are (n, 1)."""
-    n, p = (len(counts.Y.indptr) - 1, 1) if sp.issparse(counts.Y) else counts.Y.shape
+    n, p = (counts.Y.shape[0], 1) if compact(counts.Y) else counts.Y.shape
     if offsets is None:
         O = np.zeros((n, p))
     elif isinstance(offsets, str):
@@ -149,9 +150,9 @@ def _refuse_efforts(O: np.ndarray, counts: Counts) -> None:
         return
     among: Any = known if not known.all() else True  # True: a mask would slow every sum
     low, high = O.min(axis=0, initial=np.inf, where=among), O.max(axis=0, initial=-np.inf, where=among)
-    sparse = sp.issparse(counts.Y)
-    total = counts.Y.sum(axis=1) if sparse else counts.Y.sum(axis=1, where=among)
-    top = counts.Y.max(axis=0).toarray() if sparse else counts.Y.max(axis=0)
+    total = counts.Y.sum(axis=1) if compact(counts.Y) else counts.Y.sum(axis=1, where=among)
+    top: Any = counts.Y.top if isinstance(counts.Y, Filed) else counts.Y.max(axis=0)
+    top = top.toarray() if sp.issparse(top) else top
     effort, many = O.sum(axis=1, where=among), known.sum(axis=1)
     total, effort = total[many > 0], effort[many > 0] / many[many > 0]
     steep = np.ptp(effort) > np.ptp(np.log1p(total)) + 1 or effort.min() > np.log1p(total.max()) + BEYOND

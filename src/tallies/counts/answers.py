@@ -60,7 +60,10 @@ def n_parameters(fitted: Fitted) -> int:
 
 def entropy(fitted: Fitted) -> float:
     """Entropy of the variational distribution of all latents."""
-    found = float(0.5 * fitted.data.v @ (np.log(2 * np.pi * fitted.S2) + 1).sum(axis=1))
+    beyond = fitted.data.beyond
+    if beyond is not None and beyond.entropy is not None:
+        return beyond.entropy
+    found = float(0.5 * fitted.data.v @ (np.log(2 * np.pi * fitted.known_latents[1]) + 1).sum(axis=1))
     if fitted.zeros is None:
         return found
     rho = fitted.zeros.rho
@@ -137,9 +140,9 @@ def positions(fitted: Fitted) -> Map:
     size = np.sqrt((C**2).sum(axis=0))
     axes = C / np.maximum(size, 1e-300)
     if fitted.model.rank is not None:
-        Z = fitted.latent_mean * size  # principal scores: unit directions, lengths on the samples
+        Z = fitted.known_latents[0] * size  # principal scores: unit directions, lengths on the samples
     else:
-        Z = (fitted.latent_mean - fitted.design.X @ fitted.model.B) @ axes
+        Z = (fitted.known_latents[0] - fitted.design.X @ fitted.model.B) @ axes
     share = size**2 / max(float((size**2).sum()), 1e-300)
     Z, axes, C = (np.pad(part[:, :2], ((0, 0), (0, max(0, 2 - part.shape[1])))) for part in (Z, axes, C))
     return Map(Z, axes, C, np.append(share, [0.0, 0.0])[:2])
@@ -147,9 +150,10 @@ def positions(fitted: Fitted) -> Map:
 
 def rates(fitted: Fitted) -> np.ndarray:
     """A of the rows of the fit: expected counts, given the counts; 0 where missing."""
-    M, S2, model = fitted.latent_mean, fitted.S2, fitted.model
+    model = fitted.model
     if fitted.zeros is not None:
         return fitted.zeros.rate
+    M, S2 = fitted.known_latents
     if model.C is not None:
         M, S2 = fitted.design.X @ model.B + M @ model.C.T, S2 @ (model.own**2).T
     return np.exp(np.clip(fitted.data.O + M + 0.5 * S2, HIDDEN, 60.0))
@@ -203,15 +207,16 @@ def residuals(fitted: Fitted, most: int = 5000) -> Residuals:
     """Phi^-1 of F(Y - 1) + u P(Y), F and P those of the counts that the model expects without knowing them, u uniform; of at most
     `most` cells drawn at random, but always the same."""
     rng, seen = np.random.default_rng(0), fitted.data
-    O, variance = np.broadcast_to(seen.O, seen.Y.shape), fitted.model.covariance.diagonal()
+    counts = seen.counts
+    O, variance = np.broadcast_to(seen.O, counts.shape), fitted.model.covariance.diagonal()
     known = np.argwhere((seen.v > 0)[:, None] & (O > HIDDEN))
     i, j = (known if len(known) <= most else known[np.sort(rng.choice(len(known), most, replace=False))]).T
-    Y, mean = seen.counts[i, j].astype(float), O[i, j] + np.einsum("id,di->i", fitted.design.X[i], fitted.model.B[:, j])
+    Y, mean = counts[i, j].astype(float), O[i, j] + np.einsum("id,di->i", fitted.design.X[i], fitted.model.B[:, j])
     nodes = np.linspace(-8.0, 8.0, 201)  # of Z; finer than what is drawn needs
     weight = stats.norm.pdf(nodes)
     rate = np.exp(np.clip(mean[:, None] + np.sqrt(variance[j])[:, None] * nodes, -700.0, 60.0))
     low, high = ((special.gammaincc(y[:, None] + 1, rate) @ weight) / weight.sum() for y in (np.maximum(Y - 1, 0), Y))
-    structural = np.broadcast_to(cell_inflation(fitted), seen.Y.shape)[i, j]
+    structural = np.broadcast_to(cell_inflation(fitted), counts.shape)[i, j]
     low, high = (structural + (1 - structural) * part for part in (low, high))
     low = np.where(Y == 0, 0.0, low)
     u = low + rng.random(len(Y)) * (high - low)
@@ -326,11 +331,12 @@ def _training_offsets(fitted: Fitted, rows: np.ndarray) -> np.ndarray:
 
 def into_anndata(fitted: Fitted, data: Any, key: str) -> Any:
     """Write the fit into an AnnData."""
-    shape = len(fitted.latent_mean), fitted.inputs.n
+    shape = len(fitted.data.v), fitted.inputs.n
     if data.shape != shape:
         raise DataError(f"the AnnData has shape {data.shape}, the fit {shape}; pass the one that was fitted")
-    data.obsm[f"X_{key}"] = fitted.latent_mean
-    data.obsm[f"{key}_variance"] = fitted.latent_variance
+    if fitted.latent_mean is not None:
+        data.obsm[f"X_{key}"] = fitted.latent_mean
+        data.obsm[f"{key}_variance"] = fitted.latent_variance
     data.varm[f"{key}_components"] = fitted.model.components
     data.varm[f"{key}_coefficients"] = fitted.model.B.T
     about = {"algorithm": algorithm(fitted), "converged": bool(fitted.run.converged)}

@@ -50,7 +50,9 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     )
     correlation_: np.ndarray = part(lambda fitted: answers.correlation(fitted.model.covariance), "Latent correlations (p, p).")
     explained_variance_ratio_: np.ndarray = part(answers.shares, "Share of the latent variance of each component.")
-    latent_mean_: np.ndarray = part("latent_mean", "Means of the latents given the counts: of Z (n, p), or of the scores (n, q).")
+    latent_mean_: np.ndarray = part(
+        lambda fitted: fitted.known_latents[0], "Means of the latents given the counts: of Z (n, p), or of the scores (n, q)."
+    )
     latent_variance_: np.ndarray = part("latent_variance", "Their variances.")
     algorithm_: str = part(answers.algorithm, "Which of the solvers was used.")
 
@@ -121,7 +123,7 @@ class Attributes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     )
     offsets_rule_: str | None = part("data.rule", "The rule that made them, if one did.")
     weights_: np.ndarray = part("data.v", "Weights of the rows (n,).")
-    _n_features_out: int = part(lambda fitted: fitted.latent_mean.shape[1], "Columns of what `transform` gives.")
+    _n_features_out: int = part(lambda fitted: fitted.model.rank or fitted.inputs.n, "Columns of what `transform` gives.")
 
     def _columns(self) -> np.ndarray:
         return self.fitted_.columns

@@ -27,9 +27,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy import linalg, optimize, stats
+from scipy import linalg, stats
 
 from tallies.backends import one_blas_thread
+from tallies.counts import separation
 from tallies.counts.answers import FLAT, correlation, rates
 from tallies.counts.fitted import Fitted, Learned
 from tallies.counts.records import blocks
@@ -61,7 +62,7 @@ def coefficient_covariance(fitted: Fitted, apart: np.ndarray | None = None) -> n
     live = fitted.data.v > 0
     X, v, Y, A = fitted.design.X[live], fitted.data.v[live], fitted.data.counts[live].astype(np.float64), rates(fitted)[live]
     (n, d), p = X.shape, Y.shape[1]
-    M, S2, C = fitted.latent_mean[live], fitted.S2[live], fitted.model.C
+    M, S2, C = *(part[live] for part in fitted.known_latents), fitted.model.C
     off, find = (M - X @ fitted.model.B, _full) if C is None else (M @ C.T, _of_rank)
     vX, g = v[:, None] * X, np.empty((n, p))
     XX = (vX[:, :, None] * X[:, None, :]).reshape(n, -1)
@@ -132,30 +133,11 @@ def _of_rank(model: Learned, Y: np.ndarray, A: np.ndarray, c: np.ndarray, S2: np
 
 def separated(fitted: Fitted) -> np.ndarray:
     """Coefficients (d, p) that have no finite estimate, such as that of a group in which a species is never seen."""
-    live = fitted.data.v > 0
-    X, known = fitted.design.X[live], np.broadcast_to(fitted.data.O > HIDDEN, fitted.data.Y.shape)[live]
-    X, seen = X / np.abs(X).max(axis=0), (fitted.data.counts[live] > 0) & known
-    G = (seen.T.astype(float) @ (X[:, :, None] * X[:, None, :]).reshape(len(X), -1)).reshape(-1, X.shape[1], X.shape[1])
-    loose = np.linalg.eigvalsh(G)[:, 0] < 1e-9 * np.maximum(np.einsum("jdd->j", G), 1.0)  # else seen rows determine all of them
-    out = np.zeros((X.shape[1], len(G)), dtype=bool)
-    for j in np.flatnonzero(loose):
-        out[:, j] = _unbounded(np.unique(X[seen[:, j]], axis=0), np.unique(X[known[:, j] & ~seen[:, j]], axis=0))
-    return out
-
-
-def _unbounded(seen: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Which coefficients (d,) grow without end, from the designs of rows with counts and of rows without."""
-    d, m = seen.shape[1], len(others)
-    free = linalg.null_space(seen)  # directions that leave the rows with counts as they are
-    if not free.shape[1] or not m:
-        return np.zeros(d, dtype=bool)
-    # as many of the other rows as can be: maximise sum u, others free t <= -u, 0 <= u <= 1
-    k = free.shape[1]
-    limits = [(None, None)] * k + [(0, 1)] * m
-    cost, below = np.concatenate([np.zeros(k), -np.ones(m)]), np.hstack([others @ free, np.eye(m)])
-    found = optimize.linprog(cost, below, np.zeros(m), bounds=limits)
-    left = np.vstack([seen, others[found.x[k:] < 0.5] if found.success else others])
-    return np.abs(linalg.null_space(left)).max(axis=1, initial=0.0) > 1e-8
+    if fitted.data.beyond is not None:
+        return fitted.data.beyond.apart
+    live, counts = fitted.data.v > 0, fitted.data.counts
+    known = np.broadcast_to(fitted.data.O > HIDDEN, counts.shape)[live]
+    return separation.separated(fitted.design.X[live], (counts[live] > 0) & known, known)
 
 
 def explained(fitted: Fitted) -> float:

@@ -13,8 +13,9 @@ import pandas as pd
 import scipy.sparse as sp
 
 from tallies.counts.alignment import as_design, as_offsets, columns_in_order, independent
-from tallies.counts.fitted import Classes, Design, Fitted, Formula, Inflating, smallest
-from tallies.counts.lazily import read_pieces
+from tallies.counts.filed import Filed, Spans, compact
+from tallies.counts.fitted import Beyond, Classes, Design, Fitted, Formula, Inflating, smallest
+from tallies.counts.lazily import cells_of, read_cells, read_pieces
 from tallies.counts.offsets import OFFSETS
 from tallies.counts.records import Shard, log_factorial
 from tallies.counts.tables import HIDDEN, Counts, named_rows, read_anndata, read_counts
@@ -31,20 +32,23 @@ ROWS = 512  # rows of a shard from which it costs little that each brings home a
 class Rows(NamedTuple):
     """Validated rows."""
 
-    Y: Any  # counts, 0 where missing: an array, or a CSR matrix    (n, p)
+    Y: Any  # counts, 0 where missing: an array, a CSR matrix, or in files   (n, p)
     O: np.ndarray  # offsets, -1e4 where missing; of a matrix one a row   (n, p) | (n, 1)
     X: np.ndarray  # design                                         (n, d)
     v: np.ndarray  # weights                                        (n,)
 
     def take(self, some: np.ndarray) -> Rows:
         """Those rows, by a mask."""
-        return self if some.all() else Rows(*(part[some] for part in self))
+        if some.all():
+            return self
+        Y, *others = self
+        return Rows(Y.take(some) if isinstance(Y, Filed) else Y[some], *(part[some] for part in others))
 
 
 class Sparse(NamedTuple):
-    """A source: rows of a CSR matrix, which are laid out in full while they are worked on."""
+    """A source: rows of a CSR matrix, or of files, which are laid out in full while they are worked on."""
 
-    Y: sp.csr_array
+    Y: sp.csr_array | Spans
     O: np.ndarray  # offsets, one a row                             (n, 1)
     X: np.ndarray
     v: np.ndarray
@@ -72,6 +76,7 @@ class Prepared(NamedTuple):
     samples: np.ndarray | None  # names of the rows                 (n,)
     classes: Classes | None = None  # of the rows, where they are to be told apart
     zeros: Inflating | None = None  # covariates of structural zeros
+    beyond: Beyond | None = None  # what is known of counts in files
 
 
 # what may be a file
@@ -82,21 +87,21 @@ def from_files(
 ) -> tuple[Any, Any, Any, Any]:
     """Counts and what belongs to their rows, each of which may be a path; where the counts are one, names of columns of that file
     may stand for covariates and weights. Anything else stays as it is. `sparse`: counts of an .h5ad file or a .zarr folder are an
-    AnnData, where that is sparse, and those of a folder of tables a sparse matrix with names."""
+    AnnData, where that is sparse, and those of a folder of tables a sparse matrix with names; more than is held stay in files."""
     if sparse and is_lazy(counts) and Path(str(counts)).suffix.lower() != ".zarr":
         names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
         names = names if all(isinstance(name, str) for name in names) and not _is_file(covariates) else []
         weight = [weights] if isinstance(weights, str) else []
         counts, others = read_pieces(counts, [*names, *weight])
         covariates, weights = others[names] if names else covariates, others[weights] if weight else weights
-    if (
-        isinstance(counts, str | Path)
-        and sparse
-        and not isinstance(weights, str)
-        and Path(counts).suffix.lower() in (".h5ad", ".zarr")
-    ):
-        found = read_anndata(Path(counts))
-        counts = counts if isinstance(found.X, np.ndarray | None) else found
+    cells = cells_of(counts) if sparse and not isinstance(weights, str) else None
+    if cells is not None:
+        found = read_cells(cells)
+        if found is not None:
+            counts = found
+        elif isinstance(counts, str | Path):
+            held = read_anndata(cells)
+            counts = counts if isinstance(held.X, np.ndarray | None) else held
     if isinstance(counts, str | Path):
         path, counts = counts, read_counts(counts)
         asked = [covariates] if isinstance(covariates, str) and covariates in counts else covariates
@@ -174,7 +179,7 @@ def check_rows(rows: Rows, names: np.ndarray, columns: np.ndarray | None, rank: 
         got = "1 sample" if n == 1 else f"{live.sum()} rows"
         raise DataError(f"expected more rows than covariates, got {got} for {d}; add rows or drop covariates")
     independent(rows.X[live], names)
-    empty = np.flatnonzero(rows.v @ rows.Y == 0)
+    empty = np.flatnonzero((rows.Y.seen(live) if isinstance(rows.Y, Filed) else rows.v @ rows.Y) == 0)
     if len(empty):
         shown = empty[:5].tolist() if columns is None else list(columns[empty[:5]])
         raise DataError(
@@ -196,7 +201,7 @@ def warm(last: Fitted, rows: Rows, rank: int | None, sampled: bool) -> tuple[np.
     """Where a fit of these rows goes on from the last one: W, w, and the means of its rows that have a weight; None where it
     cannot."""
     model, M = last.model, last.latent_mean
-    if len(M) != len(rows.X) or model.rank != rank or model.B.shape != (rows.X.shape[1], rows.Y.shape[1]):
+    if M is None or len(M) != len(rows.X) or model.rank != rank or model.B.shape != (rows.X.shape[1], rows.Y.shape[1]):
         return None, None, None
     M = M if model.rotation is None else M @ model.rotation.T
     return model.W if rank is not None or sampled else None, last.w, None if sampled else M[rows.v > 0]
@@ -214,7 +219,9 @@ def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) 
     def source(b: slice) -> Any:
         O, X, v = (np.ascontiguousarray(part[b]) for part in rows[1:])
         about = even, b.start, n, None if M is None else np.ascontiguousarray(M[b])
-        return Sparse(Y[b], O, X, v, *about) if sp.issparse(Y) else Held(whole(Rows(np.ascontiguousarray(Y[b]), O, X, v), *about))
+        if compact(Y):
+            return Sparse(Y.part(b) if isinstance(Y, Filed) else Y[b], O, X, v, *about)
+        return Held(whole(Rows(np.ascontiguousarray(Y[b]), O, X, v), *about))
 
     return [source(slice(i, min(i + size, n))) for i in range(0, n, size)]
 
@@ -261,7 +268,7 @@ def _inflating(fitted: Any) -> Inflating | None:
 def is_own(fitted: Fitted, table: Counts) -> bool:
     """Whether these are the counts of the fit."""
     seen = fitted.data
-    if table.Y.shape != seen.Y.shape or not np.array_equal(table.Y, seen.counts):
+    if seen.Y is None or table.Y.shape != seen.Y.shape or not np.array_equal(table.Y, seen.counts):
         return False
     missing = np.broadcast_to(seen.O <= HIDDEN, table.Y.shape)
     return bool((missing == (False if table.missing is None else table.missing)).all())

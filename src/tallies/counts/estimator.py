@@ -48,6 +48,7 @@ from tallies.counts.door import (
 )
 from tallies.counts.evidence import Evidence
 from tallies.counts.importance import Importance
+from tallies.counts.separation import beyond_of
 from tallies.counts.tables import Counts, as_counts, plain, row_names
 from tallies.data.table import check_weights
 from tallies.engine import Plan
@@ -88,7 +89,7 @@ class FromCounts(Estimator):
 
         Each may be a path, see `read_counts` and `read_table`: all columns of a file of covariates are used, with an intercept,
         and words as categories. Names of columns of the file of counts may stand for covariates and weights. Sparse counts, also of
-        an AnnData, and those of a folder of tables stay sparse in a `PLN` whose offsets are one number a row.
+        an AnnData, and those of a folder of tables stay sparse in a `PLN` whose offsets are one number a row, or in their files.
         """
         return self._fit(self._prepare(counts, y, covariates, offsets, sample_weight), **run)
 
@@ -138,12 +139,12 @@ class FromCounts(Estimator):
         W = w = M = None
         if getattr(self, "warm_start", False) and self.__sklearn_is_fitted__():
             W, w, M = warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
-        rule = offsets if isinstance(offsets, str) else None
-        design = fitted.Design(X, names, added, read)
-        sources = cut(rows.take(rows.v > 0), self.shard_rows, M)
-        by = getattr(self, "zero_inflation", None)
-        zeros = inflating(str(by), beside if data is None else data, n, table.rows) if settings.inflation == "formula" else None
-        return Prepared(rows, sources, Inputs(p, table.columns), design, rule, W, w, table.rows, classes, zeros)
+        rule, design = offsets if isinstance(offsets, str) else None, fitted.Design(X, names, added, read)
+        sources, sampled = cut(rows.take(rows.v > 0), self.shard_rows, M), settings.sampling is not None
+        beyond = beyond_of(rows, sources, settings.rank, sampled)
+        asked, about = settings.inflation == "formula", beside if data is None else data
+        zeros = inflating(str(getattr(self, "zero_inflation", None)), about, n, table.rows) if asked else None
+        return Prepared(rows, sources, Inputs(p, table.columns), design, rule, W, w, table.rows, classes, zeros, beyond)
 
     def _keeps_sparse(self, settings: plan.Settings) -> bool:
         """Whether sparse counts stay sparse: its plan asks for no whole table."""
@@ -381,7 +382,6 @@ class PLN(Counted):
         return settings.inflation is None
 
     def _settings(self) -> plan.Settings:
-        """The hyperparameters, or a sentence about those that no data can make sense of."""
         sampling: Any = Importance() if self.method == "importance" else self.method
         if isinstance(sampling, Importance):
             sampling.check()

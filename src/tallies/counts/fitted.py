@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.counts.records import Coefficients, Latent, Moments, PerColumn, Variance
+from tallies.errors import DataError
 from tallies.estimator import Inputs, Run
 from tallies.forms import Form
 
@@ -47,21 +48,42 @@ class Stream(NamedTuple):
     moments: Moments  # of which the earlier ones are faded
 
 
+class Beyond(NamedTuple):
+    """What is kept of counts that were more than is held."""
+
+    total: PerColumn  # their sums
+    apart: Annotated[np.ndarray, Form("d p", "b")]  # coefficients that have no finite estimate
+    entropy: float | None = None  # of the latents, where these are not kept either
+
+
 class Training(NamedTuple):
     """The other data of the fit: errors of coefficients, reports and samples need them."""
 
-    # counts in the smallest type that holds them, 0 where missing; sparse where they were
-    Y: Annotated[np.ndarray, Form("n p", "if", 0)] | Annotated[sp.csr_array, Form("n p", "if", 0)]
+    # counts in the smallest type that holds them, 0 where missing; sparse where they were; None: they stayed in files
+    Y: Annotated[np.ndarray, Form("n p", "if", 0)] | Annotated[sp.csr_array, Form("n p", "if", 0)] | None
     O: Annotated[np.ndarray, Form("n p")] | Annotated[np.ndarray, Form("n 1")]  # offsets, -1e4 where missing; (n, 1): all alike
     v: Annotated[np.ndarray, Form("n", low=0)]  # row weights
     rule: str | None  # by which the offsets were made
     samples: Annotated[np.ndarray, Form("n", "OU")] | None = None  # names of the rows, where they had any
     stream: Stream | None = None  # where rows were added: those above are the last batch
+    beyond: Beyond | None = None  # in place of Y
 
     @property
     def counts(self) -> np.ndarray:
         """The counts in full."""
+        if self.Y is None:
+            raise DataError(
+                "this needs the counts of the fit, which were more than is held in memory and stayed in files; pass a part of them "
+                "where counts can be passed, or fit to a part of the rows"
+            )
         return np.asarray(self.Y.toarray() if isinstance(self.Y, sp.csr_array) else self.Y)
+
+    @property
+    def total(self) -> np.ndarray:
+        """Sums of the columns (p,)."""
+        if self.beyond is not None:
+            return self.beyond.total
+        return np.asarray(self.counts.sum(axis=0) if self.Y is None else self.Y.sum(axis=0))
 
 
 class Learned(NamedTuple):
@@ -210,8 +232,8 @@ class Fitted(NamedTuple):
     run: Run
     inputs: Inputs
     model: Learned
-    latent_mean: Latent  # of Z, or of the scores
-    S2: Variance  # variances of these, of the scores on the axes of the solver
+    latent_mean: Latent | None  # of Z, or of the scores; None where those of Z were more than is held
+    S2: Variance | None  # variances of these, of the scores on the axes of the solver
     likelihood: Likelihood
     design: Design
     data: Training
@@ -222,17 +244,34 @@ class Fitted(NamedTuple):
 
     def check(self) -> None:
         """Refuse parts of different models, whose columns are not the same."""
-        (d, p), (n, q), rank = self.model.B.shape, self.latent_mean.shape, self.model.rank
-        found = self.inputs.n, self.data.Y.shape, self.design.X.shape, q
+        (d, p), n, rank, beyond = self.model.B.shape, len(self.data.v), self.model.rank, self.data.beyond
+        shape = (n, p) if self.data.Y is None else self.data.Y.shape
+        q = p if self.latent_mean is None else self.latent_mean.shape[1]
+        found = self.inputs.n, shape, self.design.X.shape, q
+        if (self.data.Y is None) != (beyond is not None) or (self.latent_mean is None) != (self.S2 is None):
+            raise ValueError("counts, or what is kept of them, or their latents are missing")
+        if (self.latent_mean is None) != (beyond is not None and beyond.entropy is not None):
+            raise ValueError("there should be either latents or their entropy")
         if self.classes is not None and (len(self.classes.codes) != n or self.classes.columns > d):
             raise ValueError(f"classes of {len(self.classes.codes)} rows do not go with {n} rows and B of shape {(d, p)}")
         if found != (p, (n, p), (n, d), p if rank is None else rank):
             raise ValueError(f"columns, counts, design and latents {found} do not go with B of shape {(d, p)} and the rank {rank}")
 
     @property
+    def known_latents(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of the latents."""
+        if self.latent_mean is None or self.S2 is None:
+            raise AttributeError(
+                "the latents of all rows, a number for each count, were more than is held in memory; transform(counts) gives those "
+                "of some rows, and a fit with a rank keeps the scores of all"
+            )
+        return self.latent_mean, self.S2
+
+    @property
     def latent_variance(self) -> np.ndarray:
         """Variances of the latents on the axes of C."""
-        return self.S2 if self.model.rotation is None else self.S2 @ self.model.rotation**2
+        S2 = self.known_latents[1]
+        return S2 if self.model.rotation is None else S2 @ self.model.rotation**2
 
     @property
     def columns(self) -> np.ndarray:
@@ -240,7 +279,7 @@ class Fitted(NamedTuple):
         return self.inputs.named("y")
 
 
-RECORDS = (Formula, Design, Training, Learned, Likelihood, Path, Graph, Classes, Inflating, Zeros, Moments, Stream, Fitted)
+RECORDS = (Formula, Design, Beyond, Training, Learned, Likelihood, Path, Graph, Classes, Inflating, Zeros, Moments, Stream, Fitted)
 
 
 def orient(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

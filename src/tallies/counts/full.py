@@ -32,7 +32,7 @@ from tallies import lbfgs
 from tallies.counts.guess import REACH_W, guess, rare
 from tallies.counts.inverses import invert, invert_wide
 from tallies.counts.kernels import plain
-from tallies.counts.records import Coefficients, PerColumn, Place, Shard, Sums, log_factorial
+from tallies.counts.records import Coefficients, PerColumn, Place, Shard, Spread, Sums, log_factorial
 from tallies.counts.rows import crude, squares, symmetric
 from tallies.engine import Model, State
 from tallies.forms import Form
@@ -137,6 +137,7 @@ class Covariance(Model):
     single: bool = False  # begin in single precision
     added: bool = False  # there were rows before these, whose moments are in the first params
     tol: float = 1e-9  # stop when five steps together gain less than this part of the bound
+    sums: bool = False  # of the rows no more is wanted than their `Spread`
 
     monotone: ClassVar[bool] = True
     draws: ClassVar[bool] = False
@@ -344,9 +345,11 @@ class Covariance(Model):
     def ahead(self, params: FullParams) -> FullParams:
         return params._replace(phase=TRIAL) if params.phase == GRADIENT else params  # the trial point is the current one already
 
-    def rows(self, shard: Shard, latents: FullLatents, params: FullParams) -> Place:
+    def rows(self, shard: Shard, latents: FullLatents, params: FullParams) -> Place | Spread:
         z, now = latents, params.phase != GRADIENT
         M, S2 = (np.asarray(a, dtype=np.float64) for a in ((z.M, z.S2) if now else (z.M_trial, z.S2_trial)))
+        if self.sums:
+            return Spread.of(M, S2, shard.X, shard.v, params.point.B)
         if not self.placing:
             return Place(M, S2)
         L, R, Omega = shard.O + M, M - shard.X @ params.point.B, params.point.Omega

@@ -1,17 +1,71 @@
-"""Counts in files that are more than fits into memory laid out: read piece by piece, and held as a sparse matrix."""
+"""Counts in files at the door: looked at once, piece by piece, on the chosen backend.
+
+Tables are written once to the scratch folder as sparse matrices, from which shards are mapped; those of an .h5ad file or a .zarr
+folder that are sparse by rows are read where they are. Where counts that are not 0 take no more than `HELD` bytes, they are held.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import zlib
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from tallies.answering import AT_ONCE
+from tallies.backends import each
+from tallies.counts.filed import Cells, Encoded, Filed, is_group, opened
 from tallies.counts.fitted import smallest
-from tallies.counts.tables import Named
-from tallies.data.lazy import open_table
-from tallies.errors import DataError
+from tallies.counts.tables import LARGEST_COUNT, Named, is_backed, probe, refuse_broken, refuse_large, refuse_negative
+from tallies.data.lazy import LARGE, Piece, open_table
+from tallies.data.table import check_names
+from tallies.errors import DataError, need
+from tallies.mapped import SCRATCH, Home, Scratch
+from tallies.maths import pointer
+from tallies.phases import phase
+from tallies.sources import Held
+
+HELD = 256 << 20  # bytes of counts that are not 0, and their places, up to which a sparse matrix is held, and kept with the fit
+AT_A_TIME = 1 << 21  # such counts of an .h5ad file or a .zarr folder that are looked at together
+
+
+class Look(NamedTuple):
+    """What is known of some rows of counts."""
+
+    size: np.ndarray  # sums of the rows                              (n,)
+    total: np.ndarray  # sums of the columns                          (p,)
+    top: np.ndarray  # largest counts of these                        (p,)
+    low: float  # smallest of all
+    gaps: int  # that are missing
+    broken: tuple[int, int, float] | None  # the first that is no whole number: row, column, value
+    nbytes: int  # of the sparse matrix
+    check: int = 0  # sum of what is in it
+    beside: pd.DataFrame | None = None  # other columns of these rows
+
+    @classmethod
+    def at(cls, Y: sp.csr_array) -> Look:
+        """At some rows."""
+        values = Y.data.astype(np.float64, copy=False)
+        missing = np.isnan(values)
+        with np.errstate(invalid="ignore"):
+            wrong = np.flatnonzero((np.floor(values) != values) & ~missing)
+        broken = None
+        if len(wrong):
+            at = int(wrong[0])
+            broken = int(np.searchsorted(Y.indptr, at, side="right")) - 1, int(Y.indices[at]), float(values[at])
+        clear = sp.csr_array((np.where(missing, 0.0, values), Y.indices, Y.indptr), shape=Y.shape)
+        top = clear.max(axis=0).toarray().ravel()
+        low = float(np.min(values, where=~missing, initial=0.0))
+        nbytes = Y.data.nbytes + 4 * len(Y.indices) + 8 * len(Y.indptr)
+        return cls(clear.sum(axis=1), clear.sum(axis=0), top, low, int(missing.sum()), broken, nbytes)
+
+
+# tables
 
 
 def read_pieces(X: Any, beside: list[str]) -> tuple[Named, pd.DataFrame]:
@@ -28,19 +82,122 @@ def read_pieces(X: Any, beside: list[str]) -> tuple[Named, pd.DataFrame]:
     texts = [name for name in species if table.facts[name].kind not in ("number", "constant", "empty")]
     if texts or not species:
         raise DataError(f"counts must be numbers, but columns {texts[:5]} of {table.name!r} are not; drop them")
-    cells, parts, others = table.cells([*species, *names, *beside]), [], []
-    for piece in table.pieces:
-        columns = piece.columns(cells)
-        values = np.column_stack([columns.pop(name) for name in species])
-        part = sp.csr_array(values.astype(np.float64))
-        parts.append(smallest(part) if _whole(part.data) else part)
-        others.append(pd.DataFrame(columns))
-    rest = pd.concat(others, ignore_index=True)
+    scratch = Scratch(SCRATCH.get())
+    home = Home(scratch.folder.name, scratch)
+    pieces = [Encoded(home, k, len(species)) for k in range(len(table.pieces))]
+    work = list(zip(table.pieces, pieces, strict=True))
+    with phase("looking at the counts"):
+        looks = _each(_encode, work, table.cells([*species, *names, *beside]), species)
+    if not pieces[0].there():
+        raise DataError(
+            "the workers have read the counts, but what they wrote is not here; name a folder that all machines see with "
+            "tallies.backend(..., scratch=FOLDER)"
+        )
+    rest = pd.concat([look.beside for look in looks], ignore_index=True)
     rows = None if not names else rest.pop(first).astype(str).to_numpy(dtype=object)
     rest = rest if rows is None else rest.set_axis(rows)
-    return Named(sp.vstack(parts, format="csr"), rows, np.array(species, dtype=object)), rest
+    columns = np.array(species, dtype=object)
+    if sum(look.nbytes for look in looks) <= HELD:
+        parts = [piece.read(0, len(look.size)) for piece, look in zip(pieces, looks, strict=True)]
+        return Named(sp.vstack(parts, format="csr"), rows, columns), rest
+    known = [piece._replace(check=look.check) for piece, look in zip(pieces, looks, strict=True)]
+    return Named(filed(known, [len(look.size) for look in looks], looks), rows, columns), rest
 
 
-def _whole(values: np.ndarray) -> bool:
-    """Whether these can be counts; what others are is told where all are looked at."""
-    return bool(len(values) and np.isfinite(values).all() and (values >= 0).all() and (np.floor(values) == values).all())
+def _each(task: Any, work: Sequence[Any], *more: Any) -> list[Look]:
+    """What comes of each piece of work; some at a time, for there may be many."""
+    some = [[Held(its) for its in work[a : a + AT_ONCE]] for a in range(0, len(work), AT_ONCE)]
+    return [look for held in some for look in each(task, held, *more)]
+
+
+def _encode(work: tuple[Piece, Encoded], cells: str, species: list[str]) -> Look:
+    """Write the counts of a piece of a table."""
+    piece, out = work
+    columns = piece.columns(cells)
+    Y = sp.csr_array(np.column_stack([columns.pop(name) for name in species]).astype(np.float64))
+    look = Look.at(Y)
+    if look.broken is None and not look.gaps and look.low >= 0 and look.top.max(initial=0.0) <= LARGEST_COUNT and Y.nnz:
+        Y = smallest(Y)
+    out.write(Y)
+    check = 0
+    for part in (Y.data, Y.indices.astype(np.int32), Y.indptr.astype(np.int64)):
+        check = zlib.crc32(part, check)
+    return look._replace(nbytes=Y.data.nbytes + 4 * Y.nnz + 8 * len(Y.indptr), check=check, beside=pd.DataFrame(columns))
+
+
+# matrices of cells
+
+
+def cells_of(counts: Any) -> Path | None:
+    """The .h5ad file or .zarr folder that counts are, or that an AnnData reads them from; None where there is none."""
+    if is_backed(counts):
+        return Path(counts.filename)
+    known = isinstance(counts, str | Path) and Path(counts).suffix.lower() in (".h5ad", ".zarr")
+    return Path(counts) if known and Path(counts).exists() else None
+
+
+def read_cells(path: Path) -> Named | None:
+    """The counts of an .h5ad file or a .zarr folder that are more than is held; None: they are to be read whole."""
+    need("anndata", "anndata", "Reading .h5ad")
+    if path.suffix.lower() == ".h5ad":
+        probe(path)
+    with opened(str(path)) as file:
+        X = file.get("X")
+        kind = None if X is None else str(dict(X.attrs).get("encoding-type", ""))
+        if X is None or kind not in ("csr_matrix", "array", ""):
+            return None
+        if is_group(X):
+            n, p = (int(size) for size in X.attrs["shape"])
+            if int(X["data"].shape[0]) * (X["data"].dtype.itemsize + 4) <= HELD:
+                return None
+            ptr = np.asarray(X["indptr"][:]).astype(np.int64)
+        else:
+            n, p = X.shape
+            if n * p * X.dtype.itemsize <= LARGE:
+                return None
+            ptr = np.arange(n + 1) * p
+        rows, columns = (_names(file[what]) for what in ("obs", "var"))
+    if len(rows) != n or len(columns) != p or len(ptr) != n + 1 or (np.diff(ptr) < 0).any() or not n:
+        raise DataError(f"{str(path)!r} is damaged: its names are of {len(rows)} x {len(columns)} counts, its matrix of {n} x {p}")
+    about, full = os.stat(path), os.path.abspath(path)
+    cells = Cells(Home(os.path.dirname(full)), os.path.basename(full), p, (about.st_size, about.st_mtime_ns))
+    ends = np.unique([0, *np.searchsorted(ptr[:-1], np.arange(AT_A_TIME, ptr[-1], AT_A_TIME)), n])
+    spans = [(cells, int(a), int(b)) for a, b in pairwise(ends)]
+    with phase("looking at the counts"):
+        looks = _each(_look, spans)
+    check_names(pd.DataFrame(columns=columns))
+    return Named(filed([cells], [n], looks), rows, columns)
+
+
+def _names(group: Any) -> np.ndarray:
+    """Names of rows, or of columns."""
+    from anndata.io import read_elem
+
+    found = read_elem(group[str(group.attrs["_index"])])
+    return np.asarray([name if isinstance(name, str) else str(name) for name in found], dtype=object)
+
+
+def _look(work: tuple[Cells, int, int]) -> Look:
+    cells, first, stop = work
+    return Look.at(cells.read(first, stop))
+
+
+# both
+
+
+def filed(pieces: Sequence[Encoded | Cells], sizes: Sequence[int], looks: Sequence[Look]) -> Filed:
+    """The table that pieces make, or a sentence on what is wrong with it."""
+    gaps = sum(look.gaps for look in looks)
+    if gaps:
+        raise DataError(
+            f"{gaps:,} counts are missing in a table that is too large for memory, where none may be; fill them with 0, drop their "
+            "rows, or read part of the table"
+        )
+    refuse_negative(min(look.low for look in looks))
+    for first, look in zip(pointer([len(look.size) for look in looks]), looks, strict=False):
+        if look.broken is not None:
+            refuse_broken(look.broken[0] + int(first), *look.broken[1:])
+    top = np.max([look.top for look in looks], axis=0)
+    refuse_large(float(top.max(initial=0.0)))
+    size, total = np.concatenate([look.size for look in looks]), np.sum([look.total for look in looks], axis=0)
+    return Filed(tuple(pieces), tuple(sizes), size, total, top)

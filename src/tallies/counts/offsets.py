@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-import scipy.sparse as sp
 from scipy import special, stats
 
+from tallies.counts.filed import compact
 from tallies.errors import DataError
 from tallies.maths import log0
 
@@ -23,7 +23,7 @@ def logsum(Y: np.ndarray) -> np.ndarray:
     >>> logsum(np.array([[1.0, 2.0], [3.0, np.nan]])).round(3)
     array([1.099, 1.099])
     """
-    total = Y.sum(axis=1) if sp.issparse(Y) else np.nansum(Y, axis=1)
+    total = Y.sum(axis=1) if compact(Y) else np.nansum(Y, axis=1)
     _refuse(total <= 0, "have no counts, so they have no size", "drop these rows, or pass offsets of your own")
     return np.log(total)
 

@@ -56,22 +56,25 @@ def page(
     out.pick("species", "Species", species if whole else [])  # charts name species by their place in the model
     out.pick("colour", "Colour by", list(shades), "nothing" if colour is None else "the first")
     out.pick("covariate", "Effect of", [named(model, d) for d in effects], "the first")
-    view = counts.latent_map(model, species, shades, names)
-    if len(shades) == 1:  # no choice: coloured at once
+    view = None if model.fitted_.latent_mean is None else counts.latent_map(model, species, shades, names)
+    if view is None:  # in files, as the counts are
+        shades = {}
+    elif len(shades) == 1:  # no choice: coloured at once
         view = view["views"][0]
     elif shades and colour is not None:  # what was asked for is there when the page opens
         view |= {"none": view["views"][0], "title": view["views"][0]["title"]}
     together = counts.correlations(R, species)
     out.hero(together or view)
     face = together or view
-    out.face = {k: v for k, v in (face.get("none") or face).items() if k != "wide"}
+    out.face = {k: v for k, v in (face.get("none") or face).items() if k != "wide"} if face else None
     _groups(section := out.section("learned", "Which species go together"), model, found, species)
     section.charts(counts.clusters(R, species, found), counts.partners(R, species, np.arange(len(species) if whole else 0)))
     if effects:
         out.section("effects", "What the covariates do").charts(forest(model, effects, table, apart, species))
     if model.fitted_.zeros is not None:
         _zeros(out.section("zeros", "Which zeros are structural?"), model, species)
-    out.section("samples", "Where the samples lie").charts(view if together else None)
+    if view is not None:
+        out.section("samples", "Where the samples lie").charts(view if together else None)
     if truth is not None:
         _truth(out, model, truth, species)
     quality(out, model, Y, rate, ours, species, names)
@@ -87,12 +90,15 @@ def page(
 
 
 def expected_of(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Array, Array, bool]:
-    """Counts, what is expected of them, and whether they are those of the fit."""
-    seen = model.fitted_.data.counts
+    """Counts, what is expected of them, and whether they are those of the fit; nothing where those are in files."""
+    beyond = model.fitted_.data.beyond is not None
+    if Y is None and beyond:
+        return np.empty((0, 0)), np.empty((0, 0)), False
     if Y is None:
-        return seen.astype(float), rates(model.fitted_), True
+        return model.fitted_.data.counts.astype(float), rates(model.fitted_), True
     table = model._table(Y)
-    return table.values, model.predict(Y, covariates=covariates, offsets=offsets), np.array_equal(table.Y, seen)
+    ours = not beyond and np.array_equal(table.Y, model.fitted_.data.counts)
+    return table.values, model.predict(Y, covariates=covariates, offsets=offsets), ours
 
 
 def effect_table(model: Any) -> pd.DataFrame | None:
@@ -105,7 +111,7 @@ def effect_table(model: Any) -> pd.DataFrame | None:
 
 def _clear(model: Any) -> np.ndarray:
     """Species that are counted often and vary enough for their correlations to mean something."""
-    clear = model.fitted_.data.Y.sum(axis=0) >= THIN
+    clear = model.fitted_.data.total >= THIN
     clear[flat_columns(model.fitted_.model)] = False
     return clear
 
@@ -236,8 +242,12 @@ def _warn(out: Page, model: Any, Y: Array | None, species: list[str], apart: Arr
 def quality(out: Page, model: Any, Y: Array, rate: Array, ours: bool, species: list[str], names: Any) -> None:
     """How well counts are expected, and the cells that are least."""
     called = [f"sample {i + 1}" if names is None else str(names[i]) for i in range(len(model.design_))]
-    found = residuals(model.fitted_)
     section = out.section("quality", "Can the model be believed?")
+    if model.fitted_.data.beyond is not None:
+        section.text("The counts of the fit stayed in files: how well counts are expected is told of those that a report is given.")
+        section.charts(counts.expected(Y, rate, species) if Y.size else None)
+        return
+    found = residuals(model.fitted_)
     section.charts(counts.residuals(found, species, called), counts.expected(Y, rate, species))
     worst = np.argsort(-np.abs(found.least), kind="stable")[:10]
     rows = [

@@ -7,7 +7,8 @@ importance     variational start -> importance sampling -> log likelihood of its
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import Annotated, Any, NamedTuple
+from itertools import pairwise
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import logit
@@ -22,11 +23,13 @@ from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLate
 from tallies.counts.inflated import Inflated, InflatedRows
 from tallies.counts.inflated_rank import InflatedRank, ZeroPlace
 from tallies.counts.rank import Rank
-from tallies.counts.records import Coefficients, Latent, PerColumn, Place, Sums, Variance, blocks
+from tallies.counts.records import Coefficients, Latent, PerColumn, Place, Spread, Sums, Variance
 from tallies.engine import End, Kept, Plan, Stage
 from tallies.estimator import Run
 from tallies.forms import Form
 from tallies.lbfgs import Direction, Pairs, Search
+from tallies.maths import pointer
+from tallies.sums import total
 
 SINGLE = 10_000  # counts from which a fit begins in single precision: those whose loops are compiled
 FINAL_DRAWS = 1000  # of the log likelihood after a fit by importance sampling
@@ -55,11 +58,12 @@ class Searched(NamedTuple):
     B: Coefficients
     C: Annotated[np.ndarray, Form("p q")] | None  # where there is a rank
     Sigma: Annotated[np.ndarray, Form("p p")] | None  # where there is none
-    M: Latent
-    S2: Variance
+    M: Latent | None  # None where they were more than is held
+    S2: Variance | None
     w: PerColumn | None  # of `full`
     F: float
     met: bool  # the stopping rule is met
+    entropy: float | None = None  # of the rows, where they are not there
 
 
 class Weighed(NamedTuple):
@@ -90,12 +94,15 @@ def fit(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -
 
 def _variational(settings: Settings, data: Prepared, seed: int, shard_rows: int | None) -> Generator[Stage, Kept, Fitted]:
     model, start = search_of(settings, data)
-    stage = Stage("", model, data.sources, lambda end: searched(model, end, data), settings.max_iter, start, rows=True)
-    kept = yield stage
+    rows: Literal["sum"] | bool = "sum" if isinstance(model, Covariance) and model.sums else True
+    kept = yield Stage("", model, data.sources, lambda end: searched(model, end, data), settings.max_iter, start, rows=rows)
     found: Searched = kept.value
     learned = learned_of(settings, found.B, found.C, found.Sigma)
     latent = yield from with_unweighted(learned, data, found.M, found.S2, shard_rows)
-    return finished(searched_run(kept, seed), data, learned, latent, Likelihood(-found.F, bound=True), found.w)
+    fitted = finished(searched_run(kept, seed), data, learned, latent, Likelihood(-found.F, bound=True), found.w)
+    if fitted.data.beyond is None or found.entropy is None:
+        return fitted
+    return fitted._replace(data=fitted.data._replace(beyond=fitted.data.beyond._replace(entropy=found.entropy)))
 
 
 def searched_run(kept: Kept, seed: int) -> Run:
@@ -106,9 +113,11 @@ def searched_run(kept: Kept, seed: int) -> Run:
 
 
 def with_unweighted(
-    learned: Learned, data: Prepared, M: np.ndarray, S2: np.ndarray, shard_rows: int | None
-) -> Generator[Stage, Kept, tuple[np.ndarray, np.ndarray]]:
+    learned: Learned, data: Prepared, M: np.ndarray | None, S2: np.ndarray | None, shard_rows: int | None
+) -> Generator[Stage, Kept, tuple[np.ndarray | None, np.ndarray | None]]:
     """Means and variances of all rows: those that have no weight are placed by the model that the others gave."""
+    if M is None or S2 is None:
+        return None, None
     M, live = learned.turned(M), data.rows.v > 0
     if not live.all():
         others = data.rows.take(~live)._replace(v=np.ones(int((~live).sum())))
@@ -157,14 +166,14 @@ def search_of(settings: Settings, data: Prepared) -> tuple[Covariance | Rank, An
         model = Rank(settings.rank, settings.n_starts, tol=LOOSE * settings.tol)
         return model, None if data.W is None else rank.begin(sums, data.W)
     single = len(X) * p > SINGLE
-    search = Covariance(settings.kind, settings.Sigma, single=single, tol=settings.tol)
+    search = Covariance(settings.kind, settings.Sigma, single=single, tol=settings.tol, sums=data.beyond is not None)
     if data.w is None:
         return search, None
     return search, full.begin(sums, np.zeros((X.shape[1], p)), None, data.w, single)
 
 
 def searched(model: Covariance | Rank, end: End, data: Prepared) -> Searched:
-    M, S2 = joined(end.rows, "M", "S2")
+    """The end of a search, with its rows, or with what their sum tells of them."""
     search = end.params.search
     F, met, rows = float(search.F), search.ended == "met", data.rows.take(data.rows.v > 0)
     if isinstance(model, Rank):
@@ -172,11 +181,18 @@ def searched(model: Covariance | Rank, end: End, data: Prepared) -> Searched:
         if not np.isfinite(F):  # cut before the first step
             F = -float(rows.v @ np.concatenate([part.bound for part in end.rows]))
         d = W.shape[1] - model.q
+        M, S2 = joined(end.rows, "M", "S2")
         return Searched(W[:, :d].T, W[:, d:], None, M, S2, None, F, met)
-    B, Sigma = moments(M, S2, rows.X, rows.v)
-    Sigma = of_kind(model, Sigma)
-    w = end.params.w if model.kind != "given" else None
-    return Searched(B, None, Sigma, M, S2, w, F, met)
+    w, first = end.params.w if model.kind != "given" else None, end.params.point.B
+    if model.sums:
+        (spread,) = end.rows
+        B, Sigma = spread.maximum(first)
+        return Searched(B, None, of_kind(model, Sigma), None, None, w, F, met, spread.entropy)
+    cuts = pairwise(pointer([len(part.M) for part in end.rows]))
+    parts = zip(end.rows, (slice(a, b) for a, b in cuts), strict=True)
+    B, Sigma = total(Spread.of(part.M, part.S2, rows.X[b], rows.v[b], first) for part, b in parts).maximum(first)
+    M, S2 = joined(end.rows, "M", "S2")
+    return Searched(B, None, of_kind(model, Sigma), M, S2, w, F, met)
 
 
 def of_kind(settings: Settings | Covariance, Sigma: np.ndarray) -> np.ndarray:
@@ -203,12 +219,7 @@ def moments(M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> tupl
     """B and Sigma at the maximum of the bound, given the rows."""
     vX = v[:, None] * X
     B = np.linalg.solve(vX.T @ X, vX.T @ M)
-    Sigma = np.zeros((M.shape[1], M.shape[1]))
-    for b in blocks(len(M), M.shape[1], 1 << 20):  # R is as large as the data: never all of it at once
-        R = M[b] - X[b] @ B
-        Sigma += R.T @ (v[b, None] * R)
-    Sigma[np.diag_indices(len(Sigma))] += v @ S2
-    return B, 0.5 * (Sigma + Sigma.T) / v.sum()
+    return Spread.of(M, S2, X, v, B).maximum(B)
 
 
 def learned_of(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.ndarray | None) -> Learned:
@@ -227,9 +238,10 @@ def finished(
 ) -> Fitted:
     Y, O, _, v = data.rows
     even = bool((O[:, :1] == O).all())
-    finite = all(np.isfinite(part).all() for part in (likelihood.value, learned.B, learned.covariance, *latent))
+    finite = all(np.isfinite(part).all() for part in (likelihood.value, learned.B, learned.covariance, *latent) if part is not None)
     run = run._replace(converged=run.converged and finite)
-    training = Training(smallest(Y), O[:, :1].copy() if even else O, v, data.rule, data.samples)
+    kept = smallest(Y) if data.beyond is None else None
+    training = Training(kept, O[:, :1].copy() if even else O, v, data.rule, data.samples, beyond=data.beyond)
     return Fitted(run, data.inputs, learned, *latent, likelihood, data.design, training, w)
 
 

@@ -59,6 +59,36 @@ class Moments(NamedTuple):
         return P, self.MvM - self.XvM.T @ B - B.T @ P
 
 
+class Spread(NamedTuple):
+    """What the maximum of the bound given the rows is made of, about B: those of shards add, and lose no digits to the mean."""
+
+    weight: Annotated[float, Form(low=0)]  # N
+    XvX: Annotated[np.ndarray, Form("d d")]  # X'vX
+    P: Coefficients  # X'vR, with R = M - X B
+    G: Annotated[np.ndarray, Form("p p")]  # R'vR
+    s2: PerColumn  # sum of v S2
+    entropy: float  # of q
+
+    @classmethod
+    def of(cls, M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray, B: np.ndarray) -> Spread:
+        """That of some rows."""
+        vX, p = v[:, None] * X, M.shape[1]
+        P, G, entropy = np.zeros((X.shape[1], p)), np.zeros((p, p)), 0.0
+        for b in blocks(len(M), p, 1 << 20):  # R is as large as the data: never all of it at once
+            R = M[b] - X[b] @ B
+            P += vX[b].T @ R
+            G += R.T @ (v[b, None] * R)
+            entropy += float(0.5 * v[b] @ (np.log(2 * np.pi * S2[b]) + 1).sum(axis=1))
+        return cls(float(v.sum()), vX.T @ X, P, G, v @ S2, entropy)
+
+    def maximum(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """B and Sigma there."""
+        move = np.linalg.solve(self.XvX, self.P)
+        Sigma = self.G - self.P.T @ move
+        Sigma[np.diag_indices(len(Sigma))] += self.s2
+        return B + move, 0.5 * (Sigma + Sigma.T) / self.weight
+
+
 class Sums(NamedTuple):
     """What the solvers need to know of the data; without the last two the rows have a place already."""
 

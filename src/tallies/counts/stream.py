@@ -23,6 +23,7 @@ from tallies.counts.records import Moments, Sums
 from tallies.counts.tables import row_names
 from tallies.data.table import check_weights
 from tallies.engine import End, Kept, Stage, add
+from tallies.errors import DataError
 from tallies.sums import faded
 
 REMEMBERED = 0.5  # rows that count beside those of a new batch, as a share of all before it: early ones were placed by less
@@ -40,8 +41,19 @@ def left(fitted: Fitted) -> Stream:
     """What a fit has left of its rows."""
     if fitted.data.stream is not None:
         return fitted.data.stream
-    moments = Moments.of(fitted.latent_mean, fitted.S2, fitted.design.X, fitted.data.v)
+    if fitted.latent_mean is None:  # B and Sigma are the maximum given moments that they tell of
+        return Stream(float(fitted.data.v.sum()), _told(fitted))
+    moments = Moments.of(*fitted.known_latents, fitted.design.X, fitted.data.v)
     return Stream(moments.weight, moments)
+
+
+def _told(fitted: Fitted) -> Moments:
+    """The moments of rows that are not kept."""
+    B, v = fitted.model.B, fitted.data.v
+    if fitted.model.kind != "full":
+        raise DataError("to a fit that keeps none of its rows others can be added where its covariance is full; fit all at once")
+    XvX = fitted.design.X.T @ (v[:, None] * fitted.design.X)
+    return Moments(float(v.sum()), XvX, XvX @ B, float(v.sum()) * fitted.model.covariance + B.T @ XvX @ B)
 
 
 def prepare(fitted: Fitted, rows: Rows, names: np.ndarray | None, shard_rows: int | None) -> Added:
@@ -89,6 +101,7 @@ def fit(settings: Settings, data: Added, seed: int, shard_rows: int | None) -> G
     start = full.begin(sums, data.B, settings.Sigma, batch.w, model.single)
     kept = yield Stage("", model, batch.sources, _ended, settings.max_iter, start, rows=True)
     found: plan.Searched = kept.value
+    assert found.M is not None and found.S2 is not None  # a batch is in memory
     own = Moments.of(found.M, found.S2, live.X, live.v)
     moments: Moments = add([base, own])
     B = np.linalg.solve(moments.XvX, moments.XvM)

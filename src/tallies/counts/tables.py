@@ -15,6 +15,7 @@ import pandas as pd
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
+from tallies.counts.filed import Filed
 from tallies.data.files import CELLS, KINDS, open_bytes, read_table, reading, refuse_nul
 from tallies.data.table import check_names, refuse_dates
 from tallies.errors import DataError, need, need_file
@@ -39,7 +40,7 @@ with h5py.File(sys.argv[1], "r") as file:
 class Counts(NamedTuple):
     """Counts with the names of their rows and columns."""
 
-    Y: Any  # float, 0 where missing; an array or, with none missing, a CSR matrix   (n, p)
+    Y: Any  # float, 0 where missing; an array or, with none missing, a CSR matrix or in files   (n, p)
     missing: np.ndarray | None  # where                             (n, p)
     rows: np.ndarray | None  # names, None where there are none     (n,)
     columns: np.ndarray | None  #                                   (p,)
@@ -53,7 +54,7 @@ class Counts(NamedTuple):
 class Named(NamedTuple):
     """A matrix of counts with names, as an AnnData has them."""
 
-    X: Any  # sparse                                                (n, p)
+    X: Any  # sparse, or in files                                    (n, p)
     obs_names: np.ndarray | None  #                                 (n,)
     var_names: np.ndarray  #                                        (p,)
 
@@ -100,7 +101,7 @@ def read_anndata(path: Path) -> Any:
         with reading(path, ".zarr"):
             return anndata.read_zarr(path)
     with reading(need_file(path, "a count table"), ".h5ad"):
-        _probe(path)
+        probe(path)
         return anndata.read_h5ad(path)
 
 
@@ -113,12 +114,24 @@ def _is_anndata(counts: Any) -> bool:
     return type(counts).__module__.split(".")[0] == "anndata"
 
 
+def is_backed(counts: Any) -> bool:
+    """Whether these are all rows and columns of an AnnData that leaves its matrix in a file."""
+    return _is_anndata(counts) and bool(counts.isbacked) and not counts.is_view
+
+
 def as_counts(counts: Any, sparse: bool = False) -> Counts:
     """Validate counts given as an array, sparse matrix, data frame, AnnData or list of lists. `sparse`: those that are stay so,
     unless some are missing."""
     rows, columns = None, None
     if isinstance(counts, Named):
         counts, rows, columns = counts
+    if isinstance(counts, Filed):
+        if not sparse:
+            raise DataError(
+                'these counts are more than is held in memory, so offsets must be one number a row: None, "logsum", "tss", or an '
+                "array (n,); the other rules compare all samples with each other, and an array (n, p) is as large as the table"
+            )
+        return Counts(counts, None, rows, columns)
     elif sparse and _is_anndata(counts) and not isinstance(counts.X, np.ndarray | None):
         rows, columns = (np.asarray(names.astype(str), dtype=object) for names in (counts.obs_names, counts.var_names))
         check_names(pd.DataFrame(columns=columns))
@@ -143,23 +156,37 @@ def as_counts(counts: Any, sparse: bool = False) -> Counts:
     values = Y.data if sp.issparse(Y) else Y
     missing = np.isnan(values)
     if (values < 0).any():
-        raise DataError(
-            f"Negative values in data: counts must not be negative, got {np.nanmin(values):g}; are these counts and not log ratios?"
-        )
+        refuse_negative(np.nanmin(values))
     with np.errstate(invalid="ignore"):
         broken = (np.floor(values) != values) & ~missing
     if broken.any():
         where = np.argwhere(broken)[0]
         i, j = where if len(where) == 2 else (np.searchsorted(Y.indptr, where[0], side="right") - 1, Y.indices[where[0]])
-        raise DataError(
-            f"counts must be whole numbers, got {Y[i, j]:g} in row {i}, column {j}; pass raw counts, and sampling effort as offsets"
-        )
-    if values.max(initial=0.0) > LARGEST_COUNT:
-        raise DataError(f"counts must be at most {LARGEST_COUNT:g}, got {np.nanmax(values):g}; is that column a count?")
+        refuse_broken(i, j, Y[i, j])
+    refuse_large(values.max(initial=0.0))
     if sp.issparse(Y):
         return Counts(sp.csr_array(Y), None, rows, columns)
     Y = np.where(missing, 0.0, Y) if missing.any() else Y
     return Counts(Y, missing if missing.any() else None, rows, columns)
+
+
+def refuse_negative(low: float) -> None:
+    """Refuse counts of which the smallest is below 0."""
+    if low < 0:
+        raise DataError(f"Negative values in data: counts must not be negative, got {low:g}; are these counts and not log ratios?")
+
+
+def refuse_broken(i: int, j: int, value: float) -> None:
+    """Refuse a count that is no whole number."""
+    raise DataError(
+        f"counts must be whole numbers, got {value:g} in row {i}, column {j}; pass raw counts, and sampling effort as offsets"
+    )
+
+
+def refuse_large(top: float) -> None:
+    """Refuse counts of which the largest is not told from its neighbours."""
+    if top > LARGEST_COUNT:
+        raise DataError(f"counts must be at most {LARGEST_COUNT:g}, got {top:g}; is that column a count?")
 
 
 def frame_numbers(frame: Any, error: str) -> np.ndarray:
@@ -218,7 +245,7 @@ def _laid_out(matrix: Any) -> np.ndarray:
     return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
 
 
-def _probe(path: Path) -> None:
+def probe(path: Path) -> None:
     """Refuse a file at whose names and texts the HDF5 library loops for ever or dies: another process reads them first."""
     try:
         ended = subprocess.run([sys.executable, "-c", LISTING, path], capture_output=True, text=True, timeout=PATIENCE)

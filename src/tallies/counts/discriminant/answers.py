@@ -119,7 +119,7 @@ def axes(fitted: Fitted, shrinkage: float | str | None) -> Axes:
 
 def groups(fitted: Fitted, shrinkage: float | str | None = None) -> Groups:
     """The classes, and the samples of the fit given theirs."""
-    known, (own, v), M = classes_of(fitted), (plain(fitted).design.X, fitted.data.v), fitted.latent_mean
+    known, (own, v), M = classes_of(fitted), (plain(fitted).design.X, fitted.data.v), fitted.known_latents[0]
     Z = M - (own - v @ own / v.sum()) @ fitted.model.B[: own.shape[1]]
     samples = [f"sample {i + 1}" for i in range(len(M))] if fitted.data.samples is None else [str(s) for s in fitted.data.samples]
     species, Sigma = [str(c) for c in fitted.columns], shrunk(fitted, shrinkage)

@@ -104,7 +104,7 @@ class FittedMixture(NamedTuple):
         shapes = {(model.B.shape, model.covariance.shape) for model in self.models}
         if shapes != {((self.design.X.shape[1], p), (p, p))} or len(self.models) != len(self.share):
             raise ValueError(f"components of shapes {shapes} do not go with {len(self.share)} shares and {p} columns")
-        if (self.inputs.n, self.data.Y.shape, len(self.design.X)) != (p, (n, p), n):
+        if (self.inputs.n, self.data.counts.shape, len(self.design.X)) != (p, (n, p), n):
             raise ValueError(f"columns, counts and design do not go with latents of shape {(n, p)}")
 
     @property

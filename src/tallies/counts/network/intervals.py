@@ -49,7 +49,7 @@ class Partial(NamedTuple):
 def partial(fitted: Fitted, a: np.ndarray, b: np.ndarray) -> Partial:
     """Eq. 1 and 2 for pairs of columns a and b, from the rows of the fit."""
     live = fitted.data.v > 0
-    X, v, Y = fitted.design.X[live], fitted.data.v[live], fitted.data.Y[live].astype(np.float64)
+    X, v, Y = fitted.design.X[live], fitted.data.v[live], fitted.data.counts[live].astype(np.float64)
     (n, p), d = Y.shape, X.shape[1]
     if n < FEWEST + d:
         told = f"intervals need {FEWEST + d} rows or more, {d} of them for the covariates, for with fewer they would be too short"

@@ -1,0 +1,187 @@
+"""Counts that stay in files: pieces that are read where they are worked on, and the table that they make.
+
+Sparse rows stay sparse: a piece gives some of them as a CSR matrix, which is laid out while a shard of them is swept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from tallies.backends import each
+from tallies.data.files import reading
+from tallies.errors import need
+from tallies.mapped import Home
+from tallies.maths import pointer
+
+
+class Encoded(NamedTuple):
+    """Rows of a table, written once to the scratch folder as a sparse matrix."""
+
+    home: Home
+    number: int
+    width: int
+    check: int = 0  # sum of what is in them: a fit is resumed on the same data alone
+
+    def read(self, first: int, stop: int) -> sp.csr_array:
+        """Some of the rows, mapped."""
+        ptr = self._get("ptr")[first : stop + 1]
+        inside = slice(int(ptr[0]), int(ptr[-1]))
+        return _csr(self._get("data")[inside], self._get("indices")[inside], ptr, self.width)
+
+    def write(self, Y: sp.csr_array) -> None:
+        """Write the rows."""
+        for name, array in (("data", Y.data), ("indices", Y.indices.astype(np.int32)), ("ptr", Y.indptr.astype(np.int64))):
+            np.save(self._path(name), array)
+
+    def there(self) -> bool:
+        """Whether this process sees the files."""
+        return os.path.isfile(self._path("ptr"))
+
+    def _get(self, name: str) -> np.ndarray:
+        return np.asarray(np.load(self._path(name), mmap_mode="c"))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.home.path, f"{self.number:06d}-{name}.npy")
+
+
+class Cells(NamedTuple):
+    """The matrix X of an .h5ad file or a .zarr folder, sparse by rows or laid out."""
+
+    home: Home  # folder of the file
+    file: str
+    width: int
+    stamp: tuple[int, int]  # bytes of the file, and when it was written
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.home.path, self.file)
+
+    def read(self, first: int, stop: int) -> sp.csr_array:
+        """Some of the rows."""
+        with opened(self.path) as file:
+            X = file["X"]
+            if not is_group(X):
+                return sp.csr_array(np.asarray(X[first:stop]))
+            ptr = np.asarray(X["indptr"][first : stop + 1]).astype(np.int64)
+            inside = slice(int(ptr[0]), int(ptr[-1]))
+            rows = _csr(np.asarray(X["data"][inside]), np.asarray(X["indices"][inside]), ptr, self.width)
+            rows.check_format(full_check=True)  # loops would trust what is in the file
+            return rows
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Any]:
+    """The groups of an .h5ad file or a .zarr folder."""
+    with reading(path, os.path.splitext(path)[1]):
+        if path.lower().endswith(".zarr"):
+            yield need("zarr", "anndata", "Reading .zarr", package="zarr").open_group(path, mode="r")
+        else:
+            with need("h5py", "anndata", "Reading .h5ad", package="h5py").File(path, "r") as file:
+                yield file
+
+
+def is_group(X: Any) -> bool:
+    """Whether a matrix is stored by the parts of a sparse one."""
+    return hasattr(X, "keys")
+
+
+def _csr(data: np.ndarray, indices: np.ndarray, ptr: np.ndarray, width: int) -> sp.csr_array:
+    return sp.csr_array((data, indices, ptr - ptr[0]), shape=(len(ptr) - 1, width))
+
+
+class Span(NamedTuple):
+    """Some neighbouring rows of a piece."""
+
+    piece: Encoded | Cells
+    first: int
+    stop: int
+
+
+class Spans(NamedTuple):
+    """The rows of a shard, as a sparse matrix would be."""
+
+    parts: tuple[Span, ...]
+    some: np.ndarray | None  # places of those that are meant, where not all are
+
+    def tocsr(self) -> sp.csr_array:
+        """The rows, sparse."""
+        found = [span.piece.read(span.first, span.stop) for span in self.parts]
+        rows = found[0] if len(found) == 1 else sp.vstack(found, format="csr")
+        return rows if self.some is None else rows[self.some]
+
+    def toarray(self) -> np.ndarray:
+        """The rows in full."""
+        return np.asarray(self.tocsr().toarray())
+
+
+class Seen(NamedTuple):
+    """A source of the columns in which rows have counts."""
+
+    rows: Spans
+
+    def load(self) -> np.ndarray:
+        """How many of the rows have one (p,)."""
+        found = self.rows.tocsr()
+        return np.bincount(found.indices[found.data > 0], minlength=found.shape[1])
+
+
+class Filed(NamedTuple):
+    """A table of counts in files, with what must be known of all of it."""
+
+    pieces: tuple[Encoded | Cells, ...]
+    sizes: tuple[int, ...]  # rows of each
+    size: np.ndarray  # sums of the rows                              (n,)
+    total: np.ndarray  # sums of the columns, of all rows             (p,)
+    top: np.ndarray  # largest counts of these                        (p,)
+    some: np.ndarray | None = None  # places of the rows that are meant, rising; None: all
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.size), len(self.total)
+
+    def sum(self, axis: int) -> np.ndarray:
+        """Sums of the rows, as those of a matrix."""
+        assert axis == 1
+        return self.size
+
+    def take(self, mask: np.ndarray) -> Filed:
+        """Those rows."""
+        places = np.arange(len(self.size)) if self.some is None else self.some
+        return self._replace(size=self.size[mask], some=places[mask])
+
+    def part(self, rows: slice) -> Spans:
+        """Neighbouring rows, which may be of several pieces."""
+        a, b = rows.start, rows.stop
+        some = None if self.some is None else self.some[a:b]
+        if some is not None:
+            a, b = int(some[0]), int(some[-1]) + 1
+        ends = pointer(self.sizes)
+        first, last = np.searchsorted(ends, [a, b - 1], side="right") - 1
+        spans = [
+            Span(self.pieces[k], max(a - int(ends[k]), 0), min(b, int(ends[k + 1])) - int(ends[k])) for k in range(first, last + 1)
+        ]
+        whole = some is None or len(some) == b - a
+        return Spans(tuple(spans), None if whole or some is None else some - a)
+
+    def seen(self, live: np.ndarray) -> np.ndarray:
+        """Something of each column that is 0 where none of the live rows has a count (p,)."""
+        if live.all():
+            return self.total
+        rows = self.take(live)
+        sizes = [slice(a, min(a + 65_536, len(rows.size))) for a in range(0, len(rows.size), 65_536)]
+        return np.sum(each(_same, [Seen(rows.part(b)) for b in sizes]), axis=0)
+
+
+def _same(found: np.ndarray) -> np.ndarray:
+    return found
+
+
+def compact(Y: Any) -> bool:
+    """Whether counts are a sparse matrix, or in files: offsets are one number a row then."""
+    return sp.issparse(Y) or isinstance(Y, Filed)
