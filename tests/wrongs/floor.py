@@ -100,7 +100,7 @@ WRONGS = [
     ),
     Wrong(
         "sums.py",
-        "self.levels: list[tuple[int, Any]] = [*half.levels] if half else []",
+        "self.levels: list[tuple[int, Any]] = [*known]",
         "self.levels: list[tuple[int, Any]] = []",
         "what the first shards gave is lost where a sweep is cut",
         ("test_aside.py::test_half_of_a_sweep_that_is_not_of_these_data_is_refused",),
