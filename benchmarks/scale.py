@@ -7,6 +7,7 @@ system has seen of it; a small fit of the same kind comes first, so that nothing
 
 gda, naive-bayes, fem    a folder of Parquet against a tenth of its rows, read and fitted in memory: time per row, reading included
 lda                      texts counted once, then 20 sweeps with 200 topics, against the same counts in memory: time per sweep
+pln-files                the same counts in a folder of Parquet, none of which are held, against all as a sparse matrix: time per sweep
 pln                      sparse counts of 500 columns at rank 10, 20 sweeps, against a tenth of the rows laid out: time per row and sweep
 """
 
@@ -160,8 +161,9 @@ def texts(asked: Any) -> str:
 # counts
 
 
-def counts(asked: Any) -> str:
-    rows, p, path = asked.rows or 200_000, 500, asked.folder / f"pln-{asked.rows or 200_000}.npz"
+def made(asked: Any, p: int) -> tuple[int, Path]:
+    """How many rows, and where their matrix is."""
+    rows, path = asked.rows or 200_000, asked.folder / f"pln-{asked.rows or 200_000}.npz"
     if not path.exists():
         rng = np.random.default_rng(0)
         axes, level = rng.normal(0.0, 0.4, (10, p)), np.maximum(rng.normal(-2.5, 1.0, p), -3.5)
@@ -171,6 +173,12 @@ def counts(asked: Any) -> str:
         ]
         path.parent.mkdir(parents=True, exist_ok=True)
         sp.save_npz(path, sp.vstack(parts, format="csr"))
+    return rows, path
+
+
+def counts(asked: Any) -> str:
+    p = 500
+    rows, path = made(asked, p)
     fit = f"{PLN.format(sweeps=asked.sweeps)}.fit(data, {TIMED})"
     warm = f"{PLN.format(sweeps=12)}.fit(sp.load_npz({str(path)!r})[:2000], progress=False)"
     there = child(fit, f"sp.csr_array(sp.load_npz({str(path)!r}))", warm, asked, asked.memory)
@@ -178,6 +186,26 @@ def counts(asked: Any) -> str:
     matrix = sp.load_npz(path)
     what = f"{rows:,} x {p} counts, {matrix.nnz / rows / p:.0%} not zero"
     return row("pln", what, there, here, there["sweep"] / (10 * here["sweep"]))
+
+
+def filed(asked: Any) -> str:
+    import pandas as pd
+
+    p = 500
+    rows, path = made(asked, p)
+    folder, matrix = path.with_suffix(""), sp.csr_array(sp.load_npz(path))
+    if not folder.exists():
+        folder.mkdir()
+        for k, first in enumerate(range(0, rows, 10_000)):
+            part = pd.DataFrame(matrix[first : first + 10_000].toarray().astype(np.uint16), columns=[f"g{j}" for j in range(p)])
+            part.to_parquet(folder / f"{k:03d}.parquet", index=False)
+    fit = f"{PLN.format(sweeps=asked.sweeps)}.fit(data, {TIMED})"
+    warm = f"{PLN.format(sweeps=12)}.fit(sp.load_npz({str(path)!r})[:2000], progress=False)"
+    none = "setattr(__import__('tallies.counts.lazily').counts.lazily, 'HELD', 0); "
+    there = child(fit, repr(str(folder)), none + warm, asked, asked.memory)
+    here = child(fit, f"sp.csr_array(sp.load_npz({str(path)!r}))", warm, asked, asked.memory)
+    size = sum(file.stat().st_size for file in folder.iterdir()) / 1e9
+    return row("pln-files", f"{rows:,} x {p} counts, {size:.2f} GB of Parquet", there, here, there["sweep"] / here["sweep"])
 
 
 def row(name: str, what: str, there: dict[str, float], here: dict[str, float], ratio: float) -> str:
@@ -188,7 +216,7 @@ def row(name: str, what: str, there: dict[str, float], here: dict[str, float], r
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--model", choices=[*TABLES, "lda", "pln"], action="append")
+    parser.add_argument("--model", choices=[*TABLES, "lda", "pln", "pln-files"], action="append")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--sweeps", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)
@@ -197,8 +225,9 @@ def main() -> None:
     print(
         "| model | data | peak, MB | in memory, MB | seconds | sweeps of both | time against memory |\n|---|---|---|---|---|---|---|"
     )
-    for name in asked.model or [*TABLES, "lda", "pln"]:
-        print(texts(asked) if name == "lda" else counts(asked) if name == "pln" else table(name, asked), flush=True)
+    others = {"lda": texts, "pln": counts, "pln-files": filed}
+    for name in asked.model or [*TABLES, *others]:
+        print(others[name](asked) if name in others else table(name, asked), flush=True)
 
 
 if __name__ == "__main__":
