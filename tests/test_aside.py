@@ -8,6 +8,7 @@ import weakref
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -366,3 +367,45 @@ def test_an_error_of_a_call_keeps_nothing_alive():
     finally:
         if gone:
             gc.enable()
+
+
+class Turns(engine.Model):
+    """Sweeps that take long and hardly any time in turn, and write into what rows keep."""
+
+    draws = False
+
+    def sweep(self, shard, latents, params, rng):
+        time.sleep(0.0 if params % 2 else 0.1)
+        latents += 1
+        return Swept(float(params)), latents
+
+    def update(self, params, tally, rng):
+        return params + 1
+
+
+class Swept(NamedTuple):
+    objective: float
+
+
+def test_of_sweeps_that_take_turns_the_longer_one_tells_whether_to_listen(monkeypatch):
+    monkeypatch.setattr(engine, "QUICK", 0.05)
+    sources, asked = [Held(None)], []
+    runner = engine.Runner(lambda sources, shared: Threads(sources))
+    runner.aside = lambda call, patience: asked.append(patience) or call()
+    stage = engine.Stage("turns", Turns(), sources, lambda end: end.params, 7, start=0, latents=[np.zeros(2)])
+    kept = runner.carry_out([stage])[0]
+    assert kept.value == 7
+    # the loop itself, the first sweep, for each of six more the sweep and its update, and the end
+    assert asked == [engine.PATIENCE] * 2 + [None, engine.GRACE] * 6 + [engine.PATIENCE]
+
+
+def test_what_was_cut_is_written_once_though_no_model_comes_of_it(monkeypatch):
+    monkeypatch.setattr(engine, "WRAP_UP", 0.2)
+    runner, written = engine.Runner(lambda sources, shared: Threads(sources)), []
+    runner.watch = lambda stage, state: written.append(1) or "interrupted"
+    runner.dropped = lambda: written.append(2)
+    runner.aside = lambda call, patience: aside(call, lambda: bool(written), patience)
+    stage = engine.Stage("turns", Turns(), [Held(None)], lambda end: time.sleep(1.5), 7, start=0, latents=[np.zeros(2)])
+    with pytest.raises(KeyboardInterrupt):
+        runner.carry_out([stage])
+    assert written == [1]

@@ -254,7 +254,7 @@ class Runner:
         self.place, self.seed, self.watch = place, seed, watch
         self.known = Record() if record is None else record
         self.cut: Stopped = ""  # why the fit was told to stop
-        self.took = 0.0  # seconds of the last sweep
+        self.took = 0.0  # seconds of the last sweeps
         self.pressed: Callable[[], bool] = lambda: False  # whether Ctrl-C was
         # how to make a call that may take long: left behind, with `Late`, so many seconds after Ctrl-C
         self.aside: Callable[[Callable[[], Any], float | None], Any] = lambda call, patience: call()
@@ -340,7 +340,8 @@ class Runner:
             known = left.args if swept is None else (swept.half, swept.latents)
             raise Dropped(*(() if droppable else known)) from None
         finally:
-            self.took = time.monotonic() - begun
+            # of sweeps that take turns, as a trial and a gradient do, the longer one tells
+            self.took = max(time.monotonic() - begun, self.took / 2)
             STOP.reset(token)
             backend.stop = self.left.is_set
 
@@ -350,7 +351,7 @@ class Runner:
             return self.aside(call, WRAP_UP if self.cut else PATIENCE)
         except Late:
             self.left.set()
-            if safe and self.running is not None:
+            if safe and self.running is not None and not self.cut:  # what was cut has been kept already
                 self.dropped()
             raise KeyboardInterrupt from None
 
