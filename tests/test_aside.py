@@ -254,7 +254,7 @@ def test_sums_that_wait_for_their_update_must_be_of_these_data():
         draws = False
 
         def sweep(self, shard, latents, params, rng):
-            latents[:] = shard - params
+            latents[:] = 2 * latents + shard - params
             return (latents.sum(),), latents
 
         def update(self, params, tally, rng):

@@ -9,6 +9,7 @@ from tallies import FEM, FEMNetwork
 from tallies.backends import Threads, carry_out
 from tallies.categories import choose
 from tallies.categories.answers import Scorer, energies
+from tallies.categories.dual import Survey
 from tallies.categories.model import Conditional, Rows
 from tallies.categories.network.alike import sequence_weights
 from tallies.categories.network.by_pair import pair_ridges
@@ -310,10 +311,13 @@ def test_a_degree_starts_where_the_one_below_pulls_its_rows(monkeypatch):
     X = np.array(list(np.ndindex(2, 2, 2, 2, 2, 2, 2)))[rng.permutation(128)[:90]]  # no row twice
     y = X[:, :3].sum(axis=1) % 2
     of_all, asked = choose.of_all, []
-    monkeypatch.setattr(choose, "of_all", lambda *given: asked.append(given[2:]) or of_all(*given))
+    monkeypatch.setattr(choose, "of_all", lambda *given: asked.append((*given[2:], stage := of_all(*given))) or stage)
     FEM(degree="auto", solver="kernel").fit(X, y)
-    (at, nothing), (_, pulls), *_ = asked
+    (at, nothing, _), (ridge, pulls, stage), *_ = asked
     assert nothing is None
+    weights = stage.start(Survey(np.array([90, 2 * len(stage.model.outputs)]))).W
+    np.testing.assert_allclose(weights[:, -2:], pulls / ridge, rtol=1e-12)
+    assert not weights[:, :-2].any()
     below = FEM(degree=2, ridge=at, solver="kernel").fit(X, y).predict_proba(X)
     want = np.eye(2)[y] - below  # ridge a, at the optimum
     np.testing.assert_allclose(np.sort(pulls, axis=0), np.sort(want, axis=0), atol=1e-3)

@@ -14,6 +14,7 @@ from tallies.backends import carry_out
 from tallies.categories import choose as fem_choose
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.network.alike import sequence_weights
+from tallies.categories.network.by_pair import pair_ridges
 from tallies.categories.terms import groups_of, make_terms, terms_of, zero_sum
 from tallies.errors import DataError
 
@@ -202,12 +203,12 @@ def test_ridges_by_pair_are_the_pull_of_their_prior():
         free = np.outer([1, 2], [1, 2]) * told / (told + 3.0)
         return -sum((1 + free[j, k]) / 2 * np.log(1 / (10 * 3.0) + (blocks[j][k] ** 2).sum()) for j in (0, 1) for k in (0, 1))
 
-    ridges = np.repeat(np.repeat(fem_choose.pair_ridges(sizes(V, mutual=False), (2, 3), 3.0, 60.0), [2, 3], axis=0), [2, 3], axis=1)
+    ridges = np.repeat(np.repeat(pair_ridges(sizes(V, mutual=False), (2, 3), 3.0, 60.0), [2, 3], axis=0), [2, 3], axis=1)
     for i, j in product(range(5), repeat=2):
         move = np.zeros((5, 5))
         move[i, j] = step
         assert (log_prior(V + move) - log_prior(V - move)) / (2 * step) == pytest.approx(-ridges[i, j] * V[i, j], rel=1e-6)
-    both = fem_choose.pair_ridges(sizes(V, mutual=True), (2, 3), 3.0, 60.0)
+    both = pair_ridges(sizes(V, mutual=True), (2, 3), 3.0, 60.0)
     np.testing.assert_allclose(both, both.T)
 
 

@@ -9,6 +9,20 @@ BY_PAIR, CLIMB, NETWORK, PANELS = (f"categories/network/{name}.py" for name in (
 
 WRONGS = [
     Wrong(
+        CHOOSE,
+        "np.pad(pulls / ridge, ",
+        "np.pad(pulls, ",
+        "a degree starts at pulls in the place of weights",
+        ("categories/test_derived.py::test_a_degree_starts_where_the_one_below_pulls_its_rows",),
+    ),
+    Wrong(
+        "categories/kernels/fem.py",
+        "or product[o] < 1e-150:",
+        "or False:",
+        "sums of low scores multiplied until nothing is left",
+        ("categories/test_kernels.py",),
+    ),
+    Wrong(
         NETWORK,
         "seen, unseen = rows.part(~out), rows.part(out)",
         "seen, unseen = rows.part(out), rows.part(~out)",

@@ -7,6 +7,27 @@ ENGINE, MATHS, LBFGS, DISK = "engine.py", "maths.py", "lbfgs.py", "disk.py"
 WRONGS = [
     Wrong(
         ENGINE,
+        "self.took = max(time.monotonic() - begun, self.took / 2)",
+        "self.took = time.monotonic() - begun",
+        "a long sweep after a quick one hears nothing",
+        ("test_aside.py::test_of_sweeps_that_take_turns_the_longer_one_tells_whether_to_listen",),
+    ),
+    Wrong(
+        "resumed.py",
+        "if not alike(tally, half.whole[1]):",
+        "if False:",
+        "sums of other data wait for their update",
+        ("test_aside.py::test_sums_that_wait_for_their_update_must_be_of_these_data",),
+    ),
+    Wrong(
+        "resumed.py",
+        "model.sweep(shard, deepcopy(latents), params",
+        "model.sweep(shard, latents, params",
+        "asking for the form of a tally sweeps once more",
+        ("test_aside.py::test_sums_that_wait_for_their_update_must_be_of_these_data",),
+    ),
+    Wrong(
+        ENGINE,
         "return model.sweep(shard, latents, params, stream(seed, stage, t, i + 1) if",
         "return model.sweep(shard, latents, params, stream(seed, stage, t, 1) if",
         "all shards on one random stream",

@@ -6,6 +6,20 @@ ANSWERS, SCORES, MODEL, SAMPLER = (f"topics/{name}.py" for name in ("answers", "
 LISTS, SWEEP = "topics/kernels/lists.py", "topics/kernels/sampling.py"
 
 WRONGS = [
+    Wrong(
+        "topics/bridges.py",
+        "return float(words + mixed + np.sum(gammaln(A) - gammaln(n_dk.sum(axis=1) + A)))",
+        "return float(words + mixed)",
+        "log p(w, z) of a state without the lengths of documents",
+        ("topics/test_bridges.py",),
+    ),
+    Wrong(
+        "topics/bridges.py",
+        "order = np.lexsort((word, document))",
+        "order = np.lexsort((topic, document))",
+        "tokens of a state sorted by topic",
+        ("topics/test_bridges.py",),
+    ),
     Wrong(SAMPLER, "n_wk.sum(axis=0) if fits else n_k", "n_wk.sum(axis=0)", "a damaged list is summed, beyond the end of the sums"),
     Wrong(
         SCORES,
