@@ -22,6 +22,7 @@ from tallies.categories.basis import make_basis
 from tallies.categories.choose import arrange, final, fold_numbers, sources_of
 from tallies.categories.dual import Dual, Whole, best_length, newton
 from tallies.categories.model import Rows
+from tallies.categories.row_products import Full
 from tallies.categories.screen import pair_scores
 from tallies.categories.terms import Layout, closure, features, groups_of, grow, make_terms, zero_sum
 from tallies.datasets import TIC_TAC_TOE_LINES, tic_tac_toe
@@ -461,7 +462,7 @@ def test_a_step_of_newtons_method_goes_as_far_as_pays():
         Y = weight[:, None] * np.eye(2)[says]
         P = np.full((60, 2), 0.5)
         g = Y - weight[:, None] * P  # at a = 0
-        z, Kz = (part[:, 0] for part in newton(K, g[:, None], P[:, None], weight[:, None], ridge, 1e-8))
+        z, Kz = (part[:, 0] for part in newton(Full(K), g[:, None], P[:, None], weight[:, None], ridge, 1e-8))
         np.testing.assert_allclose(Kz, K @ z, atol=1e-9)
         best = best_length(np.zeros((60, 2)), Kz, g, P, weight, ridge * np.sum(z * Kz))
 
@@ -479,12 +480,12 @@ def test_a_step_of_newtons_method_goes_as_far_as_pays():
 def test_newtons_steps_of_several_outputs_at_once_are_those_of_each_alone(m):
     rng, l, ridge = np.random.default_rng(m), 40, 0.3
     X = rng.integers(0, 3, (l, 5))
-    K = (X[:, None] == X[None]).sum(axis=2).astype(np.float32)
+    rows = Full((X[:, None] == X[None]).sum(axis=2).astype(np.float32))
     P, weight = rng.dirichlet(np.ones(m), (l, 3)), rng.integers(0, 3, (l, 3)).astype(float)
     P[: l // 2, 1] = np.eye(m)[0] * (1 - 1e-9) + 1e-9 / m  # rows that are told nearly for certain, of one output
     Y = weight[:, :, None] * np.eye(m)[rng.integers(0, m, (l, 3))]
     g = Y - weight[:, :, None] * P
-    z, Kz = newton(K, g, P, weight, ridge, 1e-12)
+    (z, Kz), K = newton(rows, g, P, weight, ridge, 1e-12), rows.K
     for o in range(3):
         V = weight[:, o, None, None] * (P[:, o, :, None] * np.eye(m) - P[:, o, :, None] * P[:, o, None, :])
         left = np.einsum("iab,ib->ia", V, K @ z[:, o]) + ridge * z[:, o] - g[:, o]  # eq. 3
@@ -497,7 +498,7 @@ def test_the_kernel_is_exact_whatever_its_size():
     for n, degrees, dtype in ((20, (1, 2, 3), np.float32), (60, (1, 2, 3, 4, 5, 6), np.float64)):
         codes = rng.integers(0, 2, (5, n)).astype(np.int32)
         model = Dual(Layout.of(np.full(n, 2), degrees), (2,))
-        K = Whole(model, Rows(codes, np.ones((5, 2)), np.ones((5, 1))), None).load().K
+        K = Whole(model, Rows(codes, np.ones((5, 2)), np.ones((5, 1))), None).load().K.K
         agree = (codes[:, None] == codes[None]).sum(axis=2)
         assert K.dtype == dtype
         assert K.astype(np.float64).tolist() == [

@@ -5,9 +5,31 @@ from wrongs import Wrong
 ANSWERS, CHOOSE, DOOR, DUAL, FEM, MODEL, SCORES, SCREEN, TERMS = (
     f"categories/{name}.py" for name in ("answers", "choose", "door", "dual", "fem", "model", "scores", "screen", "terms")
 )
+ROWS = "categories/row_products.py"
 BY_PAIR, CLIMB, NETWORK, PANELS = (f"categories/network/{name}.py" for name in ("by_pair", "climb", "estimator", "panels"))
 
 WRONGS = [
+    Wrong(
+        ROWS,
+        "for k in layout.degrees if k >= len(group))",
+        "for k in layout.degrees if k == len(group))",
+        "lower effects without their share of higher products",
+        ("categories/test_row_products.py",),
+    ),
+    Wrong(
+        ROWS,
+        "np.float32 if least <= ridge else np.float64",
+        "np.float32",
+        "weak ridges in single precision",
+        ("categories/test_row_products.py",),
+    ),
+    Wrong(
+        ROWS,
+        "codes.min(initial=0) >= 0 and factors(len(codes), layout)",
+        "factors(len(codes), layout)",
+        "a gap taken for the last state",
+        ("categories/test_row_products.py",),
+    ),
     Wrong(
         CHOOSE,
         "np.pad(pulls / ridge, ",
@@ -176,8 +198,8 @@ WRONGS = [
 SOLVERS = [  # the kernel form, large networks, the search for ridge and degree
     Wrong(DUAL, "((Y - 0.5 * self.ridge * a) * H)", "((Y - self.ridge * a) * H)", "kernel: twice the penalty in the objective"),
     Wrong(
-        DUAL,
-        "sum(comb(agree, k) for k in layout.degrees)",
+        ROWS,
+        "sum(math.comb(agree, k) for k in layout.degrees)",
         "sum(agree**k for k in layout.degrees)",
         "products of a variable with itself",
     ),
@@ -193,9 +215,7 @@ SOLVERS = [  # the kernel form, large networks, the search for ridge and degree
         "self._blocks(params.W)",
         "held-out rows tell of themselves",
     ),
-    Wrong(
-        DUAL, "return P, (top + np.log(total))[:, :, 0]", "return P, np.log(total)[:, :, 0]", "kernel: log sums without their top"
-    ),
+    Wrong(DUAL, "(top + np.log(total)).squeeze(axis)", "np.log(total).squeeze(axis)", "kernel: log sums without their top"),
     Wrong(
         DUAL,
         "last = good & ~done & (0.5 * slope <= self.tol",

@@ -19,6 +19,7 @@ from tallies.categories.basis import basis_of, widths
 from tallies.categories.dual import Dual, Whole
 from tallies.categories.model import SOLVERS, Conditional, Cut, Rows, cut
 from tallies.categories.products import SMALL
+from tallies.categories.row_products import factors, rank_of
 from tallies.categories.solvers import MEMORY
 from tallies.categories.terms import Layout, feature_total, terms_of, zero_sum
 from tallies.engine import End, Kept, Stage
@@ -32,6 +33,8 @@ NEWTON_TOL = 1e-3  # before the last step of Newton's method, which leaves the s
 NETWORK_TOL = 1e-6  # of networks, which are far from perfect, good to 1e-4
 PATH_SWEEPS = 2000  # of one ridge
 DECADES = (2, 1, 0, -1, -2, -3, -4)  # log10 ridge, from strong to weak; extended upwards where the strongest is best
+NEWTONS = 6  # steps of the kernel form that need an inverse
+ONE_PIECE = 1 << 14  # rows that one piece of a fit holds, and a model of the kernel form keeps
 STRONG = 100.0  # of n variables of degree 1: where a higher degree starts, at the most, though lower ones say nothing
 WEAKEST, STRONGEST = 1e-4, 1e9  # ridges of a walk
 FAR = 4.0  # distances that a walk has come: what is left beyond them it will not come
@@ -46,8 +49,9 @@ RIDGE = 1.0  # where there are too few rows for folds
 # the solver
 
 
-def cheapest(l: int, layout: Layout, outputs: tuple[int, ...], solver: str, network: bool = False) -> str:
-    """The metric of the cheapest way to fit l rows, by counts of operations; a network, and screened pairs, have no kernel."""
+def cheapest(l: int, layout: Layout, outputs: tuple[int, ...], solver: str, network: bool = False, whole: bool = True) -> str:
+    """The metric of the cheapest way to fit l rows, by counts of operations; a network, and screened pairs, have no kernel.
+    `whole`: every variable of every row has a state, as a basis needs."""
     sizes, degrees, n = np.array(layout.sizes), layout.degrees, len(layout.sizes)
     columns, states = sum(outputs), outputs[0]
     terms = None if layout.pairs is None else terms_of(layout)
@@ -66,13 +70,20 @@ def cheapest(l: int, layout: Layout, outputs: tuple[int, ...], solver: str, netw
         "gram": (settle * (sweep + 1e-9 * p * p * solved) + gram, held + 24.0 * p * p),
     }
     if terms is None and not network:
-        if degrees == tuple(range(1, max(degrees) + 1)):  # spans a basis
-            r, active = feature_total(sizes - 1, (0, *degrees)), feature_total(1 - 1 / sizes, (0, *degrees))
+        r = rank_of(layout)
+        if whole and degrees == tuple(range(1, max(degrees) + 1)):  # spans a basis
+            active = feature_total(1 - 1 / sizes, (0, *degrees))
             reduced = 1e-9 * l * active**2 / 2 + 5 * r**3 / 2.5e10
             ways["reduced"] = (settle * (sweep + 1e-9 * r * r * solved) + reduced, held + 40.0 * r * r)
-        # for half of the rows are told nearly for certain: an eighth of a factorisation; of more than two classes, inner steps
-        newton = l**3 / 8 / 3 / 2.5e10 + 1e-9 * l * l + (2.5e-9 * l * l * states if states > 2 else 0.0)
-        ways["kernel"] = (5e-10 * l * l * n + 2 * (columns / states) * newton, 28.0 * l * l)
+        if whole and factors(l, layout):
+            products, inverse = 2 * l * r, 4e-11 * l * r * r + r**3 / 3 / 2.5e10
+            bytes_held = 24.0 * l * r + 8.0 * r * r * (1 + columns / states)
+        else:  # for half of the rows are told nearly for certain: an eighth of a factorisation
+            products, inverse, bytes_held = l * l, l**3 / 8 / 3 / 2.5e10, 28.0 * l * l
+        newton = inverse + 1e-9 * products * (1 + (2.5 * states if states > 2 else 0))  # of more than two classes, inner steps
+        ways["kernel"] = (2.5e-10 * products * n + NEWTONS * (columns / states) * newton, bytes_held)
+        if solver == "auto" and l > ONE_PIECE:
+            del ways["kernel"]
     asked = {"lbfgs", "kernel"} if solver == "auto" else {solver}
     ways = {metric: cost for metric, cost in ways.items() if SOLVERS.get(metric, "lbfgs") in asked}
     fitting = {metric: seconds for metric, (seconds, held) in ways.items() if held <= BUDGET}
@@ -91,12 +102,10 @@ def cheapest(l: int, layout: Layout, outputs: tuple[int, ...], solver: str, netw
 
 def arrange(codes: np.ndarray, layout: Layout, outputs: tuple[int, ...], solver: str, lag: int | None = None) -> Any:
     """The model that fits these rows at the least cost. `lag`: of a network, whose outputs are the inputs."""
-    metric = cheapest(len(codes), layout, outputs, solver, network=lag is not None)
+    whole = codes.min(initial=0) >= 0  # rows without a state have no place in a basis
+    metric = cheapest(len(codes), layout, outputs, solver, network=lag is not None, whole=bool(whole))
     if metric == "kernel":
         return Dual(layout, outputs)
-    whole = codes.min(initial=0) >= 0  # rows without a state have no place in a basis
-    if metric == "reduced" and not whole:
-        metric = "gram"
     if metric == "gram" and lag == 0 and max(layout.degrees) > 1:  # one inverse serves all while what each leaves out is small
         metric = "diagonal"
     model = Conditional(layout, outputs, metric, exclude=lag == 0)

@@ -6,35 +6,32 @@ Every optimum is W = sum_i x_i a_i', and rows that agree in a number of variable
     3.  Newton's step: (V K + ridge) z = g,   V_i = w_i (diag p_i - p_i p_i')
 Both sides of (3) stand for products with K, in whose inner product, <u, v> = u'Kv, the matrix is symmetric: conjugate gradients
 solve it, given the inverse for one number v_i in place of each V_i (of two classes that is V itself, and one step of them):
-    4.  z = s (s K s + ridge)^-1 (g / s) with s = sqrt(v),   K z = (g - ridge z) / v
-Rows that are told nearly for certain have no curvature to speak of, v_i K_ii below ridge: for them (3) is z_i = g_i / ridge, and
-the matrix to factor is that of the others alone. So a fit that is nearly perfect, where a metric made at W = 0 is of no use,
-takes a few steps, and they are cheap.
+    4.  (v K + ridge)^-1 g, which `row_products` has: of K itself, or of its factor where effects are fewer than rows
+So a fit that is nearly perfect, where a metric made at W = 0 is of no use, takes a few steps, and they are cheap: rows that are
+told nearly for certain have no curvature to speak of, and stay out of the matrix to factor.
 References: Keerthi et al. 2005; Rasmussen and Williams 2006, ch. 3; Nocedal and Wright, Numerical Optimization, ch. 7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import comb
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 
 from tallies import lbfgs
 from tallies.categories.model import Rows, Solver
 from tallies.categories.products import starts_of
+from tallies.categories.row_products import Factored, Full, row_products
 from tallies.categories.solvers import SLACK, scale, spread
 from tallies.categories.terms import Layout
 from tallies.engine import Model, State
 from tallies.forms import Form
 from tallies.maths import Array
 
+FAINTEST = 1e-5  # ridge: what is left of the gradient is divided by it, and rounding with it
 INNER = 12  # conjugate gradient steps of one step of Newton's, at most
-SINGLE = 1e-6  # of the trace of a matrix: the least eigenvalue that single precision tells from 0
 NEARLY = 0.1  # share of the slope that may be left at the end of a step
 FARTHEST = 64.0  # steps of Newton's in one
 MOSTLY = 0.99  # share of the weights that rows of the fit have where it starts at the end of one to the same rows
@@ -42,7 +39,7 @@ FORCING = 0.01  # share of the squared residual at which they end, at most: a fi
 
 
 class Shard(NamedTuple):
-    K: np.ndarray  # (l, l)  in single precision where that is exact
+    K: Full | Factored
     Y: Array  # (l, M)  weighted counts of each output state
     weight: Array  # (l, n_out)
     judged: Array | None  # (l, M)  held-out counts to judge by
@@ -57,25 +54,8 @@ class Whole(NamedTuple):
 
     def load(self, *shared: Any) -> Shard:
         """The rows with K of eq. 1."""
-        layout, codes, l = self.model.layout, self.rows.codes, len(self.rows.codes)
-        table = np.array([float(sum(comb(agree, k) for k in layout.degrees)) for agree in range(codes.shape[1] + 1)])
-        K = np.zeros((l, l), np.float32 if table.max() < EXACT else np.float64)  # fresh memory is dear: no other of this size
-        some = [slice(a, a + AT_ONCE) for a in range(0, l, AT_ONCE)]
-        for part in np.array_split(np.arange(codes.shape[1]), 1 + sum(layout.sizes) // WIDE):
-            states = (codes[:, part, None] == np.arange(max(layout.sizes))).reshape(l, -1)
-            X = states[:, states.any(axis=0)].astype(np.float32)
-            for rows in some:
-                K[rows] += X[rows] @ X.T
-        table = table.astype(K.dtype)
-        for rows in some:
-            np.take(table, K[rows].astype(np.intp), out=K[rows], mode="clip")  # which looks at no bounds first
         judged = None if self.judges is None else self.judges.Y
-        return Shard(K, self.rows.Y, self.rows.weight, judged)
-
-
-AT_ONCE = 128  # rows of K
-EXACT = 1 << 24  # whole numbers up to which single precision has
-WIDE = 2048  # one-hot columns at a time
+        return Shard(row_products(self.rows.codes, self.model.layout), self.rows.Y, self.rows.weight, judged)
 
 
 class Survey(NamedTuple):
@@ -160,7 +140,7 @@ class Dual(Model):
         a, H, Y = (self._blocks(part)[:, on] for part in (*self._trial(params), Y))
         weight, fresh = weight[:, on], np.isinf(params.value)
         if fresh.any() and a.any():
-            H = times(K, a)
+            H = K.times(a)
         scores = np.zeros_like(self._blocks(params.H))
         scores[:, on] = H
         P, lse = softmax(H)
@@ -209,61 +189,45 @@ class Dual(Model):
         """(l,)  weighted log likelihood of what every row holds out."""
         assert shard.judged is not None
         a = self._blocks(params.W) * (shard.weight > 0)[:, :, None]  # 0 at the optimum: what is held out tells nothing
-        H = times(shard.K, a)
+        H = shard.K.times(a)
         return (self._blocks(shard.judged) * (H - softmax(H)[1][:, :, None])).sum(axis=(1, 2))
 
 
-def times(K: np.ndarray, a: Array) -> Array:
-    """K a of (l, o, m), in double precision, some rows of K at a time: they stay in the cache."""
-    flat = a.reshape(len(K), -1)
-    H = np.empty_like(flat)
-    for i in range(0, len(K), AT_ONCE):
-        np.matmul(K[i : i + AT_ONCE].astype(np.float64, copy=False), flat, out=H[i : i + AT_ONCE])
-    return H.reshape(a.shape)
-
-
-def softmax(H: Array) -> tuple[Array, Array]:
-    """(l, o, m) and (l, o)  p under scores H, and log sum exp."""
-    top = H.max(axis=2, keepdims=True)
-    P = np.exp(H - top)
-    total = P.sum(axis=2, keepdims=True)
+def softmax(H: Array, axis: int = 2) -> tuple[Array, Array]:
+    """(l, o, m) and (l, o)  p under scores H, whose states are along an axis, and log sum exp."""
+    P = H - (top := H.max(axis=axis, keepdims=True))
+    np.exp(P, out=P)
+    total = P.sum(axis=axis, keepdims=True)
     P /= total
-    return P, (top + np.log(total))[:, :, 0]
+    return P, (top + np.log(total)).squeeze(axis)
 
 
-def newton(K: np.ndarray, g: Array, P: Array, weight: Array, ridge: float, forcing: float) -> tuple[Array, Array]:
+def newton(K: Full | Factored, g: Array, P: Array, weight: Array, ridge: float, forcing: float) -> tuple[Array, Array]:
     """(l, o, m)  z, the solution of eq. 3 for some outputs, and K z: products with K are those of all of them at once."""
     m = P.shape[2]
     v = weight * (1.0 - np.square(P).sum(axis=2)) / (m - 1)
     two = m == 2  # columns are one another's opposite, and V is v
     r: Any = g[:, :, 1:] if two else g
-    inverses = [_inverse(K, v_o, ridge) for v_o in v.T]
+    inverse = K.inverse(v, ridge)  # eq. 4
 
-    def solve(r: Array, on: np.ndarray) -> tuple[Array, Array]:
-        """Eq. 4."""
-        z = r / ridge
-        for (A, _), z_o in zip(inverses, z.swapaxes(0, 1), strict=True):
-            z_o[A] = 0.0
-        beside = times(K, z) if z.any() else z  # at W = 0 nothing is left beside A
-        for o in np.flatnonzero(on):
-            A, inner = inverses[o]
-            z[A, o] = inner(r[A, o] - v[A, o, None] * beside[A, o])
-        return z, times(K, z)
+    def solve(r: Array) -> tuple[Array, Array]:
+        z = inverse(r, on)
+        return z, K.times(z)
 
-    enough, on = forcing * _dots(r, r), np.ones(len(inverses), dtype=bool)
+    whole, on = _dots(r, r), np.ones(v.shape[1], dtype=bool)
     x, Kx = np.zeros_like(r), np.zeros_like(r)
-    d, Kd = solve(r, on)
+    d, Kd = solve(r)
     rz = _dots(r, Kd)
-    none = np.finfo(float).eps * len(K) * K.diagonal().max() / ridge  # r'K r / ridge, a share of r'r: what is left moves no row
+    none = np.finfo(float).eps * len(g) ** 0.5 * K.diagonal.max() / ridge  # a share of r'r: what is left moves no row
     for _ in range(INNER):
         on &= rz > none * _dots(r, r)
         q = (v[:, :, None] * Kd if two else weight[:, :, None] * P * (Kd - (P * Kd).sum(axis=2, keepdims=True))) + ridge * d
         length = _over(rz, _dots(q, Kd), on)
         x, Kx, r = x + length * d, Kx + length * Kd, r - length * q
-        on &= _dots(r, r) > enough
+        on &= _dots(r, r) > forcing * whole
         if not on.any():
             break
-        z, Kz = solve(r, on)
+        z, Kz = solve(r)
         rz, before = _dots(r, Kz), rz
         more = _over(rz, before, on)
         d, Kd = z + more * d, Kz + more * Kd
@@ -281,10 +245,11 @@ def best_length(H: Array, Kz: Array, g: Array, P: Array, weight: Array, bend: fl
     The slope of eq. 2 after t steps is g'Kz - w'(p_t - p)'Kz - t ridge z'Kz, with p_t at the scores H + t Kz.
     """
     first = _dot(g, Kz)
+    H, Kz, P = (np.ascontiguousarray(part.T) for part in (H, Kz, P))  # (m, l): sums of a few states along rows of memory
+    pulled = weight * Kz
 
     def slope(t: float) -> float:
-        P_t = softmax((H + t * Kz)[:, None])[0][:, 0]
-        return first - _dot(weight[:, None] * (P_t - P), Kz) - t * bend
+        return first - _dot(softmax(H + t * Kz, axis=0)[0] - P, pulled) - t * bend
 
     far = 1.0
     if abs(slope(far)) <= NEARLY * first:
@@ -300,16 +265,3 @@ def _dot(A: Array, B: Array) -> float:
 
 def _dots(A: Array, B: Array) -> Array:
     return np.einsum("iom,iom->o", A, B)
-
-
-def _inverse(K: np.ndarray, v: Array, ridge: float) -> tuple[np.ndarray, Callable[[Array], Array]]:
-    """Rows A with curvature, and eq. 4 there; in single precision, under a larger ridge where that needs one."""
-    curved = v * K.diagonal()
-    A = np.flatnonzero(curved > ridge)
-    s = np.sqrt(v[A])[:, None].astype(np.float32)
-    inner = K.take(A, axis=0).take(A, axis=1).astype(np.float32, copy=False)  # in a third of the time of np.ix_
-    inner *= s
-    inner *= s.T
-    inner[np.diag_indices_from(inner)] += max(ridge, SINGLE * curved[A].sum())
-    L = cho_factor(inner.T, lower=True, overwrite_a=True, check_finite=False)  # columns contiguous: no copy
-    return A, lambda g: s * cho_solve(L, (g / s).astype(np.float32), check_finite=False)

@@ -45,6 +45,7 @@ from tallies.categories.choose import (
     sources_of,
 )
 from tallies.categories.door import check_fields, learn_codes, read_codes
+from tallies.categories.dual import FAINTEST
 from tallies.categories.fitted import Fitted, Table, distinct, rows_of
 from tallies.categories.lazily import survey
 from tallies.categories.model import Rows
@@ -342,7 +343,7 @@ class FEM(FileClassifier, Categorical):
 
 def _quick(solver: str, ridge: float | None) -> str:
     """The solver for "auto", and in place of the seed's iteration where only its end matters; the kernel form needs a ridge."""
-    return solver if solver not in ("auto", "fem") else "lbfgs" if ridge == 0 else "auto"
+    return solver if solver not in ("auto", "fem") else "lbfgs" if ridge is not None and ridge < FAINTEST else "auto"
 
 
 def _folded(rows: Rows, held: Array, layout: Layout, solver: str, shard_rows: int | None) -> Ground:
@@ -367,7 +368,8 @@ def _check(model: FEM) -> None:
     at_least(1, none=True, screen=model.screen)
     if model.solver == "kernel" and model.screen is not None:
         raise ValueError('the kernel has all pairs in it, so screen does not go with solver="kernel"; leave one of them out')
-    if model.solver == "kernel" and model.ridge == 0:
+    if model.solver == "kernel" and model.ridge != "auto" and model.ridge < FAINTEST:
         raise ValueError(
-            'solver="kernel" needs a ridge above 0: without one its weights are not unique; set ridge="auto", or use "lbfgs"'
+            f'solver="kernel" needs a ridge of at least {FAINTEST:g}, for without one its weights are not unique, and got '
+            f'{model.ridge:g}; set ridge="auto", or use "lbfgs"'
         )

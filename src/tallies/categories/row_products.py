@@ -1,0 +1,188 @@
+"""Inner products of rows over all products of degree k of their variables, for the kernel form of FEM (`dual`).
+
+    1.  K_ij = sum over k of C(matches of i and j, k)
+    2.  [s = t] = 1/m + c_s'c_t,  c_s the m - 1 coordinates of state s in an orthonormal basis of the contrasts of m states, so that
+        K = F F',  with a column of F for every product of contrasts of a group of variables S, times the root of
+        sum over the groups G that contain S, of k variables, of prod over G - S of 1/m
+F has r columns: one constant, all main effects and interactions. Where r is well below the number of rows, everything is done
+with F: a product takes r instead of l numbers of a row, and a matrix to be inverted has r columns instead of l.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from tallies.categories.terms import Layout, feature_total
+from tallies.maths import Array
+
+SLENDER = 3  # times as many rows as columns F has: it is in double precision, and K leaves out rows that are nearly certain
+AT_ONCE = 128  # rows of K
+EXACT = 1 << 24  # whole numbers up to which single precision has
+WIDE = 2048  # one-hot columns at a time
+SINGLE, DOUBLE = 1e-6, 1e-14  # of the trace of a matrix: the least eigenvalue that each precision tells from 0
+BESIDE = 3e-5  # of K_ii: under a weaker ridge rows beside A weigh too much for single precision
+
+
+# of gradients g (l, o, m) of some outputs, those that are on: (v K + ridge)^-1 g, for v (l, o) the curvature of each row
+Inverse = Callable[[Array, np.ndarray], Array]
+
+
+class Full(NamedTuple):
+    """K itself."""
+
+    K: np.ndarray  # (l, l)  in single precision where that is exact
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        return self.K.diagonal()
+
+    def times(self, a: Array) -> Array:
+        """K a of (l, o, m), in double precision, some rows of K at a time: they stay in the cache."""
+        flat = a.reshape(len(self.K), -1)
+        H = np.empty_like(flat)
+        for i in range(0, len(self.K), AT_ONCE):
+            np.matmul(self.K[i : i + AT_ONCE].astype(np.float64, copy=False), flat, out=H[i : i + AT_ONCE])
+        return H.reshape(a.shape)
+
+    def inverse(self, v: Array, ridge: float) -> Inverse:
+        """Of each output s (s K s + ridge)^-1 (g / s) with s = sqrt(v).
+
+        Rows that are told nearly for certain have no curvature to speak of, v_i K_ii below ridge: for them it is g_i / ridge, and
+        the matrix to factor is that of the others alone, A.
+        """
+        parts = [self._part(v_o, ridge) for v_o in v.T]
+
+        def solve(g: Array, on: np.ndarray) -> Array:
+            z = g / ridge
+            for (A, _), z_o in zip(parts, z.swapaxes(0, 1), strict=True):
+                z_o[A] = 0.0
+            beside = self.times(z) if z.any() else z  # at W = 0 nothing is left beside A
+            for o in np.flatnonzero(on):
+                A, inner = parts[o]
+                z[A, o] = inner(g[A, o] - v[A, o, None] * beside[A, o])
+            return z
+
+        return solve
+
+    def _part(self, v: Array, ridge: float) -> tuple[np.ndarray, Callable[[Array], Array]]:
+        """A and the inverse there, of one output."""
+        curved = v * self.diagonal
+        A = np.flatnonzero(curved > ridge)
+        least = max(SINGLE * curved[A].sum(), BESIDE * self.diagonal.max())
+        dtype: Any = np.float32 if least <= ridge else np.float64
+        s = np.sqrt(v[A])[:, None].astype(dtype)
+        inner: Any = self.K.take(A, axis=0).take(A, axis=1).astype(dtype, copy=False)  # in a third of the time of np.ix_
+        inner *= s
+        inner *= s.T
+        inner[np.diag_indices_from(inner)] += max(ridge, DOUBLE * curved[A].sum())
+        L = cho_factor(inner.T, lower=True, overwrite_a=True, check_finite=False)  # columns contiguous: no copy
+        return A, lambda g: s * cho_solve(L, (g / s).astype(dtype), check_finite=False)
+
+
+class Factored(NamedTuple):
+    """K by eq. 2."""
+
+    F: Array  # (r, l)  of eq. 2, transposed
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        return np.einsum("ri,ri->i", self.F, self.F)
+
+    def times(self, a: Array) -> Array:
+        """K a of (l, o, m)."""
+        return (self.F.T @ (self.F @ a.reshape(len(a), -1))).reshape(a.shape)
+
+    def inverse(self, v: Array, ridge: float) -> Inverse:
+        """Of each output (g - v F u) / ridge with (F'v F + ridge) u = F'g, in double precision; rows as above have no v."""
+        v = np.where(v * self.diagonal[:, None] > ridge, v, 0.0)
+        factors = [self._part(v_o, ridge) for v_o in v.T]
+
+        def solve(g: Array, on: np.ndarray) -> Array:
+            u = (self.F @ g.reshape(len(g), -1)).reshape(len(self.F), *g.shape[1:])
+            for o in np.flatnonzero(on):
+                u[:, o] = cho_solve(factors[o], u[:, o], check_finite=False)
+            return (g - v[:, :, None] * (self.F.T @ u.reshape(len(u), -1)).reshape(g.shape)) / ridge
+
+        return solve
+
+    def _part(self, v: Array, ridge: float) -> tuple[np.ndarray, bool]:
+        """The factor of F'v F + ridge, of one output."""
+        A = np.flatnonzero(v)
+        root = self.F.take(A, axis=1)
+        root *= np.sqrt(v[A])
+        inner = root @ root.T
+        inner[np.diag_indices_from(inner)] += max(ridge, DOUBLE * np.trace(inner))
+        return cho_factor(inner.T, lower=True, overwrite_a=True, check_finite=False)
+
+
+def rank_of(layout: Layout) -> float:
+    """r, the columns of F."""
+    return feature_total(np.array(layout.sizes) - 1, tuple(range(max(layout.degrees) + 1)))
+
+
+def factors(l: int, layout: Layout) -> bool:
+    """Whether F of l rows is cheaper than K."""
+    return SLENDER * rank_of(layout) < l
+
+
+def row_products(codes: np.ndarray, layout: Layout) -> Full | Factored:
+    """K of these rows, by the way that takes less; a variable without a state, coded -1, agrees with none."""
+    if codes.min(initial=0) >= 0 and factors(len(codes), layout):
+        return Factored(_factor(codes, layout))
+    l = len(codes)
+    table = np.array([float(sum(math.comb(agree, k) for k in layout.degrees)) for agree in range(codes.shape[1] + 1)])
+    K = np.zeros((l, l), np.float32 if table.max() < EXACT else np.float64)  # fresh memory is dear: no other of this size
+    some = [slice(a, a + AT_ONCE) for a in range(0, l, AT_ONCE)]
+    for part in np.array_split(np.arange(codes.shape[1]), 1 + sum(layout.sizes) // WIDE):
+        states = (codes[:, part, None] == np.arange(max(layout.sizes))).reshape(l, -1)
+        X = states[:, states.any(axis=0)].astype(np.float32)
+        for rows in some:
+            K[rows] += X[rows] @ X.T
+    table = table.astype(K.dtype)
+    for rows in some:
+        np.take(table, K[rows].astype(np.intp), out=K[rows], mode="clip")  # which looks at no bounds first
+    return Full(K)
+
+
+def _factor(codes: np.ndarray, layout: Layout) -> Array:
+    """(r, l)  F of eq. 2, transposed."""
+    n, sizes, l = len(layout.sizes), layout.sizes, len(codes)
+    contrasts = [_contrasts(m).T[:, codes[:, j]] for j, m in enumerate(sizes)]
+    F = np.ones((int(rank_of(layout)), l))
+    blocks: dict[tuple[int, ...], Array] = {(): F[:1]}
+    end = 1
+    for size in range(max(layout.degrees) + 1):
+        for group in combinations(range(n), size):
+            if group:
+                begin, end = end, end + math.prod(sizes[j] - 1 for j in group)
+                blocks[group] = F[begin:end]
+                *others, last = group
+                np.multiply(blocks[tuple(others)][:, None], contrasts[last], out=blocks[group].reshape(-1, sizes[last] - 1, l))
+    shares: dict[tuple[int, ...], float] = {}  # of groups of the same sizes
+    for group, block in blocks.items():
+        shape = tuple(sorted(sizes[j] for j in group))
+        if shape not in shares:
+            outside = [1 / sizes[j] for j in range(n) if j not in group]
+            shares[shape] = sum(_symmetric(outside, k - len(group)) for k in layout.degrees if k >= len(group))
+        block *= shares[shape] ** 0.5
+    return F
+
+
+def _contrasts(m: int) -> Array:
+    """(m, m - 1)  orthonormal columns, each of which sums to 0."""
+    return np.linalg.qr(np.column_stack([np.ones(m), np.eye(m)[:, : m - 1]]))[0][:, 1:]
+
+
+def _symmetric(values: list[float], k: int) -> float:
+    """The elementary symmetric polynomial of degree k: the sum over all choices of k values of their product."""
+    sums = np.zeros(k + 1)
+    sums[0] = 1.0
+    for value in values:
+        sums[1:] += value * sums[:-1]
+    return float(sums[k])
