@@ -228,6 +228,8 @@ def test_atomic_leaves_nothing_behind(tmp_path):
         np.zeros((0, 4)),
         np.array(["ab", "c"]),
         np.array([True, False]),
+        np.arange(300_000.0),  # in several pieces
+        np.asfortranarray(np.arange(300_000.0).reshape(600, 500)),
     ],
     ids=lambda array: f"{array.dtype}-{array.shape}",
 )

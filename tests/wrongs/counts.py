@@ -21,6 +21,13 @@ WRONGS = [
         ("counts/test_pln.py::test_large_sweeps_are_cut_into_pieces_whatever_the_shape_of_the_table",),
     ),
     Wrong("counts/door.py", "np.repeat(self.O, Y.shape[1], axis=1)", "np.zeros(Y.shape)", "offsets of sparse counts lost"),
+    Wrong(
+        "counts/records.py",
+        "Sigma += np.tril(Sigma, -1).T",
+        "Sigma += np.tril(Sigma).T",
+        "variances counted twice",
+        ("counts/test_pln.py",),
+    ),
     Wrong("counts/filed.py", "else some - a)", "else some - int(ends[first]))", "other rows of a piece", ("counts/test_filed.py",)),
     Wrong("counts/filed.py", "if live.all():", "if live.any():", "columns of rows without weight", ("counts/test_filed.py",)),
     Wrong("counts/separation.py", "if d == 1:", "if d >= 1:", "none separated in files", ("counts/test_filed.py",)),

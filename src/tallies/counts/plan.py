@@ -201,7 +201,7 @@ def of_kind(settings: Settings | Covariance, Sigma: np.ndarray) -> np.ndarray:
         assert settings.Sigma is not None
         return settings.Sigma
     if settings.kind == "full":
-        return 0.5 * (Sigma + Sigma.T)
+        return Sigma
     spread = Sigma.diagonal()
     return np.diag(spread if settings.kind == "diagonal" else np.full(len(spread), spread.mean()))
 

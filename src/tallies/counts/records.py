@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 from scipy.special import gammaln
 
 from tallies.forms import Form
@@ -56,7 +57,8 @@ class Moments(NamedTuple):
     def about(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """X'vR and R'vR + diag sum v S2, with R = M - X B."""
         P = self.XvM - self.XvX @ B
-        return P, self.MvM - self.XvM.T @ B - B.T @ P
+        S = self.MvM - self.XvM.T @ B - B.T @ P
+        return P, 0.5 * (S + S.T)
 
 
 class Spread(NamedTuple):
@@ -65,7 +67,7 @@ class Spread(NamedTuple):
     weight: Annotated[float, Form(low=0)]  # N
     XvX: Annotated[np.ndarray, Form("d d")]  # X'vX
     P: Coefficients  # X'vR, with R = M - X B
-    G: Annotated[np.ndarray, Form("p p")]  # R'vR
+    G: Annotated[np.ndarray, Form("p p")]  # R'vR, its lower triangle
     s2: PerColumn  # sum of v S2
     entropy: float  # of q
 
@@ -73,20 +75,22 @@ class Spread(NamedTuple):
     def of(cls, M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray, B: np.ndarray) -> Spread:
         """That of some rows."""
         vX, p = v[:, None] * X, M.shape[1]
-        P, G, entropy = np.zeros((X.shape[1], p)), np.zeros((p, p)), 0.0
+        P, G, entropy = np.zeros((X.shape[1], p)), np.zeros((p, p), order="F"), 0.0
         for b in blocks(len(M), p, 1 << 20):  # R is as large as the data: never all of it at once
             R = M[b] - X[b] @ B
             P += vX[b].T @ R
-            G += R.T @ (v[b, None] * R)
+            R *= np.sqrt(v[b, None])
+            G = dsyrk(1.0, R.T, beta=1.0, c=G, lower=True, overwrite_c=True)  # half of the work of a product, added in its place
             entropy += float(0.5 * v[b] @ (np.log(2 * np.pi * S2[b]) + 1).sum(axis=1))
         return cls(float(v.sum()), vX.T @ X, P, G, v @ S2, entropy)
 
     def maximum(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """B and Sigma there."""
         move = np.linalg.solve(self.XvX, self.P)
-        Sigma = self.G - self.P.T @ move
-        Sigma[np.diag_indices(len(Sigma))] += self.s2
-        return B + move, 0.5 * (Sigma + Sigma.T) / self.weight
+        Sigma = np.tril(self.G - self.P.T @ move) / self.weight
+        Sigma += np.tril(Sigma, -1).T
+        Sigma[np.diag_indices(len(Sigma))] += self.s2 / self.weight
+        return B + move, Sigma
 
 
 class Sums(NamedTuple):
