@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tallies.cli.options import Option
 from tallies.cli.tables import column, data, rows_of
 from tallies.counts.door import everything, from_files, is_own
+from tallies.counts.written import position_names
+from tallies.data.lazy import is_lazy
 from tallies.errors import DataError
 
 if TYPE_CHECKING:
@@ -70,14 +72,19 @@ def asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, 
     return counts, covariates, offsets
 
 
+def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any) -> Any:
+    """The same of counts that are more than fit into memory, as a folder; None where they do, or have files beside them."""
+    beside = {"covariates", "offsets"} & set(options.get("told", ()))
+    return model.transform(path, out=out) if is_lazy(path) and Path(path).suffix.lower() != ".zarr" and not beside else None
+
+
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     """Latent positions of the samples."""
     import pandas as pd
 
     counts, covariates, offsets = asked(model, options, path)
     Z = model.transform(counts, covariates=covariates, offsets=offsets)
-    names = list(model._columns()) if Z.shape[1] == model.n_features_in_ else [f"component{k + 1}" for k in range(Z.shape[1])]
-    table = pd.DataFrame(Z, index=counts.index, columns=names)
+    table = pd.DataFrame(Z, index=counts.index, columns=position_names(model, Z.shape[1]))
     if not isinstance(counts.index, pd.RangeIndex):
         table.insert(0, "sample", counts.index)
     return table

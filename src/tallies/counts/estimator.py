@@ -50,6 +50,7 @@ from tallies.counts.evidence import Evidence
 from tallies.counts.importance import Importance
 from tallies.counts.separation import beyond_of
 from tallies.counts.tables import Counts, as_counts, plain, row_names
+from tallies.counts.written import write_places
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, DataWarning, at_least, one_of
@@ -196,16 +197,20 @@ class Counted(FromCounts, Attributes):
 
     # new samples
 
-    def transform(self, counts: Any, *, covariates: Any = None, offsets: Any = None) -> np.ndarray:
+    def transform(self, counts: Any, *, covariates: Any = None, offsets: Any = None, out: Any = None) -> Any:
         """Latent positions of new samples: means of Z (n, p), or scores on the components (n, q) where rank=q.
 
         Here and in all that follows, columns of data frames are matched to those of the fit by name, and covariates and offsets
-        are needed where the fit had any; only the counts of the fit itself bring theirs along.
+        are needed where the fit had any; only the counts of the fit itself bring theirs along. Of a folder of tables, a large file
+        or a lazy frame, positions are written to the folder `out` as Parquet, with the ids of the samples; covariates are then
+        names of columns of the same table.
 
         >>> model = PLN().fit([[1, 20], [2, 30], [0, 5], [9, 90], [4, 44]])
         >>> model.transform([[3, 33]]).shape
         (1, 2)
         """
+        if out is not None:
+            return write_places(self, counts, covariates, offsets, out)
         rows = self._rows(counts, covariates, offsets)
         return plan.project(self.fitted_.model, rows, self.shard_rows).M
 

@@ -1,0 +1,52 @@
+"""Places of samples whose counts are more than fits into memory: read in pieces, written as a folder of Parquet."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallies.answering import write_parts
+from tallies.data.lazy import open_table
+from tallies.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def write_places(model: Any, counts: Any, covariates: Any, offsets: Any, out: Any) -> Path:
+    """Write the latent position of every sample, with its ids, to the folder `out`; covariates are columns of the same table."""
+    names = model.fitted_.inputs.names
+    beside = [] if covariates is None else [covariates] if isinstance(covariates, str) else covariates
+    if names is None:
+        raise DataError(
+            "counts in files are matched by the names of their columns, and those of the fit had none; fit a data frame"
+        )
+    if not isinstance(beside, list) or offsets is not None:
+        raise DataError(
+            "of counts that go to files by out=, covariates are names of columns of the same table, and offsets the rule of the fit"
+        )
+    table, species = open_table(counts), [str(name) for name in names]
+    for name in species:
+        table.need(name, "counts of a column of the fit")
+    for name in beside:
+        table.need(name, "covariates")
+    ids = [name for name, fact in table.facts.items() if name not in (*species, *beside) and fact.kind == "id"]
+    ask = partial(_places, species, beside, ids)
+    return write_parts(model, table.pieces, table.cells([*species, *beside, *ids]), table.rows, out, ask)
+
+
+def _places(species: list[str], beside: list[str], ids: list[str], model: Any, frame: pd.DataFrame) -> pd.DataFrame:
+    """Those of the samples of a piece, after their ids."""
+    import pandas as pd
+
+    Z = model.transform(frame[species], covariates=frame[beside] if beside else None)
+    found = pd.DataFrame(Z, columns=position_names(model, Z.shape[1]))
+    for place, name in enumerate(ids):
+        found.insert(place, name, frame[name].to_numpy())
+    return found
+
+
+def position_names(model: Any, k: int) -> list[str]:
+    """Of latent positions: the columns of the fit, or its components."""
+    return list(model._columns()) if k == model.n_features_in_ else [f"component{i + 1}" for i in range(k)]
