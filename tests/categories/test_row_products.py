@@ -39,6 +39,14 @@ def test_the_factor_times_itself_is_every_product_of_rows(degrees):
     assert np.linalg.matrix_rank(found.F) == len(found.F)  # no column too many
 
 
+def test_a_variable_of_one_state_adds_no_effect():
+    sizes = (2, 1, 3)
+    codes, layout = rows_of(100, sizes), Layout.of(sizes, (1, 2))
+    F = row_products._factor(codes, layout)
+    assert len(F) == row_products.rank_of(layout) == 1 + 1 + 2 + 2
+    np.testing.assert_allclose(F.T @ F, by_definition(codes, (1, 2)), atol=1e-12)
+
+
 def test_few_rows_or_rows_with_gaps_have_no_factor():
     codes, layout = rows_of(150), Layout.of(SIZES, (1, 2))
     few = row_products.row_products(codes, layout)

@@ -11,8 +11,8 @@ BY_PAIR, CLIMB, NETWORK, PANELS = (f"categories/network/{name}.py" for name in (
 WRONGS = [
     Wrong(
         ROWS,
-        "for k in layout.degrees if k >= len(group))",
-        "for k in layout.degrees if k == len(group))",
+        "for k in layout.degrees if k >= len(group)])",
+        "for k in layout.degrees if k == len(group) or not group])",
         "lower effects without their share of higher products",
         ("categories/test_row_products.py",),
     ),

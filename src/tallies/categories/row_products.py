@@ -2,8 +2,8 @@
 
     1.  K_ij = sum over k of C(matches of i and j, k)
     2.  [s = t] = 1/m + c_s'c_t,  c_s the m - 1 coordinates of state s in an orthonormal basis of the contrasts of m states, so that
-        K = F F',  with a column of F for every product of contrasts of a group of variables S, times the root of
-        sum over the groups G that contain S, of k variables, of prod over G - S of 1/m
+        K = F F',  with a column of F for every product of contrasts of a group of variables A, times the root of c_A of `fem`:
+        the sum over the groups of k variables that contain A, of the product of 1/m over the others of the group
 F has r columns: one constant, all main effects and interactions. Where r is well below the number of rows, everything is done
 with F: a product takes r instead of l numbers of a row, and a matrix to be inverted has r columns instead of l.
 """
@@ -157,19 +157,19 @@ def _factor(codes: np.ndarray, layout: Layout) -> Array:
     F = np.ones((int(rank_of(layout)), l))
     blocks: dict[tuple[int, ...], Array] = {(): F[:1]}
     end = 1
-    for size in range(max(layout.degrees) + 1):
+    for size in range(1, max(layout.degrees) + 1):
         for group in combinations(range(n), size):
-            if group:
-                begin, end = end, end + math.prod(sizes[j] - 1 for j in group)
-                blocks[group] = F[begin:end]
-                *others, last = group
-                np.multiply(blocks[tuple(others)][:, None], contrasts[last], out=blocks[group].reshape(-1, sizes[last] - 1, l))
+            *others, last = group
+            before = blocks[tuple(others)]
+            begin, end = end, end + len(before) * (sizes[last] - 1)
+            blocks[group] = F[begin:end]
+            np.multiply(before[:, None], contrasts[last], out=blocks[group].reshape(len(before), sizes[last] - 1, l))
     shares: dict[tuple[int, ...], float] = {}  # of groups of the same sizes
     for group, block in blocks.items():
         shape = tuple(sorted(sizes[j] for j in group))
         if shape not in shares:
-            outside = [1 / sizes[j] for j in range(n) if j not in group]
-            shares[shape] = sum(_symmetric(outside, k - len(group)) for k in layout.degrees if k >= len(group))
+            outside = 1.0 / np.delete(sizes, group)
+            shares[shape] = feature_total(outside, [k - len(group) for k in layout.degrees if k >= len(group)])
         block *= shares[shape] ** 0.5
     return F
 
@@ -177,12 +177,3 @@ def _factor(codes: np.ndarray, layout: Layout) -> Array:
 def _contrasts(m: int) -> Array:
     """(m, m - 1)  orthonormal columns, each of which sums to 0."""
     return np.linalg.qr(np.column_stack([np.ones(m), np.eye(m)[:, : m - 1]]))[0][:, 1:]
-
-
-def _symmetric(values: list[float], k: int) -> float:
-    """The elementary symmetric polynomial of degree k: the sum over all choices of k values of their product."""
-    sums = np.zeros(k + 1)
-    sums[0] = 1.0
-    for value in values:
-        sums[1:] += value * sums[:-1]
-    return float(sums[k])
