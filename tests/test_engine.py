@@ -165,6 +165,9 @@ def test_streams_belong_to_their_place():
     draws = {(s, t, i): engine.stream(1, s, t, i).random() for s in range(3) for t in range(3) for i in range(3)}
     assert len(set(draws.values())) == 27
     assert engine.stream(1, 1, 2, 0).random() == draws[1, 2, 0]
+    for seed in (0, 2**32 - 1, 2**32, 2**63):  # whatever its size
+        made = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, 1, 2, 3])))
+        assert engine.stream(seed, 1, 2, 3).random() == made.random()
 
 
 def test_steps_is_endless_and_the_runner_is_its_consumer():

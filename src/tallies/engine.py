@@ -191,7 +191,10 @@ Watch = Callable[[Stage, State], Stopped]  # sees every state; a reason ("interr
 
 def stream(seed: int, stage: int, iteration: int, place: int) -> np.random.Generator:
     """Random numbers fixed by where they are used (place 0: the update, place i+1: shard i), never by who computes them."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, stage, iteration, place])))
+    words: Any = [seed, stage, iteration, place]
+    if seed < 1 << 32:  # SeedSequence makes the same of a list, a number at a time
+        words = np.array(words, dtype=np.uint32)
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
 
 
 NO_STREAM: Any = None  # what a model that draws nothing is handed
