@@ -40,14 +40,14 @@ WRONGS = [
     ),
     Wrong(
         ENGINE,
-        "np.random.SeedSequence([seed, stage, iteration, place])",
-        "np.random.SeedSequence([seed, stage, 0, place])",
+        "words: Any = [seed, stage, iteration, place]",
+        "words: Any = [seed, stage, 0, place]",
         "every sweep has the same random numbers",
     ),
     Wrong(
         ENGINE,
-        "np.random.SeedSequence([seed, stage, iteration, place])",
-        "np.random.SeedSequence([seed, 0, iteration, place])",
+        "words: Any = [seed, stage, iteration, place]",
+        "words: Any = [seed, 0, iteration, place]",
         "chains with the same random numbers",
     ),
     Wrong(ENGINE, "t = len(state.objective) + 1", "t = len(state.objective)", "the first sweep on the stream of the start"),
