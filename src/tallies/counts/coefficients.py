@@ -174,7 +174,9 @@ def strongest(fitted: Fitted) -> list[tuple[str, str]]:
     names, R = [str(c) for c in fitted.columns], np.nan_to_num(correlation(fitted.model.covariance))
     B = np.where(separated(fitted), 0.0, fitted.model.B)
     a, b = np.triu_indices(len(names), 1)
-    pairs = np.argsort(-np.abs(R[a, b]), kind="stable")[:3]
+    size = np.abs(R[a, b])
+    some = np.flatnonzero(size >= np.partition(size, -3)[-3]) if len(size) > 3 else np.arange(len(size))  # of millions of pairs
+    pairs = some[np.argsort(-size[some], kind="stable")][:3]
     found = [(f"{names[a[i]]} & {names[b[i]]}", f"latent correlation {R[a[i], b[i]]:+.2f}") for i in pairs if R[a[i], b[i]]]
     for d in [d for d in range(len(B)) if np.ptp(fitted.design.X[:, d]) > 0 and B[d].any()][:3]:
         j = int(np.argmax(np.abs(B[d])))

@@ -7,13 +7,14 @@ importance     variational start -> importance sampling -> log likelihood of its
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import logit
 
-from tallies.backends import carry_out, each
+from tallies.backends import carry_out, each, thread_count
 from tallies.counts import full, importance, inflated, rank
 from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence, positions
@@ -32,6 +33,7 @@ from tallies.maths import pointer
 from tallies.sums import total
 
 SINGLE = 10_000  # counts from which a fit begins in single precision: those whose loops are compiled
+SPREADS = 4  # covariances of rows, each as large as that of the fit, that are made at a time
 FINAL_DRAWS = 1000  # of the log likelihood after a fit by importance sampling
 PLACING = 5000  # most sweeps to place rows under a fitted model
 CRUDE = 6  # sweeps of a start that need not be good
@@ -188,9 +190,13 @@ def searched(model: Covariance | Rank, end: End, data: Prepared) -> Searched:
         (spread,) = end.rows
         B, Sigma = spread.maximum(first)
         return Searched(B, None, of_kind(model, Sigma), None, None, w, F, met, spread.entropy)
-    cuts = pairwise(pointer([len(part.M) for part in end.rows]))
-    parts = zip(end.rows, (slice(a, b) for a, b in cuts), strict=True)
-    B, Sigma = total(Spread.of(part.M, part.S2, rows.X[b], rows.v[b], first) for part, b in parts).maximum(first)
+    cuts = [slice(a, b) for a, b in pairwise(pointer([len(part.M) for part in end.rows]))]
+
+    def spread_of(part: Any, b: slice) -> Spread:
+        return Spread.of(part.M, part.S2, rows.X[b], rows.v[b], first)
+
+    with ThreadPoolExecutor(min(thread_count(), SPREADS)) as pool:
+        B, Sigma = total(pool.map(spread_of, end.rows, cuts)).maximum(first)
     M, S2 = joined(end.rows, "M", "S2")
     return Searched(B, None, of_kind(model, Sigma), M, S2, w, F, met)
 
