@@ -68,3 +68,6 @@ def test_the_command_writes_a_folder_for_a_folder(table, folder, tmp_path):
     found = CliRunner().invoke(app, ["predict", run, str(folder), "--out", out, "--json"])
     assert found.exit_code == 0 and json.loads(found.stdout)["out"] == out
     assert pd.read_parquet(out).columns.tolist() == ["sample", "component1", "component2"]
+    for more, told in ((["--covariates", str(tmp_path / "counts.csv"), "--out", out + "2"], "same table"), ([], "--out")):
+        refused = CliRunner().invoke(app, ["predict", run, str(folder), *more])
+        assert refused.exit_code != 0 and told in str(refused.exception)

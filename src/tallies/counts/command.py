@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tallies.cli.options import Option
 from tallies.cli.tables import column, data, rows_of
 from tallies.counts.door import everything, from_files, is_own
-from tallies.counts.written import position_names
+from tallies.counts.written import position_names, write_places
 from tallies.data.lazy import is_lazy
 from tallies.errors import DataError
 
@@ -73,9 +73,11 @@ def asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, 
 
 
 def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any) -> Any:
-    """The same of counts that are more than fit into memory, as a folder; None where they do, or have files beside them."""
-    beside = {"covariates", "offsets"} & set(options.get("told", ()))
-    return model.transform(path, out=out) if is_lazy(path) and Path(path).suffix.lower() != ".zarr" and not beside else None
+    """The same of counts that are more than fit into memory, as a folder; None where they do."""
+    if not is_lazy(path) or Path(path).suffix.lower() == ".zarr":
+        return None
+    covariates, offsets = (Path(options[name]) if name in options.get("told", ()) else None for name in ("covariates", "offsets"))
+    return write_places(model, path, covariates, offsets, out)
 
 
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:

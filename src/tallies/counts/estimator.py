@@ -27,24 +27,18 @@ import pandas as pd
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from tallies.counts import answers, fitted, plan, stream, zeros_plan
+from tallies.counts import answers, door, fitted, plan, stream, zeros_plan
 from tallies.counts.alignment import as_design, as_offsets, in_order, one_a_row
 from tallies.counts.attributes import Attributes
 from tallies.counts.door import (
     Prepared,
     Rows,
-    check_given,
-    check_labels,
-    check_rows,
-    cut,
     everything,
     from_files,
-    inflating,
     new_design,
     new_rows,
     new_zeros,
     read_formula,
-    warm,
 )
 from tallies.counts.evidence import Evidence
 from tallies.counts.importance import Importance
@@ -135,16 +129,16 @@ class FromCounts(Estimator):
         v = check_weights(sample_weight, n)
         X, names, classes = self._beside(y, v, *as_design(covariates, n, table.rows, added))
         rows = Rows(table.Y, as_offsets(offsets, table), X, v)
-        check_rows(rows, names, table.columns, settings.rank)
-        check_given(settings.Sigma, p)
+        door.check_rows(rows, names, table.columns, settings.rank)
+        door.check_given(settings.Sigma, p)
         W = w = M = None
         if getattr(self, "warm_start", False) and self.__sklearn_is_fitted__():
-            W, w, M = warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
+            W, w, M = door.warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
         rule, design = offsets if isinstance(offsets, str) else None, fitted.Design(X, names, added, read)
-        sources, sampled = cut(rows.take(rows.v > 0), self.shard_rows, M), settings.sampling is not None
+        sources, sampled = door.cut(rows.take(rows.v > 0), self.shard_rows, M), settings.sampling is not None
         beyond = beyond_of(rows, sources, settings.rank, sampled)
         asked, about = settings.inflation == "formula", beside if data is None else data
-        zeros = inflating(str(getattr(self, "zero_inflation", None)), about, n, table.rows) if asked else None
+        zeros = door.inflating(str(getattr(self, "zero_inflation", None)), about, n, table.rows) if asked else None
         return Prepared(rows, sources, Inputs(p, table.columns), design, rule, W, w, table.rows, classes, zeros, beyond)
 
     def _keeps_sparse(self, settings: plan.Settings) -> bool:
@@ -155,7 +149,7 @@ class FromCounts(Estimator):
         self, y: Any, v: np.ndarray, X: np.ndarray, names: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, fitted.Classes | None]:
         """The design with what the labels add to it: nothing, for pipelines pass labels to all."""
-        check_labels(y)
+        door.check_labels(y)
         return X, names, None
 
     def _plan(self, data: Any, seed: int) -> Plan:
@@ -201,9 +195,8 @@ class Counted(FromCounts, Attributes):
         """Latent positions of new samples: means of Z (n, p), or scores on the components (n, q) where rank=q.
 
         Here and in all that follows, columns of data frames are matched to those of the fit by name, and covariates and offsets
-        are needed where the fit had any; only the counts of the fit itself bring theirs along. Of a folder of tables, a large file
-        or a lazy frame, positions are written to the folder `out` as Parquet, with the ids of the samples; covariates are then
-        names of columns of the same table.
+        are needed where the fit had any; only the counts of the fit itself bring theirs along. With `out`, counts in files are read
+        in pieces, and positions written to that folder as Parquet, with ids; covariates are then columns of the same table.
 
         >>> model = PLN().fit([[1, 20], [2, 30], [0, 5], [9, 90], [4, 44]])
         >>> model.transform([[3, 33]]).shape
