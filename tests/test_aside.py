@@ -409,3 +409,36 @@ def test_what_was_cut_is_written_once_though_no_model_comes_of_it(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         runner.carry_out([stage])
     assert written == [1]
+
+
+def test_the_state_of_a_fit_that_was_cut_is_written_while_its_model_is_made(monkeypatch, tmp_path):
+    made, beside, write, update, calls = threading.Event(), [], storage.write, ClassModel.update, []
+    monkeypatch.setattr(engine, "QUICK", -1.0)
+    monkeypatch.setattr(watch.Ear, "__call__", lambda self: len(calls) >= 3)
+    plan = tallies.GDA._plan
+
+    def third(self, *given):
+        calls.append(1)
+        if len(calls) == 3:
+            raise Dropped  # as a long sweep that hears of Ctrl-C
+        return update(self, *given)
+
+    def waiting(path, kind, *what):
+        if kind == "checkpoint":
+            beside.append(made.wait(30))
+        write(path, kind, *what)
+
+    def told(self, data, seed):
+        fitted = yield from plan(self, data, seed)
+        made.set()
+        return fitted
+
+    monkeypatch.setattr(ClassModel, "update", third)
+    monkeypatch.setattr(storage, "write", waiting)
+    monkeypatch.setattr(tallies.GDA, "_plan", told)
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[::7, 1] = np.nan
+    with pytest.warns(tallies.errors.ConvergenceWarning, match="interrupted after 2 sweeps"):
+        tallies.GDA().fit(X, np.arange(40) % 2, checkpoint=tmp_path / "c")
+    assert beside == [True]
+    assert (tmp_path / "c").is_file()  # the fit has waited for it

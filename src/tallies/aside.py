@@ -55,6 +55,17 @@ class Call:
             self.error = error
         self.done.set()
 
+    def result(self) -> Any:
+        """What the call gave, when it is done; its error is raised here."""
+        self.done.wait()
+        error, self.error = self.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its frames hold this one and the call: what a fit held would stay until the collector comes by
+        return self.value
+
 
 def aside(call: Callable[[], Any], pressed: Callable[[], bool], patience: float | None) -> Any:
     """What the call gives. So many seconds after Ctrl-C it is left behind, and `Late` raised; None: it is waited for.
@@ -72,13 +83,7 @@ def aside(call: Callable[[], Any], pressed: Callable[[], bool], patience: float 
     except BaseException:  # a second Ctrl-C is raised here, too
         LEFT.append(work.thread)
         raise
-    error, work.error = work.error, None
-    if error is not None:
-        try:
-            raise error
-        finally:
-            del error  # its frames hold this one and the call: what a fit held would stay until the collector comes by
-    return work.value
+    return work.result()
 
 
 def left_behind() -> bool:

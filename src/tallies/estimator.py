@@ -137,7 +137,6 @@ class Estimator(BaseEstimator):
     shard_rows: ClassVar[int | None] = None  # rows of a shard; None: from the size of the data alone
     run_fields: ClassVar[frozenset[str]] = frozenset({"max_iter", "tol", "random_state"})  # may differ when a fit is resumed
     next_steps: ClassVar[tuple[str, ...]] = ("model.summary()",)  # what a user may ask of a fitted `model`, as code
-
     guesses: ClassVar[dict[str, str]] = {}  # names that people expect from other libraries -> ours, see `tallies.guesses`
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -172,9 +171,8 @@ class Estimator(BaseEstimator):
         if wrong:
             raise TypeError(f"{name}.fit has no argument {wrong[0]!r}; {nearest(wrong[0], RunOptions.__annotations__)}")
         check_stopping(getattr(self, "max_iter", 1), getattr(self, "tol", None))
-        about: dict[str, Any] = {}
-        if checkpoint is not None or resume is not None:
-            about = {"model": self._identity(), "data": fingerprint(data)}
+        stored = checkpoint is not None or resume is not None
+        about: dict[str, Any] = {"model": self._identity(), "data": fingerprint(data)} if stored else {}
         record, seed = Record(), self._seed()
         if resume is not None:
             record, seed = watch.read_checkpoint(resume, name, about, self._records())
@@ -191,13 +189,16 @@ class Estimator(BaseEstimator):
                 return stop
 
             runner.watch, runner.pressed, runner.aside = look, interrupted, interrupted.aside
-            runner.dropped = saver.write if saver is not None else runner.dropped
+            runner.dropped = saver.begin if saver is not None else runner.dropped
             try:
                 fitted = runner.run(self._plan(data, seed))
                 for where in forms.undefined(fitted):
                     raise FloatingPointError(f"{name} ended after {fitted.run.n_iter} sweeps with {where} not a finite number")
             except FloatingPointError as error:
                 raise FitError(f"{error}; {ADVICE}") from error
+            finally:
+                if saver is not None and not interrupted.broken:  # a second Ctrl-C waits for nothing
+                    saver.end()
         if resume is not None:
             watch.check(resume, {"fit": fitted}, fit=type(fitted))  # what stages kept may not belong together
         if saver is not None and not runner.cut:  # where the fit was cut, that is what to go on from
@@ -371,8 +372,7 @@ def load(path: str | Path) -> Any:
         found.append(registry.estimator(name))
         return found[0]._records()
 
-    tree = storage.read(path, "model", types)
-    cls = found[0]
+    tree, cls = storage.read(path, "model", types), found[0]
     fields, settings, fitted = {field.name for field in dataclasses.fields(cls)}, tree.get("hyperparameters"), tree.get("fitted")
     try:
         if not isinstance(settings, dict) or set(settings) - fields or not hasattr(fitted, "run") or len(tree) != 2:

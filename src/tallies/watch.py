@@ -10,11 +10,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from tallies import forms, phases, storage
-from tallies.aside import aside
+from tallies.aside import Call, aside
 from tallies.engine import Kept, Record, Stage, State
 from tallies.errors import FileError
 from tallies.forms import Form
@@ -74,6 +75,7 @@ class Checkpoint:
             raise IsADirectoryError(f"checkpoint must be a file to write, but {str(self.path)!r} is a folder; add a file name")
         self.about = {"fit": uuid.uuid4().hex, **about}  # so that files of an earlier fit are never taken for ones of this
         self.ended, self.sweeps, self.clock = 0, 0, time.monotonic()
+        self.begun: Call | None = None
 
     def __call__(self, last: bool) -> None:
         """After a sweep: write where it is time to, and after the last one."""
@@ -84,7 +86,18 @@ class Checkpoint:
 
     def write(self) -> None:
         """Write all that is new."""
-        record = self.record()
+        self._write(self.record())
+
+    def begin(self) -> None:
+        """The same in a thread of its own, for a fit that was cut: a large state is written while the model is made. See `end`."""
+        self.begun = Call(partial(self._write, self.record()))
+
+    def end(self) -> None:
+        """Wait for what was begun."""
+        if self.begun is not None:
+            self.begun.result()
+
+    def _write(self, record: Record) -> None:
         if not record.states:
             return
         for k in range(self.ended, len(record.ended)):
@@ -142,7 +155,7 @@ class Ear:
     """Hears Ctrl-C, where it `hears` any; called, it tells whether there was one."""
 
     def __init__(self, hears: bool):
-        self.hears, self.asked = hears, False
+        self.hears, self.asked, self.broken = hears, False, False
 
     def __call__(self) -> bool:
         return self.asked
@@ -150,6 +163,7 @@ class Ear:
     def ask(self, number: int, frame: Any) -> None:
         """The handler of the signal: the first one asks, the second one breaks."""
         if self.asked:
+            self.broken = True
             raise KeyboardInterrupt
         self.asked = True
         if not phases.ANSWERS.heard:
