@@ -115,7 +115,8 @@ def part_lasso(options: Any) -> list[dict[str, Any]]:
 
     rows = []
     lasso.solve(np.eye(3) + 0.5, np.full((3, 3), 0.1))  # compiled
-    for p in (100, 300, 1000):
+    graphical_lasso(np.eye(3) + 0.5, 0.1)
+    for p in options.sizes:
         _, Y, *_ = draw("random", 500, p, 3.0, 0)
         R = np.corrcoef(np.log(Y + 1).T)
         for share in (0.02, 0.1):
@@ -259,7 +260,7 @@ def part_rival(options: Any) -> list[dict[str, Any]]:
     from pyPLNmodels import PlnNetwork
 
     torch.set_num_threads(1)
-    _, Y, X, O = draw("random", 500, 300, 3.0, 0)
+    _, Y, X, O = draw("random", *((100, 60) if options.small else (500, 300)), 3.0, 0)
     O, n, rows = np.array(np.broadcast_to(O[:, None], Y.shape)), len(Y), []
     tallies.PLNNetwork(joint=True, scale="raw", select=None, penalty=0.1).fit(Y[:, :50])  # compiled
     for penalty in (12.0, 4.0):
@@ -304,7 +305,8 @@ def main() -> None:
     parser.add_argument("--subsamples", type=int, default=50)
     parser.add_argument("--tol", type=float, default=1e-9)
     parser.add_argument("--joint", action="store_true", help="the joint path as well, which takes 20 fits")
-    parser.add_argument("--small", action="store_true", help="leave out 500 x 1,000")
+    parser.add_argument("--small", action="store_true", help="leave out 500 x 1,000; the rival on 100 x 60")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 300, 1000], help="columns of the graphical lasso")
     parser.add_argument("--json")
     options = parser.parse_args()
     with tallies.backend("threads", workers=1):

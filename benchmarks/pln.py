@@ -3,14 +3,11 @@
     python benchmarks/pln.py [--data FOLDER] [--repeats 3] [--only NAME ...] [--part full rank cold threads memory importance
     tail rival] [--json FILE]
 
-FOLDER holds oaks_Abundance.csv, oaks_Offset.csv and oaks_covariates.csv as shipped with the R package PLNmodels; without it the
-synthetic
-tables alone are run. pyPLNmodels 1.0 imports only with setuptools < 81 (it needs pkg_resources): pip install pyPLNmodels torch
-"setuptools<81".
+FOLDER holds oaks_Abundance.csv, oaks_Offset.csv and oaks_covariates.csv as shipped with the R package PLNmodels; without it the synthetic
+tables alone are run. pyPLNmodels 1.0 imports only with setuptools < 81 (it needs pkg_resources): pip install pyPLNmodels torch "setuptools<81".
 
-full   CPU seconds until the exact ELBO is within 1e-4 (relative) of pyPLNmodels' final one, theirs over ours. Their curve is
-their own ELBO, shifted by a
-       constant so that its last value is the exact one (theirs replaces log y! by an approximation, which is such a constant).
+full   CPU seconds until the exact ELBO is within 1e-4 (relative) of pyPLNmodels' final one, theirs over ours. Their curve is their own
+       ELBO, shifted by a constant so that its last value is the exact one (theirs replaces log y! by an approximation, such a constant).
 rank   PLN-PCA: our final ELBO and CPU seconds, theirs at 400 (default) and 3,000 iterations.
 tail   tables of rare species (880 by 259, 90% zeros, four covariates of which one has five groups, so that effects are separated)
        and of cells (1000 by 500), and the real ones: steps and CPU seconds to the end of a fit, and how far the bound, Sigma and
@@ -107,11 +104,11 @@ def tail(found: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
     return out
 
 
-def rival(found: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
-    """The tables of `tail` and pyPLNmodels: whole fits of both, and when ours is past its final bound."""
+def rival(found: dict[str, Any], rounds: int, size: tuple[int, ...] = ()) -> list[dict[str, Any]]:
+    """The tables of `tail`, or others of this size, and pyPLNmodels: whole fits of both, and when ours is past its final bound."""
     made: dict[str, Any] = {}
     for seed in range(rounds):
-        made |= {f"rare species {seed}": rare(seed), f"cells {seed}": cells(seed)}
+        made |= {f"rare species {seed}": rare(seed, *size), f"cells {seed}": cells(seed, *size)}
     ours(synthetic(200, 60), max_iter=30)  # the compiler's wait
     theirs(synthetic(200, 60), iterations=30)
     out = []
@@ -139,7 +136,7 @@ def rival(found: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
     return out
 
 
-def tables(folder: str | None) -> dict[str, Any]:
+def tables(folder: str | None, sizes: Any = ((1000, 200), (5000, 100), (500, 1000))) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if folder is None:
         print("no --data: oaks is left out")
@@ -153,7 +150,6 @@ def tables(folder: str | None) -> dict[str, Any]:
         tree = pd.get_dummies(pd.read_csv(root / "oaks_covariates.csv")["tree"], drop_first=True).to_numpy(float)
         one = np.ones((len(Y), 1))
         found |= {"oaks": lambda: (Y, O, one), "oaks + tree": lambda: (Y, O, np.hstack([one, tree]))}
-    sizes = ((1000, 200), (5000, 100), (500, 1000))
     return found | {f"synthetic {n}x{p}": (lambda n=n, p=p: synthetic(n, p)) for n, p in sizes}
 
 
@@ -248,6 +244,7 @@ def full(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
             "theirs": t,
             "ours": o,
             "ratio": t / o,
+            "runs": runs,
             "theirs_total": t_all,
             "ours_total": o_all,
             "elbo_theirs": final,
@@ -280,18 +277,10 @@ def rank(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
                 f"{reach(mine, long):.2f} s), converged {model.converged_}",
                 flush=True,
             )
-            out.append(
-                {
-                    "data": name,
-                    "q": q,
-                    "theirs_400": short,
-                    "theirs_3000": long,
-                    "theirs_seconds": theirs_seconds,
-                    "ours": model.elbo_,
-                    "ours_seconds": seconds,
-                    "converged": bool(model.converged_),
-                }
-            )
+            row = {"data": name, "q": q, "theirs_400": short, "theirs_3000": long, "theirs_seconds": theirs_seconds}
+            row |= {"ours": model.elbo_, "ours_seconds": seconds, "converged": bool(model.converged_)}
+            row["pairs"] = [(mine[-1][0], curve[-1][0]) for (_, curve), (_, mine) in pairs]
+            out.append(row)
     return out
 
 

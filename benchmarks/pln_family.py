@@ -56,7 +56,7 @@ def bound(Y: Any, O: Any, X: Any, M: Any, S2: Any) -> float:
     return fit - 0.5 * len(Y) * float(np.linalg.slogdet(Sigma)[1])
 
 
-def part_discriminant(options: Any) -> None:
+def part_discriminant(options: Any) -> list[dict[str, Any]]:
     cases = (
         (300, 30, 0.5, 1.0),
         (100, 30, 0.5, 1.0),
@@ -65,7 +65,8 @@ def part_discriminant(options: Any) -> None:
         (200, 100, 0.3, 0.0),
         (600, 20, 0.3, 1.0),
     )
-    for n, p, apart, mean in cases:
+    rows = []
+    for n, p, apart, mean in cases[:1] if options.small else cases:
         losses = []
         for seed in range(options.seeds):
             Y, y, depth = labelled(seed, n, p, apart=apart, mean=mean)
@@ -81,24 +82,28 @@ def part_discriminant(options: Any) -> None:
         ours, raw, scaled = np.mean(losses, axis=0)
         told = f"ours {ours:.3f}, logistic {raw:.3f}, less the depths {scaled:.3f}"
         print(f"{n} x {p}, means {apart:g} apart, mean log {mean:g}: {told}; below both in {below} of {len(losses)}", flush=True)
+        rows += [{"case": f"{n} x {p}, means {apart:g} apart, mean log {mean:g}", "ours": a, "theirs": min(b)} for a, *b in losses]
+    return rows
 
 
-def part_lda(options: Any) -> None:
+def part_lda(options: Any) -> list[dict[str, Any]]:
     import torch
     from pyPLNmodels import PlnLDA
 
     torch.set_num_threads(1)
     tallies.PLNDiscriminant().fit(*labelled(9, 300, 40)[:2])  # compiled
-    for n, p in ((300, 30), (1000, 100)):
+    rows = []
+    for n, p in ((300, 30), (1000, 100))[: 1 if options.small else 2]:
         Y, y, depth = labelled(0, n, p)
         O, X = np.repeat(depth[:, None], p, axis=1), np.eye(3)[y]
         ours, seconds = cpu(lambda Y=Y, y=y, depth=depth: tallies.PLNDiscriminant().fit(Y, y, offsets=depth))
         theirs = PlnLDA(Y, clusters=y, offsets=O, add_const=False)
         _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
         M, S = (np.asarray(getattr(theirs, name), float) for name in ("latent_mean", "latent_sqrt_variance"))
-        print(
-            f"{n} x {p}: ours {ours.elbo_:.2f} in {seconds:.2f} s, PlnLDA {bound(Y, O, X, M, S**2):.2f} in {long:.2f} s", flush=True
-        )
+        other = bound(Y, O, X, M, S**2)
+        print(f"{n} x {p}: ours {ours.elbo_:.2f} in {seconds:.2f} s, PlnLDA {other:.2f} in {long:.2f} s", flush=True)
+        rows.append({"case": f"{n} x {p}", "ours": seconds, "theirs": long, "bounds": (ours.elbo_, other)})
+    return rows
 
 
 def score(Y: Any, O: Any, share: Any, means: Any, variances: Any) -> float:
@@ -116,13 +121,14 @@ def score(Y: Any, O: Any, share: Any, means: Any, variances: Any) -> float:
     return float(np.logaddexp.reduce(J, axis=0).sum())
 
 
-def part_mixture(options: Any) -> None:
+def part_mixture(options: Any) -> list[dict[str, Any]]:
     import torch
     from pyPLNmodels import PlnMixture
 
     torch.set_num_threads(1)
     tallies.PLNMixture(n_components=2).fit(labelled(9, 300, 40)[0])  # compiled
-    for n, p in ((500, 50), (1000, 100)):
+    rows = []
+    for n, p in ((500, 50), (1000, 100))[: 1 if options.small else 2]:
         for seed in range(min(options.seeds, 3)):
             Y, _, depth = labelled(seed, n, p, K=4, apart=0.5)
             O, curve, start = np.repeat(depth[:, None], p, axis=1), [], time.process_time()
@@ -141,9 +147,11 @@ def part_mixture(options: Any) -> None:
             past = next((at for at, name, value in curve if name == "4 components" and value >= other), None)
             told = f"ours {ours:.2f} in {seconds:.2f} s (past theirs after {past}), PlnMixture {other:.2f} in {long:.2f} s"
             print(f"{n} x {p}, seed {seed}: {told}", flush=True)
+            rows.append({"case": f"{n} x {p}", "ours": seconds, "theirs": long, "bounds": (ours, other)})
+    return rows
 
 
-def part_zeros(options: Any) -> None:
+def part_zeros(options: Any) -> list[dict[str, Any]]:
     import torch
     from pyPLNmodels import ZIPln
 
@@ -153,7 +161,8 @@ def part_zeros(options: Any) -> None:
 
     torch.set_num_threads(1)
     tallies.PLN(zero_inflation="column").fit(labelled(9, 300, 40)[0])  # compiled
-    for n, p in ((500, 30), (1000, 60)):
+    rows = []
+    for n, p in ((500, 30), (1000, 60))[: 1 if options.small else 2]:
         for seed in range(min(options.seeds, 2)):
             Y, _, depth = labelled(seed, n, p, K=1, apart=0.0, mean=1.5)
             rng = np.random.default_rng([seed, 1])
@@ -185,12 +194,15 @@ def part_zeros(options: Any) -> None:
                 told.append(f"{name}: error of shares {np.abs(shares - pi).mean():.3f}, Brier {brier:.3f}")
             blind = float(W[zero].mean() * (1 - W[zero].mean()))
             print(f"{len(Y)} x {p}, seed {seed}: {'; '.join(told)}; {blind:.3f} without looking", flush=True)
+            rows.append({"case": f"{n} x {p}", "ours": seconds, "theirs": long, "bounds": (ours.elbo_, value)})
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", nargs="+", default=["discriminant"])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--small", action="store_true", help="the first case of each part alone")
     options = parser.parse_args()
     for part in options.part:
         globals()[f"part_{part}"](options)
