@@ -292,6 +292,8 @@ def compare(
     X: Any, T: Any, K: int, rivals: list[str], marks: list[int], seeds: int, threads: int = 1, alpha: Any = 0.1, beta: float = 0.01
 ) -> list[dict[str, Any]]:
     """Seconds to the perplexity that each rival has at each mark, ours and its own: a pair a seed."""
+    seen = np.flatnonzero(X.sum(axis=0))  # of other words a rival says nothing, and is not judged by them
+    X, T = X[:, seen], T[:, seen]
 
     def score(phi: np.ndarray, alpha: np.ndarray) -> float:
         phi = np.ascontiguousarray(phi, dtype=np.float32)
@@ -300,7 +302,7 @@ def compare(
     curves: dict[str, list[Curve]] = {}
     for seed in range(seeds):
         for name, run in {"tallies": ours, **{r: RIVALS[r] for r in rivals}}.items():
-            mine = marks if name != "tallies" else [16, *marks, 4 * marks[-1] // 3]  # to find the crossing
+            mine = marks if name != "tallies" else [16, *marks, 4 * marks[-1] // 3, 2 * marks[-1]]  # to find the crossing
             curve = run(X, score, K, seed + 1, mine, threads, alpha, beta)
             curves.setdefault(name, []).append(curve)
             speed = int(X.data.sum()) * (curve[-1][2] - curve[0][2]) / max(curve[-1][0] - curve[0][0], 1e-9) / 1e6

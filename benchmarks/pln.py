@@ -36,6 +36,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
+from plnmodels import near, reach, watched  # noqa: E402
 from scipy.optimize import brentq  # noqa: E402
 from scipy.special import gammaln  # noqa: E402
 
@@ -120,10 +121,10 @@ def rival(found: dict[str, Any], rounds: int, size: tuple[int, ...] = ()) -> lis
             "steps": len(model.history_),
             "seconds": mine[-1][0],
             "past": reach(mine, final),
-            "within": reach(mine, final - 1e-4 * abs(final)),
+            "within": near(mine, final),
             "theirs": theirs_curve[-1][0],
             "theirs_iterations": len(theirs_curve),
-            "theirs_within": reach(theirs_curve, final - 1e-4 * abs(final)),
+            "theirs_within": near(theirs_curve),
             "bound": round(model.elbo_, 2),
             "theirs_bound": round(final, 2),
         }
@@ -188,28 +189,14 @@ def theirs(data: Any, rank: int | None = None, iterations: int = 400) -> tuple[f
     """The exact final ELBO of pyPLNmodels and its curve."""
     import torch
     from pyPLNmodels import Pln, PlnPCA
-    from pyPLNmodels.utils import _criterion
 
     torch.set_num_threads(1)
     Y, O, X = data
-    curve: list[tuple[float, float]] = []
-    monitor = _criterion._ElboCriterionMonitor
-    before = monitor.update_criterion
-
-    def watched(self: Any, elbo: Any) -> Any:
-        curve.append((time.process_time() - start, float(elbo)))
-        return before(self, elbo)
-
-    monitor.update_criterion = watched
-    try:
-        start = time.process_time()
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            extra = {} if rank is None else {"rank": rank}
-            rival = (Pln if rank is None else PlnPCA)(Y, exog=X, offsets=O, add_const=False, **extra)
-            # its tolerance would stop a long run after 457 iterations: more than the default means all of them
-            model = rival.fit(maxiter=iterations, **({} if iterations == 400 else {"tol": 0.0}))
-    finally:
-        monitor.update_criterion = before
+    with watched() as curve, contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        extra = {} if rank is None else {"rank": rank}
+        rival = (Pln if rank is None else PlnPCA)(Y, exog=X, offsets=O, add_const=False, **extra)
+        # its tolerance would stop a long run after 457 iterations: more than the default means all of them
+        model = rival.fit(maxiter=iterations, **({} if iterations == 400 else {"tol": 0.0}))
     M, S2 = (np.asarray(a.detach(), dtype=float) for a in (model.latent_mean, model.latent_variance))
     if rank is None:
         final = exact_elbo(Y, O, X, M, S2)
@@ -218,10 +205,6 @@ def theirs(data: Any, rank: int | None = None, iterations: int = 400) -> tuple[f
         final = exact_elbo_rank(Y, O, X, B, C, M, S2)
     shift = final - curve[-1][1]
     return final, [(t, e + shift) for t, e in curve]
-
-
-def reach(curve: list[tuple[float, float]], target: float) -> float:
-    return next((t for t, e in curve if e >= target), float("nan"))
 
 
 def full(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
@@ -234,8 +217,7 @@ def full(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
             model, mine = ours(data)
             check = exact_elbo(data[0], data[1], data[2], model.latent_mean_, model.latent_variance_)
             assert abs(check - model.elbo_) < 1e-8 * abs(check), (check, model.elbo_)
-            target = final - 1e-4 * abs(final)
-            runs.append((reach(rival, target), reach(mine, target), rival[-1][0], mine[-1][0]))
+            runs.append((near(rival), near(mine, final), rival[-1][0], mine[-1][0]))
             if k == 0:
                 print(f"{name:20s} cold: theirs {runs[0][0]:.3f} s, ours {runs[0][1]:.3f} s to the target")
         t, o, t_all, o_all = np.median(runs[1:], axis=0)
@@ -280,6 +262,7 @@ def rank(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
             row = {"data": name, "q": q, "theirs_400": short, "theirs_3000": long, "theirs_seconds": theirs_seconds}
             row |= {"ours": model.elbo_, "ours_seconds": seconds, "converged": bool(model.converged_)}
             row["pairs"] = [(mine[-1][0], curve[-1][0]) for (_, curve), (_, mine) in pairs]
+            row["near"] = [(near(mine, end), near(curve)) for (end, curve), (_, mine) in pairs]
             out.append(row)
     return out
 

@@ -23,6 +23,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMB
     os.environ.setdefault(name, "1")
 
 import numpy as np  # noqa: E402
+from plnmodels import Curve, near, reach, watched  # noqa: E402
 from scipy.special import gammaln  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.metrics import log_loss  # noqa: E402
@@ -46,6 +47,16 @@ def cpu(run: Any) -> tuple[Any, float]:
     start = time.process_time()
     found = run()
     return found, time.process_time() - start
+
+
+def looking(curve: Curve, start: float, name: str | None = None) -> Any:
+    """A callback that writes down the bound of the stages of this name, or of all."""
+
+    def look(stage: Any, state: Any) -> None:
+        if name in (None, stage.name):
+            curve.append((time.process_time() - start, state.objective[-1]))
+
+    return look
 
 
 def bound(Y: Any, O: Any, X: Any, M: Any, S2: Any) -> float:
@@ -91,18 +102,32 @@ def part_lda(options: Any) -> list[dict[str, Any]]:
     from pyPLNmodels import PlnLDA
 
     torch.set_num_threads(1)
-    tallies.PLNDiscriminant().fit(*labelled(9, 300, 40)[:2])  # compiled
+    Y, y, _ = labelled(9, 300, 40)
+    tallies.PLNDiscriminant().fit(Y, y)  # compiled
+    PlnLDA(Y, clusters=y).fit(maxiter=5, verbose=False)
     rows = []
     for n, p in ((300, 30), (1000, 100))[: 1 if options.small else 2]:
         Y, y, depth = labelled(0, n, p)
         O, X = np.repeat(depth[:, None], p, axis=1), np.eye(3)[y]
-        ours, seconds = cpu(lambda Y=Y, y=y, depth=depth: tallies.PLNDiscriminant().fit(Y, y, offsets=depth))
+        mine: Curve = []
+        start = time.process_time()
+        ours = tallies.PLNDiscriminant().fit(Y, y, offsets=depth, callback=looking(mine, start))
+        seconds = time.process_time() - start
         theirs = PlnLDA(Y, clusters=y, offsets=O, add_const=False)
-        _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
+        with watched() as curve:
+            _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
         M, S = (np.asarray(getattr(theirs, name), float) for name in ("latent_mean", "latent_sqrt_variance"))
         other = bound(Y, O, X, M, S**2)
         print(f"{n} x {p}: ours {ours.elbo_:.2f} in {seconds:.2f} s, PlnLDA {other:.2f} in {long:.2f} s", flush=True)
-        rows.append({"case": f"{n} x {p}", "ours": seconds, "theirs": long, "bounds": (ours.elbo_, other)})
+        rows.append(
+            {
+                "case": f"{n} x {p}",
+                "ours": seconds,
+                "theirs": long,
+                "bounds": (ours.elbo_, other),
+                "near": (near([*mine, (seconds, ours.elbo_)], other), near(curve)),
+            }
+        )
     return rows
 
 
@@ -127,27 +152,32 @@ def part_mixture(options: Any) -> list[dict[str, Any]]:
 
     torch.set_num_threads(1)
     tallies.PLNMixture(n_components=2).fit(labelled(9, 300, 40)[0])  # compiled
+    PlnMixture(labelled(9, 300, 40)[0], n_cluster=2).fit(maxiter=5, verbose=False)
     rows = []
     for n, p in ((500, 50), (1000, 100))[: 1 if options.small else 2]:
         for seed in range(min(options.seeds, 3)):
             Y, _, depth = labelled(seed, n, p, K=4, apart=0.5)
-            O, curve, start = np.repeat(depth[:, None], p, axis=1), [], time.process_time()
-            model = tallies.PLNMixture(n_components=4)
-
-            def look(stage: Any, state: Any, curve: Any = curve, start: float = start) -> None:
-                curve.append((time.process_time() - start, stage.name, state.objective[-1]))
-
-            model.fit(Y, offsets=depth, callback=look)
+            O, start = np.repeat(depth[:, None], p, axis=1), time.process_time()
+            mine: Curve = []
+            model = tallies.PLNMixture(n_components=4).fit(Y, offsets=depth, callback=looking(mine, start, "4 components"))
             seconds = time.process_time() - start
             theirs = PlnMixture(Y, offsets=O, n_cluster=4, add_const=False)
-            _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
+            with watched() as curve:
+                _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
             variances = np.diagonal(model.covariances_, axis1=1, axis2=2)
             ours = score(Y, O, model.shares_, model.means_, variances)
             other = score(Y, O, *(np.asarray(getattr(theirs, name), float) for name in ("weights", "cluster_bias", "covariances")))
-            past = next((at for at, name, value in curve if name == "4 components" and value >= other), None)
-            told = f"ours {ours:.2f} in {seconds:.2f} s (past theirs after {past}), PlnMixture {other:.2f} in {long:.2f} s"
+            told = f"ours {ours:.2f} in {seconds:.2f} s (past theirs after {reach(mine, other):.2f}), PlnMixture {other:.2f} in {long:.2f} s"
             print(f"{n} x {p}, seed {seed}: {told}", flush=True)
-            rows.append({"case": f"{n} x {p}", "ours": seconds, "theirs": long, "bounds": (ours, other)})
+            rows.append(
+                {
+                    "case": f"{n} x {p}",
+                    "ours": seconds,
+                    "theirs": long,
+                    "bounds": (ours, other),
+                    "near": (near([*mine, (seconds, ours)], other), near(curve)),
+                }
+            )
     return rows
 
 
@@ -161,6 +191,7 @@ def part_zeros(options: Any) -> list[dict[str, Any]]:
 
     torch.set_num_threads(1)
     tallies.PLN(zero_inflation="column").fit(labelled(9, 300, 40)[0])  # compiled
+    ZIPln(labelled(9, 300, 40)[0]).fit(maxiter=5, verbose=False)
     rows = []
     for n, p in ((500, 30), (1000, 60))[: 1 if options.small else 2]:
         for seed in range(min(options.seeds, 2)):
@@ -171,30 +202,37 @@ def part_zeros(options: Any) -> list[dict[str, Any]]:
             Y, O = np.where(W, 0, Y), np.repeat(depth[:, None], p, axis=1)
             keep = (Y > 0).any(axis=1)  # theirs refuses rows without counts
             Y, O, W, X = Y[keep], O[keep], W[keep], np.ones((keep.sum(), 1))
-            curve, start = [], time.process_time()
-
-            def look(stage: Any, state: Any, curve: Any = curve, start: float = start) -> None:
-                curve.append((time.process_time() - start, stage.name, state.objective[-1]))
-
-            ours = tallies.PLN(zero_inflation="column").fit(Y, offsets=O, callback=look)
+            mine: Curve = []
+            start = time.process_time()
+            ours = tallies.PLN(zero_inflation="column").fit(Y, offsets=O, callback=looking(mine, start, "zero inflation"))
             seconds = time.process_time() - start
             theirs = ZIPln(Y, exog=X, exog_inflation=X, offsets=O, add_const=False, add_const_inflation=False)
-            _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
+            with watched() as curve:
+                _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
             get = lambda name, theirs=theirs: np.asarray(getattr(theirs, name).detach().cpu(), float)  # noqa: E731
             share = np.clip(1 / (1 + np.exp(-get("coef_inflation")[0])), 1e-9, 1 - 1e-9)
             other = Learned(None, "variational", "full", get("coef"), get("covariance"), None, None, "column", share)
             found = project(other, Rows(Y.astype(float), O, X, np.ones(len(Y))), None, close=True).bound
             assert found is not None
-            value, past = float(found.sum()), None
-            past = next((at for at, name, reached in curve if name == "zero inflation" and reached >= value), None)
+            value = float(found.sum())
             zero = Y == 0
-            told = [f"ours {ours.elbo_:.1f} in {seconds:.2f} s (past theirs after {past}), ZIPln {value:.1f} in {long:.2f} s"]
+            told = [
+                f"ours {ours.elbo_:.1f} in {seconds:.2f} s (past theirs after {reach(mine, value):.2f}), ZIPln {value:.1f} in {long:.2f} s"
+            ]
             for name, shares, rho in (("ours", ours.inflation_, ours.zero_probability_), ("ZIPln", share, get("latent_prob"))):
                 brier = float(np.mean((rho[zero] - W[zero]) ** 2))
                 told.append(f"{name}: error of shares {np.abs(shares - pi).mean():.3f}, Brier {brier:.3f}")
             blind = float(W[zero].mean() * (1 - W[zero].mean()))
             print(f"{len(Y)} x {p}, seed {seed}: {'; '.join(told)}; {blind:.3f} without looking", flush=True)
-            rows.append({"case": f"{n} x {p}", "ours": seconds, "theirs": long, "bounds": (ours.elbo_, value)})
+            rows.append(
+                {
+                    "case": f"{n} x {p}",
+                    "ours": seconds,
+                    "theirs": long,
+                    "bounds": (ours.elbo_, value),
+                    "near": (near([*mine, (seconds, ours.elbo_)], value), near(curve)),
+                }
+            )
     return rows
 
 
