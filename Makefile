@@ -64,8 +64,12 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
+# all families beside their rivals: NAMES="pln zeros" for some, DATA=folder for those whose data are not built in, QUICK=1 to see that they run
+NAMES ?=
+DATA ?=
+QUICK ?=
 bench: $(VENV)/.bench
-	$(BIN)/python benchmarks/classifiers.py
+	$(BIN)/python benchmarks/bench.py run $(NAMES) $(if $(DATA),--data $(DATA)) $(if $(QUICK),--quick)
 
 clean:
 	rm -rf $(VENV) demo docs/_build
