@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test lint docs bench kill lose fuzz mutants calibrate clean
+.PHONY: demo test long lint docs bench kill lose fuzz mutants calibrate clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tallies needs Python 3.11 or newer, this is %s; try: make PYTHON=python3.12" % sys.version.split()[0])'
@@ -24,6 +24,10 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# further cases of what `make test` has one or two of: cold starts, peaks of memory, clusters, settings
+long: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(WORKERS) -m long
 
 # long campaigns, of which `make test` runs samples: see docs/trust.md
 POINTS ?= 500
