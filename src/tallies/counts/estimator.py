@@ -27,19 +27,10 @@ import pandas as pd
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from tallies.counts import answers, door, fitted, plan, stream, zeros_plan
+from tallies.counts import answers, bridges, door, fitted, plan, stream, zeros_plan
 from tallies.counts.alignment import as_design, as_offsets, in_order, one_a_row
 from tallies.counts.attributes import Attributes
-from tallies.counts.door import (
-    Prepared,
-    Rows,
-    everything,
-    from_files,
-    new_design,
-    new_rows,
-    new_zeros,
-    read_formula,
-)
+from tallies.counts.door import Prepared, Rows, everything, from_files, new_design, new_rows, new_zeros, read_formula
 from tallies.counts.evidence import Evidence
 from tallies.counts.importance import Importance
 from tallies.counts.separation import beyond_of
@@ -301,8 +292,11 @@ class Counted(FromCounts, Attributes):
         return answers.draw(self.fitted_, n, X, offsets, row_names(covariates), rng, T)
 
     def to_anndata(self, data: Any, key: str = "pln") -> Any:
-        """Write the fit into an AnnData: obsm["X_<key>"], varm["<key>_components"], varm["<key>_coefficients"], uns["<key>"]."""
-        return answers.into_anndata(self.fitted_, data, key)
+        """Write the fit into an AnnData: obsm["X_<key>"], varm["<key>_components"], varm["<key>_coefficients"], uns["<key>"].
+
+        Its rows and columns must be those of the fit, by name where that had names. X is neither copied nor laid out in full.
+        """
+        return bridges.into_anndata(self.fitted_, data, key, repr(self))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

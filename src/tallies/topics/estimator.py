@@ -265,6 +265,14 @@ class LDA(Attributes):
         """(K, K) correlation of the topic shares over the fitted documents."""
         return answers.correlations(self.document_topics_)
 
+    def to_anndata(self, data: Any, key: str = "lda") -> Any:
+        """Write the fit into an AnnData: topics of rows to obsm["X_<key>"], of columns to varm["<key>_topics"]; and uns["<key>"].
+
+        Its columns must be those of the fit, by name where that had names, and its rows as many. X is neither copied nor laid out
+        in full.
+        """
+        return bridges.into_anndata(self.fitted_, data, key, repr(self))
+
     # new documents
 
     def _counts(self, X: Any) -> sp.csr_array:
