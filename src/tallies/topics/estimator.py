@@ -273,6 +273,14 @@ class LDA(Attributes):
         """
         return bridges.into_anndata(self.fitted_, data, key, repr(self))
 
+    def to_arviz(self) -> Any:
+        """The chains for ArviZ: `log_joint`, log p(words, topics) of every sweep, in its groups posterior and warmup_posterior.
+
+        It is the one number that every sweep leaves behind and that does not depend on which topic is called which; topics
+        themselves are kept as means over sweeps, so there are no draws of them. Needs `pip install "tallies[arviz]"`.
+        """
+        return bridges.chains(self.fitted_)
+
     # new documents
 
     def _counts(self, X: Any) -> sp.csr_array:
