@@ -15,7 +15,7 @@ from sklearn.datasets import load_iris
 import scoring
 import tallies
 from tallies import FEM, GDA, NaiveBayes
-from tallies.errors import DataError
+from tallies.errors import DataError, DataWarning
 
 NODE = shutil.which("node")
 READER = Path(__file__).parent / "scoring.js"
@@ -118,7 +118,7 @@ def test_multinomial_counts(tmp_path):
 @pytest.mark.parametrize("degenerate", [False, True])
 def test_gaussians(tmp_path, settings, degenerate):
     """Also where columns are sums of others, constant, or constant in one class, and rows have every kind of gap."""
-    X, y = load_iris(return_X_y=True)
+    X, y = (part[:115] for part in load_iris(return_X_y=True))  # classes of unequal size
     if degenerate:
         X = np.column_stack([X, X[:, 0] + 2 * X[:, 1], np.full(len(X), 1e5), np.where(y == 0, 1.0, X[:, 3] ** 2)])
     model = GDA(**settings).fit(X, y)
@@ -127,6 +127,18 @@ def test_gaussians(tmp_path, settings, degenerate):
     new[0] = np.nan
     read = agree(model, np.vstack([X[::7], new]), tmp_path)
     assert ("gaussian" in read) == (settings.get("covariance") != "diagonal")
+
+
+def test_a_class_without_variance_has_a_share_of_the_pooled_one(tmp_path):
+    """Rows between the classes, where its least variance tells how probable it is."""
+    rng = np.random.default_rng(2)
+    y = np.repeat([0, 1], [60, 15])
+    X = np.column_stack([rng.normal(5.0 * y, 1.0), np.where(y == 0, 1.0, rng.normal(size=75)), rng.normal(size=75)])
+    with pytest.warns(DataWarning, match="span fewer directions"):
+        model = GDA(covariance="class").fit(X, y)
+    new = np.column_stack([np.linspace(0, 10, 41), np.ones(41), np.full(41, np.nan)])
+    agree(model, new, tmp_path)
+    assert ((model.predict_proba(new) > 0.01) & (model.predict_proba(new) < 0.99)).any()
 
 
 @pytest.mark.parametrize(

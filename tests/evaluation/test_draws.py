@@ -5,10 +5,10 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from tallies import LDA, PLN, Importance
-from tallies.counts.evidence import latents
+from tallies.counts.evidence import gaussians, latents, weigh
 from tallies.errors import DataError, DataWarning, MissingExtra
 
 TEXTS = np.array([[3, 2, 4, 0, 0, 1], [0, 1, 0, 4, 2, 3]] * 10)
@@ -72,12 +72,32 @@ def test_latents_have_the_law_given_the_counts():
 
 def test_each_draw_comes_as_often_as_its_weight_says():
     """No more than one off, however uneven the weights."""
-    V, log_w, _ = latents(np.array([[2.0, 0.0, 30.0]]), np.zeros((1, 3)), np.eye(3) * 2, 50, np.random.default_rng(3))
-    w = np.exp(log_w[0] - log_w[0].max())
-    _, times = np.unique(V[0], axis=0, return_counts=True)
-    expected = np.sort(50 * w / w.sum())[::-1]
-    assert abs(np.sort(times)[::-1][0] - expected[0]) < 1.0
-    assert times.sum() == 50
+    Y, base, C, k = np.array([[2.0, 0.0, 30.0]]), np.zeros((1, 3)), np.diag([2.0, 3.0, 2.0]), 200
+    V, log_w, _ = latents(Y, base, C, k, np.random.default_rng(3))
+    normal = np.random.default_rng(3).normal(size=(1, k, 3))
+    proposed, logs, _ = weigh(Y, base, C, gaussians(Y, base, C, tol=1e-4), normal)
+    np.testing.assert_array_equal(logs, log_w)
+    expected = k * np.exp(logs[0] - logsumexp(logs[0]))
+    assert expected.max() > 4
+    times = (V[0][None] == proposed[0][:, None]).all(axis=2).sum(axis=1)
+    assert times.sum() == k
+    assert np.abs(times - expected).max() < 1
+
+
+def test_scores_are_on_the_axes_of_the_components():
+    pytest.importorskip("arviz")
+    rng = np.random.default_rng(5)
+    Y = rng.poisson(np.exp(2 + rng.normal(size=(40, 2)) @ rng.normal(size=(2, 5))))
+    model = PLN(rank=2, tol=1e-6).fit(Y)
+    model.fitted_ = model.fitted_._replace(model=turned(model.fitted_.model, 0.7))
+    found = model.to_arviz(Y, n_draws=1000)["posterior"]["latent"].values[0].mean(axis=0)
+    np.testing.assert_allclose(found, model.latent_mean_, atol=0.1)
+
+
+def turned(model, angle):
+    """The same model, as if its solver had had other axes."""
+    c, s = np.cos(angle), np.sin(angle)
+    return model._replace(rotation=np.array([[c, -s], [s, c]]) @ model.rotation)
 
 
 @pytest.mark.parametrize("settings", [{}, {"rank": 1}, {"method": Importance(max_epochs=5)}], ids=str)
