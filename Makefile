@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
 
-.PHONY: demo test lint docs bench kill lose fuzz mutants calibrate clean
+.PHONY: demo test long lint docs bench kill lose fuzz mutants calibrate clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Tallies needs Python 3.11 or newer, this is %s; try: make PYTHON=python3.12" % sys.version.split()[0])'
@@ -24,6 +24,10 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# further cases of what `make test` has one or two of: cold starts, peaks of memory, clusters, settings
+long: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(WORKERS) -m long
 
 # long campaigns, of which `make test` runs samples: see docs/trust.md
 POINTS ?= 500
@@ -64,8 +68,12 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
+# all families beside their rivals: NAMES="pln zeros" for some, DATA=folder for those whose data are not built in, QUICK=1 to see that they run
+NAMES ?=
+DATA ?=
+QUICK ?=
 bench: $(VENV)/.bench
-	$(BIN)/python benchmarks/classifiers.py
+	$(BIN)/python benchmarks/bench.py run $(NAMES) $(if $(DATA),--data $(DATA)) $(if $(QUICK),--quick)
 
 clean:
 	rm -rf $(VENV) demo docs/_build

@@ -152,7 +152,7 @@ class Table:
     """Rows of scores, each beside a reference."""
 
     def __init__(self, test):
-        self.test, self.reference = test, None
+        self.test, self.reference, self.found = test, None, {}
         self.gold = [s["gold"] for s in test]
         self.frequent = Counter(g for several in self.gold for g in several).most_common(1)[0][0]
         print(
@@ -162,6 +162,7 @@ class Table:
 
     def row(self, name, rows, start, reference=False):
         mine = reciprocal_rank(rows, self.gold)
+        self.found[name] = float(mine.mean())
         other = [i for i, g in enumerate(self.gold) if self.frequent not in g]
         without = mine[other].mean()
         if reference:
@@ -177,6 +178,7 @@ class Table:
 
 
 def rank(args):
+    """Print a table of all methods; their mean reciprocal ranks by name."""
     craft = Craft(args.data)
     train = craft.split("train")
     test = [s for s in craft.split(args.split) if s["gold"]]
@@ -215,6 +217,7 @@ def rank(args):
         ours("**multinomial**", reference=True, words="multinomial")
         for name, options in OFF_MULTINOMIAL.items():
             ours(name, **{"words": "multinomial", **spread(options)})
+    return table.found
 
 
 def choose(args):

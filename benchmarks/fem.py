@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from fem_tables import binary, categories, wide
 from threadpoolctl import threadpool_limits
 
 import tallies
@@ -143,6 +144,8 @@ def loosest(fit, value, best, tolerances):
 
 
 def speed(args):
+    """Rows of n, m, and CPU seconds of ours, of scikit-learn and of the seed's iteration."""
+    rows = []
     print(
         f"{'case':22}{'ours cpu':>10}{'seed':>9}{'ratio':>7}{'sklearn':>9}{'ratio':>7}{'ours wall':>11}{'sklearn wall':>13}   rmse, corr with truth"
     )
@@ -173,17 +176,21 @@ def speed(args):
             f"n={n} m={m} l={args.rows:<8}{ours:10.3f}{seed:9.2f}{seed / ours:7.1f}{theirs:9.2f}{theirs / ours:7.1f}{two:11.3f}{other:13.2f}   "
             f"{np.sqrt(np.mean((J - truth) ** 2)):.4f}, {np.corrcoef(J.ravel(), truth.ravel())[0, 1]:.4f}   (sklearn tol {tol:g}, gap {gap:.1e}; seed {t} steps)"
         )
+        rows.append({"case": f"{n} variables of {m} states, {args.rows:,} steps", "ours": ours, "theirs": theirs, "seed": seed})
+    return rows
 
 
 def single(args):
-    """36 binary variables, degree 2, 3,200 rows, one output of two classes."""
+    """36 binary variables, degree 2, one output of two classes."""
     from sklearn.linear_model import LogisticRegression
 
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 2, (3200, 36))
+    rng, rows = np.random.default_rng(0), []
+    X = rng.integers(0, 2, (args.rows, 36))
     terms = make_terms(np.full(36, 2), groups_of(36, [1, 2]))
     A = one_hot(features(terms, X.astype(np.int32)), terms.p)
-    y = (rng.normal(0, 1, terms.p)[features(terms, X.astype(np.int32))].sum(axis=1) / 6 + rng.logistic(size=3200) > 0).astype(int)
+    y = (rng.normal(0, 1, terms.p)[features(terms, X.astype(np.int32))].sum(axis=1) / 6 + rng.logistic(size=args.rows) > 0).astype(
+        int
+    )
     for ridge in (10.0, 1.0, 0.1):
         FEM(degree=2, ridge=ridge).fit(X[:200], y[:200])
         best = FEM(degree=2, ridge=ridge, tol=1e-12).fit(X, y).history_[-1]
@@ -194,6 +201,7 @@ def single(args):
             return models[tol]
 
         our_tol, ours, our_gap = loosest(mine, lambda model: model.history_[-1], best, (1e-6, 1e-7, 1e-8))
+        assert our_gap <= GAP
         model = models[our_tol]
 
         def fit(tol, ridge=ridge):
@@ -206,6 +214,8 @@ def single(args):
         print(
             f"ridge {ridge:5g}: ours {ours:.3f} s ({model.solver_}, {model.n_iter_} sweeps, gap {our_gap:.0e}), scikit-learn {theirs:.3f} s (tol {tol:g}, gap {gap:.0e}): {theirs / ours:.2f}x"
         )
+        rows.append({"case": f"ridge {ridge:g}", "ours": ours, "theirs": theirs})
+    return rows
 
 
 def screen(args):
@@ -257,63 +267,15 @@ def recover(args):
             print(f"{text:62}{figures[0]}{figures[1]}", flush=True)
 
 
-def species(l, sizes, kinds, blur, rng):
-    """Rows of so many kinds, each with a state of its own in every column, and any other with probability `blur`."""
-    typical, other = (np.column_stack([rng.integers(0, m, count) for m in sizes]) for count in (kinds, l))
-    X = typical[rng.integers(0, kinds, l)]
-    return np.where(rng.random(X.shape) < blur, other, X)
-
-
-def ruled(X, lengths, rng, least, most):
-    """Labels by a list of rules, each a combination of states of so many columns: the first that a row fulfils says its class."""
-    y, undecided = np.zeros(len(X), dtype=int), np.ones(len(X), dtype=bool)
-    for number, k in enumerate(lengths):
-        for _ in range(1000):
-            at = rng.choice(X.shape[1], k, replace=False)
-            hit = undecided & (X[:, at] == X[rng.integers(len(X)), at]).all(axis=1)
-            if least < hit.mean() < most:
-                break
-        y[hit] = (number + 1) % 2
-        undecided &= ~hit
-    return y
-
-
-def planted(X, counts, l, rng):
-    """Labels by the sign of a sum of tables of one, two and three columns, so many of each, and of all rows the l that it tells best."""
-    h = np.zeros(len(X))
-    for k, count in enumerate(counts, 1):
-        for _ in range(count):
-            at = rng.choice(X.shape[1], k, replace=False)
-            h += rng.normal(size=X.max(axis=0)[at] + 1)[tuple(X[:, at].T)] / k
-    h -= np.median(h)
-    kept = np.sort(np.argsort(-np.abs(h))[:l])
-    return X[kept], (h[kept] > 0).astype(int)
-
-
-def binary(l, rng, rules=False):
-    X = species(l if rules else 5 * l // 4, [2] * 36, 10, 0.3, rng)
-    return (X, ruled(X, [1, 2, 2, 3, 2, 3, 3, 2, 3], rng, 0.02, 0.25)) if rules else planted(X, (8, 4, 2), l, rng)
-
-
-def categories(l, rng, rules=False):
-    X = species(l if rules else 3 * l, rng.integers(2, 13, 22), 25, 0.2, rng)
-    return (X, ruled(X, [1, 1, 1, 2, 1, 2, 3], rng, 0.03, 0.3)) if rules else planted(X, (5, 1), l, rng)
-
-
-def wide(l, rng):
-    """96 columns of ten states: six hidden numbers seen through noise, a product of two of which counts as well."""
-    Z = rng.normal(size=(l, 6))
-    X = Z @ rng.normal(size=(6, 96)) / 2 + rng.normal(size=(l, 96))
-    X = np.column_stack([np.searchsorted(np.quantile(x, np.arange(1, 10) / 10), x) for x in X.T])
-    return X, (Z @ rng.normal(size=6) + 0.7 * Z[:, 0] * Z[:, 1] + 0.3 * rng.normal(size=l) > 0).astype(int)
-
-
 def search(args):
     """degree="auto" and XGBoost with its defaults on the same rows; loss on 2,000 others."""
     from sklearn.preprocessing import OneHotEncoder
     from xgboost import XGBClassifier
 
-    cases = {"binary": (binary, 2130), "binary-3196": (binary, 3196), "categories": (categories, 3000), "wide": (wide, 1270)}
+    rows, cases = (
+        [],
+        {"binary": (binary, 2130), "binary-3196": (binary, 3196), "categories": (categories, 3000), "wide": (wide, 1270)},
+    )
     cases |= {f"{name}, rules": (partial(cases[name][0], rules=True), cases[name][1]) for name in list(cases)[:3]}
     print(f"{'table':20}{'seed':>5}{'cpu s':>8}{'loss':>9}{'XGBoost s':>11}{'loss':>9}   chosen: degree, ridge, solver")
     for name in args.names or list(cases):
@@ -328,6 +290,8 @@ def search(args):
             loss, other = (-np.log(p[np.arange(2000), y[l:]]).mean() for p in (P, Q))
             chosen = f"{max(model.degree_)}, {model.ridge_:.2g}, {model.solver_}"
             print(f"{name:20}{seed:5}{ours:8.2f}{loss:9.4f}{theirs:11.2f}{other:9.4f}   {chosen}", flush=True)
+            rows.append({"case": name, "ours": loss, "theirs": other, "seconds": ours, "their seconds": theirs})
+    return rows
 
 
 def load(folder, name):
@@ -369,6 +333,7 @@ def nested(args):
     print(
         f"{'table':10}{'log loss':>10}{'accuracy':>10}{'XGBoost':>10}{'accuracy':>10}{'cpu s':>8}   chosen: degree, ridge, solver"
     )
+    found = []
     for name in args.names or ["car", "nursery", "splice", "votes", "monks-1", "monks-2"]:
         X, y = load(args.folder, name)
         code = LabelEncoder().fit_transform(y)
@@ -386,6 +351,8 @@ def nested(args):
             f"{name:10}{ours[0]:10.4f}{ours[1]:10.4f}{theirs[0]:10.4f}{theirs[1]:10.4f}{seconds:8.1f}   {' | '.join(chosen)}",
             flush=True,
         )
+        found.append({"case": name, "ours": ours[0], "theirs": theirs[0]})
+    return found
 
 
 def main():
@@ -394,7 +361,7 @@ def main():
     for task in (speed, single, screen, recover):
         part = parts.add_parser(task.__name__)
         part.set_defaults(task=task)
-        part.add_argument("--rows", type=int, default=10_000)
+        part.add_argument("--rows", type=int, default=3200 if task is single else 10_000)
         part.add_argument("--draws", type=int, default=6, help="of `recover`")
         part.add_argument("--variables", type=int, nargs="*", help="which of the cases of `speed`")
     part = parts.add_parser("search")

@@ -288,6 +288,39 @@ def seconds_to(curve: Curve, perplexity: float) -> float:
     return np.inf
 
 
+def compare(
+    X: Any, T: Any, K: int, rivals: list[str], marks: list[int], seeds: int, threads: int = 1, alpha: Any = 0.1, beta: float = 0.01
+) -> list[dict[str, Any]]:
+    """Seconds to the perplexity that each rival has at each mark, ours and its own: a pair a seed."""
+    seen = np.flatnonzero(X.sum(axis=0))  # of other words a rival says nothing, and is not judged by them
+    X, T = X[:, seen], T[:, seen]
+
+    def score(phi: np.ndarray, alpha: np.ndarray) -> float:
+        phi = np.ascontiguousarray(phi, dtype=np.float32)
+        return float(np.exp(-completion(T, [Topics(phi, np.asarray(alpha, dtype=float))], np.random.default_rng(0)).value))
+
+    curves: dict[str, list[Curve]] = {}
+    for seed in range(seeds):
+        for name, run in {"tallies": ours, **{r: RIVALS[r] for r in rivals}}.items():
+            mine = marks if name != "tallies" else [16, *marks, 4 * marks[-1] // 3, 2 * marks[-1]]  # to find the crossing
+            curve = run(X, score, K, seed + 1, mine, threads, alpha, beta)
+            curves.setdefault(name, []).append(curve)
+            speed = int(X.data.sum()) * (curve[-1][2] - curve[0][2]) / max(curve[-1][0] - curve[0][0], 1e-9) / 1e6
+            points = ", ".join(f"{s:.1f}s {p:.0f}" for s, p, _ in curve)
+            print(f"K={K} seed={seed + 1} {name:9s} {speed:6.1f} Mtoken/s  {points}", flush=True)
+    rows = []
+    for name in rivals:
+        for i, mark in enumerate(marks):
+            pairs = [
+                (seconds_to(mine, other[i][1]), other[i][0]) for mine, other in zip(curves["tallies"], curves[name], strict=True)
+            ]
+            ratios = [theirs / mine for mine, theirs in pairs]
+            spread = f"{np.median(ratios):.2f} times faster ({min(ratios):.2f}-{max(ratios):.2f})"
+            print(f"K={K} time to the perplexity of {name} after {mark}: {spread}")
+            rows.append({"K": K, "rival": name, "mark": mark, "pairs": pairs})
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
@@ -337,30 +370,8 @@ def main() -> None:
             )
         return
 
-    def score(phi: np.ndarray, alpha: np.ndarray) -> float:
-        phi = np.ascontiguousarray(phi, dtype=np.float32)
-        return float(np.exp(-completion(T, [Topics(phi, np.asarray(alpha, dtype=float))], np.random.default_rng(0)).value))
-
     for K in options.topics:
-        curves: dict[str, list[Curve]] = {}
-        for seed in range(options.seeds):
-            for name, run in {"tallies": ours, **{r: RIVALS[r] for r in options.rivals}}.items():
-                marks = (
-                    options.marks if name != "tallies" else [16, *options.marks, 4 * options.marks[-1] // 3]
-                )  # to find the crossing
-                curve = run(X, score, K, seed + 1, marks, options.threads, alpha, options.beta)
-                curves.setdefault(name, []).append(curve)
-                speed = n_tokens * (curve[-1][2] - curve[0][2]) / max(curve[-1][0] - curve[0][0], 1e-9) / 1e6
-                points = ", ".join(f"{s:.1f}s {p:.0f}" for s, p, _ in curve)
-                print(f"K={K} seed={seed + 1} {name:9s} {speed:6.1f} Mtoken/s  {points}", flush=True)
-        for name in options.rivals:
-            for i, mark in enumerate(options.marks):
-                ratios = []
-                for mine, other in zip(curves["tallies"], curves[name], strict=True):
-                    s, p, _ = other[i]
-                    ratios.append(s / seconds_to(mine, p))
-                spread = f"{np.median(ratios):.2f} times faster ({min(ratios):.2f}-{max(ratios):.2f})"
-                print(f"K={K} time to the perplexity of {name} after {mark}: {spread}")
+        compare(X, T, K, options.rivals, options.marks, options.seeds, options.threads, alpha, options.beta)
 
 
 if __name__ == "__main__":

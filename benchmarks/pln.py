@@ -3,14 +3,11 @@
     python benchmarks/pln.py [--data FOLDER] [--repeats 3] [--only NAME ...] [--part full rank cold threads memory importance
     tail rival] [--json FILE]
 
-FOLDER holds oaks_Abundance.csv, oaks_Offset.csv and oaks_covariates.csv as shipped with the R package PLNmodels; without it the
-synthetic
-tables alone are run. pyPLNmodels 1.0 imports only with setuptools < 81 (it needs pkg_resources): pip install pyPLNmodels torch
-"setuptools<81".
+FOLDER holds oaks_Abundance.csv, oaks_Offset.csv and oaks_covariates.csv as shipped with the R package PLNmodels; without it the synthetic
+tables alone are run. pyPLNmodels 1.0 imports only with setuptools < 81 (it needs pkg_resources): pip install pyPLNmodels torch "setuptools<81".
 
-full   CPU seconds until the exact ELBO is within 1e-4 (relative) of pyPLNmodels' final one, theirs over ours. Their curve is
-their own ELBO, shifted by a
-       constant so that its last value is the exact one (theirs replaces log y! by an approximation, which is such a constant).
+full   CPU seconds until the exact ELBO is within 1e-4 (relative) of pyPLNmodels' final one, theirs over ours. Their curve is their own
+       ELBO, shifted by a constant so that its last value is the exact one (theirs replaces log y! by an approximation, such a constant).
 rank   PLN-PCA: our final ELBO and CPU seconds, theirs at 400 (default) and 3,000 iterations.
 tail   tables of rare species (880 by 259, 90% zeros, four covariates of which one has five groups, so that effects are separated)
        and of cells (1000 by 500), and the real ones: steps and CPU seconds to the end of a fit, and how far the bound, Sigma and
@@ -39,6 +36,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
+from plnmodels import near, reach, watched  # noqa: E402
 from scipy.optimize import brentq  # noqa: E402
 from scipy.special import gammaln  # noqa: E402
 
@@ -107,11 +105,11 @@ def tail(found: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
     return out
 
 
-def rival(found: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
-    """The tables of `tail` and pyPLNmodels: whole fits of both, and when ours is past its final bound."""
+def rival(found: dict[str, Any], rounds: int, size: tuple[int, ...] = ()) -> list[dict[str, Any]]:
+    """The tables of `tail`, or others of this size, and pyPLNmodels: whole fits of both, and when ours is past its final bound."""
     made: dict[str, Any] = {}
     for seed in range(rounds):
-        made |= {f"rare species {seed}": rare(seed), f"cells {seed}": cells(seed)}
+        made |= {f"rare species {seed}": rare(seed, *size), f"cells {seed}": cells(seed, *size)}
     ours(synthetic(200, 60), max_iter=30)  # the compiler's wait
     theirs(synthetic(200, 60), iterations=30)
     out = []
@@ -123,10 +121,10 @@ def rival(found: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
             "steps": len(model.history_),
             "seconds": mine[-1][0],
             "past": reach(mine, final),
-            "within": reach(mine, final - 1e-4 * abs(final)),
+            "within": near(mine, final),
             "theirs": theirs_curve[-1][0],
             "theirs_iterations": len(theirs_curve),
-            "theirs_within": reach(theirs_curve, final - 1e-4 * abs(final)),
+            "theirs_within": near(theirs_curve),
             "bound": round(model.elbo_, 2),
             "theirs_bound": round(final, 2),
         }
@@ -139,7 +137,7 @@ def rival(found: dict[str, Any], rounds: int) -> list[dict[str, Any]]:
     return out
 
 
-def tables(folder: str | None) -> dict[str, Any]:
+def tables(folder: str | None, sizes: Any = ((1000, 200), (5000, 100), (500, 1000))) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if folder is None:
         print("no --data: oaks is left out")
@@ -153,7 +151,6 @@ def tables(folder: str | None) -> dict[str, Any]:
         tree = pd.get_dummies(pd.read_csv(root / "oaks_covariates.csv")["tree"], drop_first=True).to_numpy(float)
         one = np.ones((len(Y), 1))
         found |= {"oaks": lambda: (Y, O, one), "oaks + tree": lambda: (Y, O, np.hstack([one, tree]))}
-    sizes = ((1000, 200), (5000, 100), (500, 1000))
     return found | {f"synthetic {n}x{p}": (lambda n=n, p=p: synthetic(n, p)) for n, p in sizes}
 
 
@@ -192,28 +189,14 @@ def theirs(data: Any, rank: int | None = None, iterations: int = 400) -> tuple[f
     """The exact final ELBO of pyPLNmodels and its curve."""
     import torch
     from pyPLNmodels import Pln, PlnPCA
-    from pyPLNmodels.utils import _criterion
 
     torch.set_num_threads(1)
     Y, O, X = data
-    curve: list[tuple[float, float]] = []
-    monitor = _criterion._ElboCriterionMonitor
-    before = monitor.update_criterion
-
-    def watched(self: Any, elbo: Any) -> Any:
-        curve.append((time.process_time() - start, float(elbo)))
-        return before(self, elbo)
-
-    monitor.update_criterion = watched
-    try:
-        start = time.process_time()
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            extra = {} if rank is None else {"rank": rank}
-            rival = (Pln if rank is None else PlnPCA)(Y, exog=X, offsets=O, add_const=False, **extra)
-            # its tolerance would stop a long run after 457 iterations: more than the default means all of them
-            model = rival.fit(maxiter=iterations, **({} if iterations == 400 else {"tol": 0.0}))
-    finally:
-        monitor.update_criterion = before
+    with watched() as curve, contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        extra = {} if rank is None else {"rank": rank}
+        rival = (Pln if rank is None else PlnPCA)(Y, exog=X, offsets=O, add_const=False, **extra)
+        # its tolerance would stop a long run after 457 iterations: more than the default means all of them
+        model = rival.fit(maxiter=iterations, **({} if iterations == 400 else {"tol": 0.0}))
     M, S2 = (np.asarray(a.detach(), dtype=float) for a in (model.latent_mean, model.latent_variance))
     if rank is None:
         final = exact_elbo(Y, O, X, M, S2)
@@ -222,10 +205,6 @@ def theirs(data: Any, rank: int | None = None, iterations: int = 400) -> tuple[f
         final = exact_elbo_rank(Y, O, X, B, C, M, S2)
     shift = final - curve[-1][1]
     return final, [(t, e + shift) for t, e in curve]
-
-
-def reach(curve: list[tuple[float, float]], target: float) -> float:
-    return next((t for t, e in curve if e >= target), float("nan"))
 
 
 def full(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
@@ -238,8 +217,7 @@ def full(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
             model, mine = ours(data)
             check = exact_elbo(data[0], data[1], data[2], model.latent_mean_, model.latent_variance_)
             assert abs(check - model.elbo_) < 1e-8 * abs(check), (check, model.elbo_)
-            target = final - 1e-4 * abs(final)
-            runs.append((reach(rival, target), reach(mine, target), rival[-1][0], mine[-1][0]))
+            runs.append((near(rival), near(mine, final), rival[-1][0], mine[-1][0]))
             if k == 0:
                 print(f"{name:20s} cold: theirs {runs[0][0]:.3f} s, ours {runs[0][1]:.3f} s to the target")
         t, o, t_all, o_all = np.median(runs[1:], axis=0)
@@ -248,6 +226,7 @@ def full(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
             "theirs": t,
             "ours": o,
             "ratio": t / o,
+            "runs": runs,
             "theirs_total": t_all,
             "ours_total": o_all,
             "elbo_theirs": final,
@@ -280,18 +259,11 @@ def rank(found: dict[str, Any], repeats: int) -> list[dict[str, Any]]:
                 f"{reach(mine, long):.2f} s), converged {model.converged_}",
                 flush=True,
             )
-            out.append(
-                {
-                    "data": name,
-                    "q": q,
-                    "theirs_400": short,
-                    "theirs_3000": long,
-                    "theirs_seconds": theirs_seconds,
-                    "ours": model.elbo_,
-                    "ours_seconds": seconds,
-                    "converged": bool(model.converged_),
-                }
-            )
+            row = {"data": name, "q": q, "theirs_400": short, "theirs_3000": long, "theirs_seconds": theirs_seconds}
+            row |= {"ours": model.elbo_, "ours_seconds": seconds, "converged": bool(model.converged_)}
+            row["pairs"] = [(mine[-1][0], curve[-1][0]) for (_, curve), (_, mine) in pairs]
+            row["near"] = [(near(mine, end), near(curve)) for (end, curve), (_, mine) in pairs]
+            out.append(row)
     return out
 
 

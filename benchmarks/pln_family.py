@@ -23,6 +23,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMB
     os.environ.setdefault(name, "1")
 
 import numpy as np  # noqa: E402
+from plnmodels import Curve, near, reach, watched  # noqa: E402
 from scipy.special import gammaln  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.metrics import log_loss  # noqa: E402
@@ -48,6 +49,16 @@ def cpu(run: Any) -> tuple[Any, float]:
     return found, time.process_time() - start
 
 
+def looking(curve: Curve, start: float, name: str | None = None) -> Any:
+    """A callback that writes down the bound of the stages of this name, or of all."""
+
+    def look(stage: Any, state: Any) -> None:
+        if name in (None, stage.name):
+            curve.append((time.process_time() - start, state.objective[-1]))
+
+    return look
+
+
 def bound(Y: Any, O: Any, X: Any, M: Any, S2: Any) -> float:
     """The exact bound of a PLN whose rows are there, at the B and Sigma that are best for them."""
     R = M - X @ np.linalg.lstsq(X, M, rcond=None)[0]
@@ -56,7 +67,7 @@ def bound(Y: Any, O: Any, X: Any, M: Any, S2: Any) -> float:
     return fit - 0.5 * len(Y) * float(np.linalg.slogdet(Sigma)[1])
 
 
-def part_discriminant(options: Any) -> None:
+def part_discriminant(options: Any) -> list[dict[str, Any]]:
     cases = (
         (300, 30, 0.5, 1.0),
         (100, 30, 0.5, 1.0),
@@ -65,7 +76,8 @@ def part_discriminant(options: Any) -> None:
         (200, 100, 0.3, 0.0),
         (600, 20, 0.3, 1.0),
     )
-    for n, p, apart, mean in cases:
+    rows = []
+    for n, p, apart, mean in cases[:1] if options.small else cases:
         losses = []
         for seed in range(options.seeds):
             Y, y, depth = labelled(seed, n, p, apart=apart, mean=mean)
@@ -81,24 +93,42 @@ def part_discriminant(options: Any) -> None:
         ours, raw, scaled = np.mean(losses, axis=0)
         told = f"ours {ours:.3f}, logistic {raw:.3f}, less the depths {scaled:.3f}"
         print(f"{n} x {p}, means {apart:g} apart, mean log {mean:g}: {told}; below both in {below} of {len(losses)}", flush=True)
+        rows += [{"case": f"{n} x {p}, means {apart:g} apart, mean log {mean:g}", "ours": a, "theirs": min(b)} for a, *b in losses]
+    return rows
 
 
-def part_lda(options: Any) -> None:
+def part_lda(options: Any) -> list[dict[str, Any]]:
     import torch
     from pyPLNmodels import PlnLDA
 
     torch.set_num_threads(1)
-    tallies.PLNDiscriminant().fit(*labelled(9, 300, 40)[:2])  # compiled
-    for n, p in ((300, 30), (1000, 100)):
+    Y, y, _ = labelled(9, 300, 40)
+    tallies.PLNDiscriminant().fit(Y, y)  # compiled
+    PlnLDA(Y, clusters=y).fit(maxiter=5, verbose=False)
+    rows = []
+    for n, p in ((300, 30), (1000, 100))[: 1 if options.small else 2]:
         Y, y, depth = labelled(0, n, p)
         O, X = np.repeat(depth[:, None], p, axis=1), np.eye(3)[y]
-        ours, seconds = cpu(lambda Y=Y, y=y, depth=depth: tallies.PLNDiscriminant().fit(Y, y, offsets=depth))
+        mine: Curve = []
+        start = time.process_time()
+        ours = tallies.PLNDiscriminant().fit(Y, y, offsets=depth, callback=looking(mine, start))
+        seconds = time.process_time() - start
         theirs = PlnLDA(Y, clusters=y, offsets=O, add_const=False)
-        _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
+        with watched() as curve:
+            _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
         M, S = (np.asarray(getattr(theirs, name), float) for name in ("latent_mean", "latent_sqrt_variance"))
-        print(
-            f"{n} x {p}: ours {ours.elbo_:.2f} in {seconds:.2f} s, PlnLDA {bound(Y, O, X, M, S**2):.2f} in {long:.2f} s", flush=True
+        other = bound(Y, O, X, M, S**2)
+        print(f"{n} x {p}: ours {ours.elbo_:.2f} in {seconds:.2f} s, PlnLDA {other:.2f} in {long:.2f} s", flush=True)
+        rows.append(
+            {
+                "case": f"{n} x {p}",
+                "ours": seconds,
+                "theirs": long,
+                "bounds": (ours.elbo_, other),
+                "near": (near([*mine, (seconds, ours.elbo_)], other), near(curve)),
+            }
         )
+    return rows
 
 
 def score(Y: Any, O: Any, share: Any, means: Any, variances: Any) -> float:
@@ -116,34 +146,42 @@ def score(Y: Any, O: Any, share: Any, means: Any, variances: Any) -> float:
     return float(np.logaddexp.reduce(J, axis=0).sum())
 
 
-def part_mixture(options: Any) -> None:
+def part_mixture(options: Any) -> list[dict[str, Any]]:
     import torch
     from pyPLNmodels import PlnMixture
 
     torch.set_num_threads(1)
     tallies.PLNMixture(n_components=2).fit(labelled(9, 300, 40)[0])  # compiled
-    for n, p in ((500, 50), (1000, 100)):
+    PlnMixture(labelled(9, 300, 40)[0], n_cluster=2).fit(maxiter=5, verbose=False)
+    rows = []
+    for n, p in ((500, 50), (1000, 100))[: 1 if options.small else 2]:
         for seed in range(min(options.seeds, 3)):
             Y, _, depth = labelled(seed, n, p, K=4, apart=0.5)
-            O, curve, start = np.repeat(depth[:, None], p, axis=1), [], time.process_time()
-            model = tallies.PLNMixture(n_components=4)
-
-            def look(stage: Any, state: Any, curve: Any = curve, start: float = start) -> None:
-                curve.append((time.process_time() - start, stage.name, state.objective[-1]))
-
-            model.fit(Y, offsets=depth, callback=look)
+            O, start = np.repeat(depth[:, None], p, axis=1), time.process_time()
+            mine: Curve = []
+            model = tallies.PLNMixture(n_components=4).fit(Y, offsets=depth, callback=looking(mine, start, "4 components"))
             seconds = time.process_time() - start
             theirs = PlnMixture(Y, offsets=O, n_cluster=4, add_const=False)
-            _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
+            with watched() as curve:
+                _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
             variances = np.diagonal(model.covariances_, axis1=1, axis2=2)
             ours = score(Y, O, model.shares_, model.means_, variances)
             other = score(Y, O, *(np.asarray(getattr(theirs, name), float) for name in ("weights", "cluster_bias", "covariances")))
-            past = next((at for at, name, value in curve if name == "4 components" and value >= other), None)
-            told = f"ours {ours:.2f} in {seconds:.2f} s (past theirs after {past}), PlnMixture {other:.2f} in {long:.2f} s"
+            told = f"ours {ours:.2f} in {seconds:.2f} s (past theirs after {reach(mine, other):.2f}), PlnMixture {other:.2f} in {long:.2f} s"
             print(f"{n} x {p}, seed {seed}: {told}", flush=True)
+            rows.append(
+                {
+                    "case": f"{n} x {p}",
+                    "ours": seconds,
+                    "theirs": long,
+                    "bounds": (ours, other),
+                    "near": (near([*mine, (seconds, ours)], other), near(curve)),
+                }
+            )
+    return rows
 
 
-def part_zeros(options: Any) -> None:
+def part_zeros(options: Any) -> list[dict[str, Any]]:
     import torch
     from pyPLNmodels import ZIPln
 
@@ -153,7 +191,9 @@ def part_zeros(options: Any) -> None:
 
     torch.set_num_threads(1)
     tallies.PLN(zero_inflation="column").fit(labelled(9, 300, 40)[0])  # compiled
-    for n, p in ((500, 30), (1000, 60)):
+    ZIPln(labelled(9, 300, 40)[0]).fit(maxiter=5, verbose=False)
+    rows = []
+    for n, p in ((500, 30), (1000, 60))[: 1 if options.small else 2]:
         for seed in range(min(options.seeds, 2)):
             Y, _, depth = labelled(seed, n, p, K=1, apart=0.0, mean=1.5)
             rng = np.random.default_rng([seed, 1])
@@ -162,35 +202,45 @@ def part_zeros(options: Any) -> None:
             Y, O = np.where(W, 0, Y), np.repeat(depth[:, None], p, axis=1)
             keep = (Y > 0).any(axis=1)  # theirs refuses rows without counts
             Y, O, W, X = Y[keep], O[keep], W[keep], np.ones((keep.sum(), 1))
-            curve, start = [], time.process_time()
-
-            def look(stage: Any, state: Any, curve: Any = curve, start: float = start) -> None:
-                curve.append((time.process_time() - start, stage.name, state.objective[-1]))
-
-            ours = tallies.PLN(zero_inflation="column").fit(Y, offsets=O, callback=look)
+            mine: Curve = []
+            start = time.process_time()
+            ours = tallies.PLN(zero_inflation="column").fit(Y, offsets=O, callback=looking(mine, start, "zero inflation"))
             seconds = time.process_time() - start
             theirs = ZIPln(Y, exog=X, exog_inflation=X, offsets=O, add_const=False, add_const_inflation=False)
-            _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
+            with watched() as curve:
+                _, long = cpu(lambda theirs=theirs: theirs.fit(verbose=False))
             get = lambda name, theirs=theirs: np.asarray(getattr(theirs, name).detach().cpu(), float)  # noqa: E731
             share = np.clip(1 / (1 + np.exp(-get("coef_inflation")[0])), 1e-9, 1 - 1e-9)
             other = Learned(None, "variational", "full", get("coef"), get("covariance"), None, None, "column", share)
             found = project(other, Rows(Y.astype(float), O, X, np.ones(len(Y))), None, close=True).bound
             assert found is not None
-            value, past = float(found.sum()), None
-            past = next((at for at, name, reached in curve if name == "zero inflation" and reached >= value), None)
+            value = float(found.sum())
             zero = Y == 0
-            told = [f"ours {ours.elbo_:.1f} in {seconds:.2f} s (past theirs after {past}), ZIPln {value:.1f} in {long:.2f} s"]
+            told = [
+                f"ours {ours.elbo_:.1f} in {seconds:.2f} s (past theirs after {reach(mine, value):.2f}), ZIPln {value:.1f} in {long:.2f} s"
+            ]
             for name, shares, rho in (("ours", ours.inflation_, ours.zero_probability_), ("ZIPln", share, get("latent_prob"))):
                 brier = float(np.mean((rho[zero] - W[zero]) ** 2))
                 told.append(f"{name}: error of shares {np.abs(shares - pi).mean():.3f}, Brier {brier:.3f}")
             blind = float(W[zero].mean() * (1 - W[zero].mean()))
             print(f"{len(Y)} x {p}, seed {seed}: {'; '.join(told)}; {blind:.3f} without looking", flush=True)
+            rows.append(
+                {
+                    "case": f"{n} x {p}",
+                    "ours": seconds,
+                    "theirs": long,
+                    "bounds": (ours.elbo_, value),
+                    "near": (near([*mine, (seconds, ours.elbo_)], value), near(curve)),
+                }
+            )
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", nargs="+", default=["discriminant"])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--small", action="store_true", help="the first case of each part alone")
     options = parser.parse_args()
     for part in options.part:
         globals()[f"part_{part}"](options)

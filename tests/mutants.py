@@ -220,7 +220,14 @@ def _in_child(folder: Path, tests: Sequence[str], known: dict[str, Known] | None
     assert Path(tallies.__file__).parent == folder / "tallies", tallies.__file__
     watch = Watch(folder / "tallies", known, mutant, whole)
     words = ["-q", "--tb=short", "--no-header", "-p", "no:xdist", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
-    words += ["-c", str(ROOT / "pyproject.toml"), f"--basetemp={folder / 'pytest'}", *(["-x"] if known is not None else [])]
+    words += [
+        "-c",
+        str(ROOT / "pyproject.toml"),
+        f"--basetemp={folder / 'pytest'}",
+        *(["-x"] if known is not None else []),
+        "-m",
+        "",
+    ]
     code = int(pytest.main([*words, *tests], plugins=[watch]))
     sys.setprofile(None)
     (folder / "told.json").write_text(json.dumps({"failed": watch.failed, "found": watch.found}))

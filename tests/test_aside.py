@@ -442,3 +442,29 @@ def test_the_state_of_a_fit_that_was_cut_is_written_while_its_model_is_made(monk
         tallies.GDA().fit(X, np.arange(40) % 2, checkpoint=tmp_path / "c")
     assert beside == [True]
     assert (tmp_path / "c").is_file()  # the fit has waited for it
+
+
+def test_an_inverse_of_many_columns_is_left_between_its_parts(monkeypatch, tmp_path):
+    """The sums of its sweep are kept, and a resumed fit has the bits of one that nobody stopped."""
+    from tallies.counts import full
+
+    Y = np.random.default_rng(0).poisson(3.0, (30, 4))
+    whole = tallies.PLN().fit(Y)
+    inverses, pressed, invert = [], [], full.invert
+    monkeypatch.setattr(engine, "QUICK", -1.0)
+    monkeypatch.setattr(watch.Ear, "__call__", lambda self: bool(pressed))
+
+    def third(Sigma):
+        inverses.append(1)
+        if len(inverses) == 3:
+            pressed.append(1)
+        found = invert(Sigma)
+        assert not pressed  # left before its end
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(full, "invert", third)
+        cut = tallies.PLN().fit(Y, checkpoint=tmp_path / "c")
+    assert cut.stopped_ == "interrupted"
+    monkeypatch.undo()
+    np.testing.assert_array_equal(tallies.PLN().fit(Y, resume=tmp_path / "c").history_, whole.history_)

@@ -33,7 +33,13 @@ def test_a_killed_worker_changes_no_bit(name):
     assert took < losing.HANGS
 
 
-@pytest.mark.parametrize("case", losing.FROM_FILES[:2], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[] if case.name.startswith("pln") else [pytest.mark.long])
+        for case in losing.FROM_FILES[:2]
+    ],
+)
 def test_a_worker_killed_while_data_come_from_files_changes_no_bit(case, monkeypatch):
     """Also one that dies while it looks sentences up, or counts: others write the files anew."""
     monkeypatch.setattr(lazily, "HELD", lazily.HELD)  # which the data of counts change

@@ -27,6 +27,11 @@ FEWER = 300  # rows on a cluster, in so many parts, and most sweeps of a stage: 
 PARTS, SWEEPS = 3, 5  # as many sweeps of short fits anywhere
 # whose stages come to other work after more sweeps: samples that are kept, steps back, another start, another way to climb
 LATE = {"lda": 30, "pln": 14, "pln mixture": 18, "pln by importance sampling": 30, "pln of rank 2": 300}
+# one of each estimator, and each way to fit a PLN: the others go to the cluster in `make long`
+ON_A_CLUSTER = {
+    *("gda with gaps", "naive bayes mixed", "lda", "fem by cross-validation", "fem network", "author-concept mentions"),
+    *("pln", "pln of rank 2", "pln by importance sampling", "pln mixture", "pln network, joint"),
+}
 STORED = 50_000  # bytes that the settings and small constants of a model may take
 
 
@@ -239,6 +244,10 @@ def test_memory_changes_no_bit(case: Case, data: dict[str, Any]) -> None:
     assert same_fit(short_fit(case), there)
 
 
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.name, marks=[] if case.name in ON_A_CLUSTER else [pytest.mark.long]) for case in in_turn(CASES)],
+)
 def test_dask_changes_no_bit(case: Case, cluster: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(clusters, "EVERY", 4)  # sweeps after which what rows keep is written, and read for the next one
     monkeypatch.setattr(plan, "PLACING", 6)  # sweeps that place the rows of a question

@@ -34,21 +34,23 @@ from tallies import (
 MOST = 25  # sweeps of a stage
 MODELS = [
     FEM(ridge=1.0),
-    FEM(cv=2),
     FEMNetwork(ridge=1.0),
     GDA(),
-    GDA(covariance="class"),
-    GDA(covariance="diagonal"),
-    GDA(shrinkage="auto"),
     GDA(semi_supervised=True),
     NaiveBayes(),
-    NaiveBayes(families="gaussian", semi_supervised=True),
     PLN(),
-    PLN(rank=1),
     # which fit some hundred times, and are asked nothing that depends on how near to its maximum a fit ends
     PLNNetwork(penalty=0.2, select=None, max_iter=MOST),
     PLNDiscriminant(max_iter=MOST),
     PLNMixture(n_components=2, n_starts=1, max_iter=MOST),
+]
+OTHER_SETTINGS = [
+    FEM(cv=2),
+    GDA(covariance="class"),
+    GDA(covariance="diagonal"),
+    GDA(shrinkage="auto"),
+    NaiveBayes(families="gaussian", semi_supervised=True),
+    PLN(rank=1),
 ]
 FRACTIONS = "the check has fractions for data, and a PLN refuses all but whole numbers; test_contract weighs rows of counts"
 TABLE = "predict gives the expected counts, one column a species; the check asks for one number a row"
@@ -81,6 +83,13 @@ def expected_failures(model):
 @parametrize_with_checks(MODELS, expected_failed_checks=expected_failures)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks(OTHER_SETTINGS, expected_failed_checks=expected_failures)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_scikit_learn_contract_with_other_settings(estimator, check):
     check(estimator)
 
 

@@ -338,6 +338,7 @@ class Runner:
             if self.took < QUICK:
                 return (next(loop), next(loop))[1]
             swept = self.aside(partial(next, loop), GRACE if droppable else None)
+            STOP.set(self.pressed)  # nothing is lost with an update: the sums of its sweep are kept
             return self.aside(partial(next, loop), GRACE)
         except (Late, Dropped) as left:
             known = left.args if swept is None else (swept.half, swept.latents)

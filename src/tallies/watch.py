@@ -78,10 +78,12 @@ class Checkpoint:
         self.begun: Call | None = None
 
     def __call__(self, last: bool) -> None:
-        """After a sweep: write where it is time to, and after the last one."""
+        """After a sweep: write where it is time to, and after the last one of a fit that is cut."""
         self.sweeps += 1
         passed = time.monotonic() - self.clock
-        if last or passed > SECONDS or (self.sweeps >= EVERY and passed >= PAUSE):
+        if last:
+            self.begin()
+        elif passed > SECONDS or (self.sweeps >= EVERY and passed >= PAUSE):
             self.write()
 
     def write(self) -> None:

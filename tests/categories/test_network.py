@@ -144,6 +144,7 @@ def test_equilibrium_couplings_return():
     assert not np.diag(scores).any()
 
 
+@pytest.mark.long
 def test_equilibrium_couplings_that_prefer_states_return():
     # couplings that are not zero-sum act as fields too: some states are rare, and their couplings hard to tell.
     # Of 15 draws the correlation was .923 to .956, its mean .946
@@ -305,7 +306,7 @@ def test_the_likelihood_of_rows_with_ignored_gaps_is_the_one_that_was_fitted(lag
     assert value == pytest.approx(model.history_[-1], rel=1e-10)
 
 
-@pytest.mark.parametrize("lag", [0, 1])
+@pytest.mark.parametrize("lag", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_bootstrap_errors_are_the_spread_over_data_sets(lag):
     spread = [FEMNetwork(ridge=1.0, lag=lag).fit(kinetic_from(1, seed)).couplings_ for seed in range(100)]
     X = kinetic_from(1, 100)

@@ -212,6 +212,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak since a moment")
 def test_memory_is_what_the_documentation_says():
     env = os.environ | {"MALLOC_MMAP_THRESHOLD_": "131072"}  # else glibc keeps freed blocks, at times half as much again as is held

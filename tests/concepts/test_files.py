@@ -251,6 +251,7 @@ print(peak[1] - peak[0])
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs the figures of a POSIX system")
 def test_peak_memory_does_not_follow_the_sentences(tmp_path):
     """Four times the texts, 60,000 sentences more: 30 MB of keys and 15 MB of what is kept of them, within 8 MB."""

@@ -84,9 +84,9 @@ def cpu(child):
 @pytest.mark.parametrize(
     ("phase", "after", "usable", "size"),
     [
-        ("reading", 0.5, False, 1_000),
+        pytest.param("reading", 0.5, False, 1_000, marks=pytest.mark.long),
         ("indexing", 0.5, False, 1_000),
-        ("words of the corpus", 0.1, True, 600),  # a first sweep is carried to its end
+        pytest.param("words of the corpus", 0.1, True, 600, marks=pytest.mark.long),  # a first sweep is carried to its end
         ("concepts of sentences", 0.3, True, 5_000),  # a later one, of more than ENOUGH, is dropped
     ],
 )

@@ -148,7 +148,10 @@ def test_it_is_a_classifier(found: Any) -> None:
     assert np.log(first["factor"]) == pytest.approx(model.means_[2, j] - share @ model.means_[:, j])
 
 
-@pytest.mark.parametrize(("seed", "n", "p"), [(0, 300, 30), (1, 100, 30), (2, 100, 60)])
+@pytest.mark.parametrize(
+    ("seed", "n", "p"),
+    [pytest.param(0, 300, 30, marks=pytest.mark.long), (1, 100, 30), pytest.param(2, 100, 60, marks=pytest.mark.long)],
+)
 def test_log_loss_is_not_above_that_of_logistic_regression_on_log_counts(seed: int, n: int, p: int) -> None:
     Y, y, _ = labelled(seed, n, p, apart=0.4)
     ours, theirs = np.zeros((n, 3)), np.zeros((n, 3))

@@ -159,6 +159,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs the figures of a POSIX system")
 def test_peak_memory_does_not_follow_the_table():
     """A table of 48 MB, and offsets of as much, of which 1 MB are not zero."""

@@ -271,6 +271,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs the figures of a POSIX system")
 def test_peak_memory_does_not_follow_the_documents(tmp_path):
     """Five times the tokens, 3.6 M more: 14 MB of words and 22 MB of what is kept of them, within 8 MB."""

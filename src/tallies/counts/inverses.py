@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from tallies.engine import Dropped, stopping
+
 
 def invert(Sigma: np.ndarray) -> Any:
     """Inverse, log determinant and diagonal of the inverse; None where Sigma is not positive definite."""
@@ -14,6 +16,7 @@ def invert(Sigma: np.ndarray) -> Any:
     if bad or not np.isfinite(factor[0, 0]):
         return None
     logdet = 2 * np.log(factor.diagonal()).sum()
+    _listen()
     half, bad = linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
     omega = half.diagonal().copy()
     Omega = half + half.T
@@ -26,10 +29,18 @@ def invert_wide(R: np.ndarray, E: np.ndarray, N: float) -> Any:
     Z = R / np.sqrt(E).astype(R.dtype)
     K = (Z @ Z.T).astype(np.float64)
     K[np.diag_indices(len(K))] += 1.0
+    _listen()
     inverse = invert(K)
     if inverse is None:
         return None
+    _listen()
     KZ = inverse[0].astype(Z.dtype) @ Z
     omega = N / E * np.maximum(1.0 - np.einsum("ij,ij->j", Z, KZ), 1e-12)
     KZ *= (N / np.sqrt(E)).astype(Z.dtype)
     return KZ, inverse[1] + np.log(E).sum() - len(E) * np.log(N), omega
+
+
+def _listen() -> None:
+    """Of thousands of columns each part takes a second: after Ctrl-C the next one is not begun."""
+    if stopping():
+        raise Dropped

@@ -6,14 +6,14 @@ importance     variational start -> importance sampling -> log likelihood of its
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Generator, Iterable
+from itertools import pairwise, starmap
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import logit
 
-from tallies.backends import carry_out, each, over_rows
+from tallies.backends import carry_out, each
 from tallies.counts import full, importance, inflated, rank
 from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence, positions
@@ -32,7 +32,6 @@ from tallies.maths import pointer
 from tallies.sums import total
 
 SINGLE = 10_000  # counts from which a fit begins in single precision: those whose loops are compiled
-SPREADS = 4  # covariances of rows, each as large as that of the fit, that are made at a time
 FINAL_DRAWS = 1000  # of the log likelihood after a fit by importance sampling
 PLACING = 5000  # most sweeps to place rows under a fitted model
 CRUDE = 6  # sweeps of a start that need not be good
@@ -189,23 +188,11 @@ def searched(model: Covariance | Rank, end: End, data: Prepared) -> Searched:
         (spread,) = end.rows
         B, Sigma = spread.maximum(first)
         return Searched(B, None, of_kind(model, Sigma), None, None, w, F, met, spread.entropy)
-    B, Sigma = total(_spreads(end.rows, rows, first)).maximum(first)
+    cuts = starmap(slice, pairwise(pointer([len(part.M) for part in end.rows])))
+    spreads = (Spread.of(part.M, part.S2, rows.X[b], rows.v[b], first) for part, b in zip(end.rows, cuts, strict=True))
+    B, Sigma = total(spreads).maximum(first)  # one at a time, as large as the covariance: threads would wait for memory
     M, S2 = joined(end.rows, "M", "S2")
     return Searched(B, None, of_kind(model, Sigma), M, S2, w, F, met)
-
-
-def _spreads(placed: list[Any], rows: Rows, B: np.ndarray) -> Iterator[Spread]:
-    """Of the rows of each shard, in order; some at a time on the threads of this process."""
-    cuts = [slice(a, b) for a, b in pairwise(pointer([len(part.M) for part in placed]))]
-    for first in range(0, len(cuts), SPREADS):
-        some = list(zip(placed, cuts, strict=True))[first : first + SPREADS]
-        made: list[Any] = [None] * len(some)
-
-        def make(at: slice, some: list[Any] = some, made: list[Any] = made) -> None:
-            made[at] = [Spread.of(part.M, part.S2, rows.X[b], rows.v[b], B) for part, b in some[at]]
-
-        over_rows(make, len(some), 1)
-        yield from made
 
 
 def of_kind(settings: Settings | Covariance, Sigma: np.ndarray) -> np.ndarray:
