@@ -9,7 +9,7 @@ import tallies
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CORE = dict(re.match(r"([\w-]+)(.*)", need).groups() for need in PROJECT["dependencies"])
-EXTRAS = ("dask", "remote", "feather", "anndata", "biom", "plots", "graphs")
+EXTRAS = ("dask", "remote", "feather", "anndata", "biom", "plots", "graphs", "arviz")
 
 
 def test_every_dependency_has_its_licence_told():

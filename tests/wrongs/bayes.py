@@ -6,6 +6,7 @@ ANSWERS, CORRELATED, FAMILIES, MARGINALS, MODEL, REASONS, SCATTER, CLASSIFIER = 
     f"bayes/{name}.py" for name in ("answers", "correlated", "families", "marginals", "model", "reasons", "scatter", "classifier")
 )
 COLUMNS = "bayes/kernels/columns.py"
+EXPORTED = ("test_export.py",)
 
 WRONGS = [
     Wrong(
@@ -174,5 +175,20 @@ WRONGS = [
     Wrong(COLUMNS, "total += weight[i] * (table[int(x)]", "total += (table[int(x)]", "weights left out of the factorials"),
     Wrong(
         COLUMNS, "out[i, k] += log_unseen[j, k]", "out[i, k] += 0.0 * log_unseen[j, k]", "an unseen state taken for a missing one"
+    ),
+    Wrong(
+        "bayes/export.py",
+        "numbers(law.log_unseen[at])",
+        "numbers(0 * law.log_unseen[at])",
+        "exported: an unseen state says nothing",
+        EXPORTED,
+    ),
+    Wrong("bayes/export.py", "W[:, :, :rank].transpose(0, 2, 1)", "W[:, :rank]", "exported: roots of covariances turned", EXPORTED),
+    Wrong(
+        "bayes/export.py",
+        "weights / weights.sum()",
+        "weights * 0 + 1 / len(weights)",
+        "exported: classes alike in the pooled covariance",
+        EXPORTED,
     ),
 ]

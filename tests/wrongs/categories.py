@@ -278,4 +278,6 @@ WRONGS += [
     Wrong(STREAM, "b=own.b + own.H @ w)", "b=own.b)", "a parabola about no weights", ("categories/test_stream.py",)),
     Wrong(STREAM, "((m == k) - P[:, k])", "((m == k) - (m == k) * P[:, k])", "classes apart", ("categories/test_stream.py",)),
     Wrong(STREAM, "left.b - pull - self.ridge * w", "left.b - pull", "a slope without the ridge", ("categories/test_stream.py",)),
+    Wrong("categories/export.py", "if gauge else", "if not gauge else", "exported: gaps of the other kind", ("test_export.py",)),
+    Wrong("categories/export.py", "None if gap < 0 else gap", "None", "exported: gaps have no state", ("test_export.py",)),
 ]

@@ -9,7 +9,7 @@ ALIGNMENT, ANSWERS, COEFFICIENTS, EVIDENCE, IMPORTANCE, OFFSETS = (
 GRAPH, LASSO, SEARCH, PENALISED = (
     f"counts/{name}.py" for name in ("network/answers", "network/lasso", "network/plan", "network/penalised")
 )
-INFLATED = "counts/inflated.py"
+INFLATED, DRAWS = "counts/inflated.py", ("evaluation/test_draws.py",)
 ESTIMATOR, PLAN, PLAIN = "counts/estimator.py", "counts/plan.py", "counts/kernels/plain.py"
 
 WRONGS = [
@@ -386,3 +386,13 @@ CERTAIN = [
 ]
 WRONGS += [w._replace(tests=("counts/test_intervals.py",)) for w in CERTAIN]
 WRONGS += [w._replace(tests=("counts/test_alignment.py",)) for w in MATCHED] + GROUPED
+WRONGS += [
+    Wrong(
+        "counts/evidence.py",
+        "edges = w.cumsum(axis=1)",
+        "edges = (0 * w + 1).cumsum(axis=1)",
+        "draws picked whatever they weigh",
+        DRAWS,
+    ),
+    Wrong("counts/bridges.py", "else model.turned(V)", "else V", "drawn scores on the axes of the solver", DRAWS),
+]

@@ -128,4 +128,11 @@ WRONGS = [
     Wrong(LISTS, "change[indices[j]] = -data[j]", "change[indices[j]] = 0", "changes of a shard: counts that were there, too"),
     Wrong(MODEL, "latents.counts.n_k[:] += n_k", "latents.counts.n_k[:] = n_k", "tokens of a shard: those of the last sweep alone"),
     Wrong(SWEEP, "u_rest = u * real(beta * s)", "u_rest = u * real(2.0 * beta * s)", "beta doubled"),
+    Wrong(
+        "topics/bridges.py",
+        "history[-n:] for",
+        "history[:n] for",
+        "the first sweeps of a chain, not the last",
+        ("evaluation/test_draws.py",),
+    ),
 ]

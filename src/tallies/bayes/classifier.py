@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from tallies.answering import predictions, write_answers
-from tallies.bayes import answers
+from tallies.bayes import answers, export
 from tallies.bayes.answers import Fitted
 from tallies.bayes.door import Layout, Table
 from tallies.bayes.families import Place
@@ -21,6 +21,7 @@ from tallies.bayes.lazily import survey
 from tallies.bayes.marginals import bits_needed, telling
 from tallies.bayes.model import ClassModel, Shard
 from tallies.bayes.reasons import Reasons, explained, two_best
+from tallies.data import scoring
 from tallies.data.columns import read_columns
 from tallies.data.kinds import from_file
 from tallies.data.labels import FileClassifier, encode_labels, label_codes
@@ -278,6 +279,18 @@ class Classifier(FileClassifier, Estimator, ABC):
         a, b = two_best(fitted.params.log_joint(table))
         rows = X.index if hasattr(X, "iloc") else np.arange(len(a))
         return explained(fitted, Reasons.of(fitted, table, a, b), values, rows, a, b)
+
+    def export(self, path: str | Path) -> Path:
+        """Write how rows are scored to a .json file, from which any language gives the same probabilities: see "Score elsewhere"
+        in the documentation. `save` keeps a whole model.
+
+        >>> import tallies, tempfile, json
+        >>> model = tallies.NaiveBayes().fit([["red"], ["red"], ["blue"], ["red"]], ["a", "a", "b", "b"])
+        >>> json.loads(model.export(tempfile.mkdtemp() + "/scoring.json").read_text())["columns"][0]["states"]
+        ['blue', 'red']
+        """
+        fitted: Fitted = self.fitted_
+        return scoring.write(path, type(self).__name__, fitted.classes, export.columns(fitted), **export.together(fitted))
 
     def _evaluate(self, X: Any, y: Any = None) -> Scored:
         """Mean log p(x), or with labels mean log p(x, y)."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from os import PathLike
+from pathlib import Path as FilePath
 from typing import Any, Literal, Self, Unpack
 
 import numpy as np
@@ -28,7 +29,7 @@ from sklearn.utils.metaestimators import available_if
 
 from tallies.answering import predictions, write_answers
 from tallies.backends import carry_out
-from tallies.categories import base, stream
+from tallies.categories import base, export, stream
 from tallies.categories import screen as screening
 from tallies.categories.answers import by_rows, dual_effect, dual_scores, listed, readable, redrawn, scores
 from tallies.categories.base import Categorical, Choice
@@ -53,6 +54,7 @@ from tallies.categories.products import softmax
 from tallies.categories.scores import strongest_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.categories.words import effects_table, explained, feature_names, find_states
+from tallies.data import scoring
 from tallies.data.kinds import from_file
 from tallies.data.labels import FileClassifier, encode_labels, label_codes
 from tallies.data.lazy import Lazy, is_lazy, open_table
@@ -244,6 +246,18 @@ class FEM(FileClassifier, Categorical):
         P = self.predict_proba(X).cumsum(axis=1)
         u = np.random.default_rng(seed_of(random_state)).random((len(P), 1)) * P[:, -1:]
         return self.classes_[np.minimum((u >= P).sum(axis=1), P.shape[1] - 1)]
+
+    def export(self, path: str | FilePath) -> FilePath:
+        """Write how rows are scored to a .json file, from which any language gives the same probabilities: see "Score elsewhere"
+        in the documentation. `save` keeps a whole model.
+
+        >>> import tallies, tempfile, json
+        >>> model = tallies.FEM(ridge=1.0).fit([["a"], ["b"]] * 20, ["no", "yes"] * 20)
+        >>> json.loads(model.export(tempfile.mkdtemp() + "/scoring.json").read_text())["columns"]
+        [{'name': None, 'kind': 'categorical', 'states': ['a', 'b'], 'gap': None}]
+        """
+        scorer = export.scorer(self._layout(), self.fitted_.W, self.rows_, self.missing == "state")
+        return scoring.write(path, "FEM", self.classes_, export.columns(self.fitted_), **export.weights(scorer))
 
     def _evaluate(self, X: Any, y: Any) -> Scored:
         """Mean log p(y | x)."""

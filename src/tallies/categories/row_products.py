@@ -23,7 +23,7 @@ from tallies.maths import Array
 
 SLENDER = 3  # times as many rows as columns F has: it is in double precision, and K leaves out rows that are nearly certain
 AT_ONCE = 128  # rows of K that are made
-MULTIPLIED = 32  # rows of K in double precision, which stay in the cache: products of 2 to 12 columns take a tenth to two fifths less
+MULTIPLIED = 32  # rows of K in double precision, which stay in the cache: a product of six columns takes a third less
 EXACT = 1 << 24  # whole numbers up to which single precision has
 WIDE = 2048  # one-hot columns at a time
 SINGLE, DOUBLE = 1e-6, 1e-14  # of the trace of a matrix: the least eigenvalue that each precision tells from 0

@@ -327,19 +327,3 @@ def _training_offsets(fitted: Fitted, rows: np.ndarray) -> np.ndarray:
         seen = np.where(every > HIDDEN, every, np.nan)
         O[hidden] = np.broadcast_to(np.nan_to_num(np.nanmean(seen, axis=0)), O.shape)[hidden]
     return O
-
-
-def into_anndata(fitted: Fitted, data: Any, key: str) -> Any:
-    """Write the fit into an AnnData."""
-    shape = len(fitted.data.v), fitted.inputs.n
-    if data.shape != shape:
-        raise DataError(f"the AnnData has shape {data.shape}, the fit {shape}; pass the one that was fitted")
-    if fitted.latent_mean is not None:
-        data.obsm[f"X_{key}"] = fitted.latent_mean
-        data.obsm[f"{key}_variance"] = fitted.latent_variance
-    data.varm[f"{key}_components"] = fitted.model.components
-    data.varm[f"{key}_coefficients"] = fitted.model.B.T
-    about = {"algorithm": algorithm(fitted), "converged": bool(fitted.run.converged)}
-    criteria = {"loglik": fitted.likelihood.value, "bic": bic(fitted), "icl": icl(fitted)}
-    data.uns[key] = {**about, **criteria, "covariates": [str(c) for c in fitted.design.names]}
-    return data

@@ -27,19 +27,10 @@ import pandas as pd
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from tallies.counts import answers, door, fitted, plan, stream, zeros_plan
+from tallies.counts import answers, bridges, door, fitted, plan, stream, zeros_plan
 from tallies.counts.alignment import as_design, as_offsets, in_order, one_a_row
 from tallies.counts.attributes import Attributes
-from tallies.counts.door import (
-    Prepared,
-    Rows,
-    everything,
-    from_files,
-    new_design,
-    new_rows,
-    new_zeros,
-    read_formula,
-)
+from tallies.counts.door import Prepared, Rows, everything, from_files, new_design, new_rows, new_zeros, read_formula
 from tallies.counts.evidence import Evidence
 from tallies.counts.importance import Importance
 from tallies.counts.separation import beyond_of
@@ -301,8 +292,18 @@ class Counted(FromCounts, Attributes):
         return answers.draw(self.fitted_, n, X, offsets, row_names(covariates), rng, T)
 
     def to_anndata(self, data: Any, key: str = "pln") -> Any:
-        """Write the fit into an AnnData: obsm["X_<key>"], varm["<key>_components"], varm["<key>_coefficients"], uns["<key>"]."""
-        return answers.into_anndata(self.fitted_, data, key)
+        """Write the fit into an AnnData of its rows and columns (by name, where it had names): obsm["X_<key>"], uns["<key>"],
+        varm["<key>_components"] and varm["<key>_coefficients"]. X is neither copied nor laid out in full."""
+        return bridges.into_anndata(self.fitted_, data, key, repr(self))
+
+    def to_arviz(
+        self, counts: Any, *, covariates: Any = None, offsets: Any = None, n_draws: int = 500, random_state: Any = 0
+    ) -> Any:
+        """Draws for ArviZ of the latents of samples (scores where rank=q) given their counts and the fitted model: by importance
+        sampling, however the model was fitted, and picked by weight, so that all count alike. Log weights, and the effective share
+        of the draws of each row, are in sample_stats. Needs `pip install "tallies[arviz]"`."""
+        counts, covariates, offsets, _ = from_files(counts, covariates, offsets)
+        return bridges.draws(self.fitted_, self._table(counts), covariates, offsets, n_draws, seed_of(random_state))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

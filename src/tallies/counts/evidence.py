@@ -97,6 +97,29 @@ def weigh(
     return V, log_w + 0.5 * (draws * draws).sum(axis=2) + log_det[:, None], rates
 
 
+def latents(
+    Y: np.ndarray, base: np.ndarray, C: np.ndarray, n_draws: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draws of V given the counts (n, k, q), equally likely: taken from those of the Gaussians of eq. 1, each as often as its
+    weight says; with the log weights before that (n, k), and the effective share of the draws of each row.
+
+    One uniform number a row picks them all, at even steps along the summed weights: no draw comes more than once too often.
+    """
+    V, logs = np.empty((len(Y), n_draws, C.shape[1])), np.empty((len(Y), n_draws))
+    for b in blocks(len(Y), n_draws * (len(C) + C.shape[1]), 30_000_000):
+        at = gaussians(Y[b], base[b], C, tol=1e-4)
+        drawn, logs[b], _ = weigh(Y[b], base[b], C, at, rng.normal(size=(len(Y[b]), n_draws, C.shape[1])))
+        w = np.exp(logs[b] - logs[b].max(axis=1, keepdims=True))
+        steps = (rng.random((len(w), 1)) + np.arange(n_draws)) / n_draws
+        edges = w.cumsum(axis=1) / w.sum(axis=1, keepdims=True)
+        picked = [
+            np.minimum(np.searchsorted(edge, step, side="right"), n_draws - 1) for edge, step in zip(edges, steps, strict=True)
+        ]
+        V[b] = np.take_along_axis(drawn, np.array(picked)[:, :, None], axis=1)
+    w = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return V, logs, w.mean(axis=1) ** 2 / (w * w).mean(axis=1)
+
+
 def evidence(
     Y: np.ndarray, base: np.ndarray, C: np.ndarray, n_draws: int, rng: np.random.Generator, proposal: str = "auto"
 ) -> Evidence:

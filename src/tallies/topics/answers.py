@@ -190,10 +190,15 @@ def matches(fitted: Fitted) -> Array:
     return np.array([same, *(diagnostics.match(first, other)[0] for other in others)])
 
 
+def settled(fitted: Fitted) -> list[Array]:
+    """The histories after burn-in; where none goes so far, the second half."""
+    begun = fitted.burn_in - (fitted.run.n_iter - len(fitted.histories[0]))  # histories begin after the growing start
+    return [h[max(begun, 0) :] if len(h) > begun else h[len(h) // 2 :] for h in fitted.histories]
+
+
 def diagnose(fitted: Fitted) -> dict[str, float]:
     """R-hat and effective sample size of the log likelihood after burn-in; before it, of its second half."""
-    begun = fitted.burn_in - (fitted.run.n_iter - len(fitted.histories[0]))  # histories begin after the growing start
-    late = [h[max(begun, 0) :] if len(h) > begun else h[len(h) // 2 :] for h in fitted.histories]
+    late = settled(fitted)
     return {"r_hat": diagnostics.r_hat(late), "effective_size": diagnostics.effective_size(late)}
 
 

@@ -1,4 +1,5 @@
-"""Topics that another program has found, as a fitted LDA: for reports, `transform` and scores, or to go on from."""
+"""Topics that another program has found, as a fitted LDA: for reports, `transform` and scores, or to go on from. And a fitted LDA
+for other programs: into an AnnData, and its chains for ArviZ."""
 
 from __future__ import annotations
 
@@ -10,9 +11,20 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln
 
+from tallies.data.annotated import annotate, check
 from tallies.errors import DataError, FileError, need, need_file
 from tallies.estimator import Inputs, Run
-from tallies.topics.answers import Array, Assignments, Documents, Fitted
+from tallies.evaluation.draws import inference_data
+from tallies.topics.answers import (
+    Array,
+    Assignments,
+    Documents,
+    Fitted,
+    document_topics,
+    settled,
+    topic_names,
+    word_probabilities,
+)
 from tallies.topics.model import Params
 
 MALLET = "#doc source pos typeindex type topic"  # the first line of a state
@@ -115,3 +127,42 @@ def of_gensim(model: Any) -> Fitted:
     )
     run = Run(np.zeros(0), int(model.passes), converged=True, stopped="limit", seed=0)
     return Fitted(run, Inputs(V, vocabulary), 0, (chain,), (np.zeros(0),), None)
+
+
+# for other programs
+
+
+def into_anndata(fitted: Fitted, data: Any, key: str, settings: str) -> Any:
+    """Write topics of documents and words into the AnnData that the fit was made of, or one of the same rows and columns."""
+    held = fitted.documents is not None
+    check(data, fitted.known.n_dk.shape[0] if held else None, fitted.inputs.n, None, fitted.inputs.names)
+    rows = {f"X_{key}": document_topics(fitted) if held else None}
+    about = {
+        "model": settings,
+        "converged": bool(fitted.run.converged),
+        "alpha": fitted.first.alpha,
+        "beta": float(fitted.first.beta),
+    }
+    last = {"log_joint": float(fitted.run.history[-1])} if len(fitted.run.history) else {}
+    return annotate(
+        data, rows, {f"{key}_topics": word_probabilities(fitted).T}, key, about | last | {"topics": topic_names(fitted)}
+    )
+
+
+def chains(fitted: Fitted) -> Any:
+    """The log joint of each chain by sweep: after burn-in as the posterior, before it as warm-up.
+
+    Chains that ended apart are cut to the sweeps that the shortest has, the last of each.
+    """
+    late = settled(fitted)
+    early = [h[: len(h) - len(kept)] for h, kept in zip(fitted.histories, late, strict=True)]
+    groups: dict[str, Any] = {}
+    for group, histories in (("posterior", late), ("warmup_posterior", early)):
+        n = min(map(len, histories))
+        if n:
+            groups[group] = {"log_joint": (("chain", "draw"), np.array([history[-n:] for history in histories]))}
+    if "posterior" not in groups:
+        raise DataError(
+            "there is no sweep with a log joint to show: the topics came from elsewhere, or the fit was cut; fit longer"
+        )
+    return inference_data({"chain": np.arange(len(late))}, **groups)

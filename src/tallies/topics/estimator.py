@@ -265,6 +265,22 @@ class LDA(Attributes):
         """(K, K) correlation of the topic shares over the fitted documents."""
         return answers.correlations(self.document_topics_)
 
+    def to_anndata(self, data: Any, key: str = "lda") -> Any:
+        """Write the fit into an AnnData: topics of rows to obsm["X_<key>"], of columns to varm["<key>_topics"]; and uns["<key>"].
+
+        Its columns must be those of the fit, by name where that had names, and its rows as many. X is neither copied nor laid out
+        in full.
+        """
+        return bridges.into_anndata(self.fitted_, data, key, repr(self))
+
+    def to_arviz(self) -> Any:
+        """The chains for ArviZ: `log_joint`, log p(words, topics) of every sweep, in its groups posterior and warmup_posterior.
+
+        It is the one number that every sweep leaves behind and that does not depend on which topic is called which; topics
+        themselves are kept as means over sweeps, so there are no draws of them. Needs `pip install "tallies[arviz]"`.
+        """
+        return bridges.chains(self.fitted_)
+
     # new documents
 
     def _counts(self, X: Any) -> sp.csr_array:
