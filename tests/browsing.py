@@ -73,6 +73,13 @@ class Browser:
     def all(self, css: str) -> list:
         return self.driver.find_elements(By.CSS_SELECTOR, css)
 
+    def until(self, seen, seconds: float = 10.0):
+        """What `seen` gives, as soon as that is anything, or when the time is up."""
+        limit = time.monotonic() + seconds
+        while not (found := seen()) and time.monotonic() < limit:
+            time.sleep(0.05)
+        return found
+
     def one(self, css: str):
         return self.driver.find_element(By.CSS_SELECTOR, css)
 

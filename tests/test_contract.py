@@ -27,10 +27,10 @@ FEWER = 300  # rows on a cluster, in so many parts, and most sweeps of a stage: 
 PARTS, SWEEPS = 3, 5  # as many sweeps of short fits anywhere
 # whose stages come to other work after more sweeps: samples that are kept, steps back, another start, another way to climb
 LATE = {"lda": 30, "pln": 14, "pln mixture": 18, "pln by importance sampling": 30, "pln of rank 2": 300}
-# one of each estimator, and each way to fit a PLN: the others go to the cluster in `make long`
+# one of each family, and the ways of fits that differ most: the others go to the cluster in `make long`
 ON_A_CLUSTER = {
     *("gda with gaps", "naive bayes mixed", "lda", "fem by cross-validation", "fem network", "author-concept mentions"),
-    *("pln", "pln of rank 2", "pln by importance sampling", "pln mixture", "pln network, joint"),
+    *("pln", "pln by importance sampling", "pln network, joint"),
 }
 STORED = 50_000  # bytes that the settings and small constants of a model may take
 

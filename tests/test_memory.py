@@ -142,7 +142,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs the figures of a POSIX system")
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_peak_memory_is_bounded(workers):
     """200 MB of shards and 400 MB of latents, within 64 MB."""
     code = CHILD.format(here=str(Path(__file__).parent), memory=64 * MB, workers=workers)

@@ -128,7 +128,7 @@ def test_of_many_outputs_some_choose_the_ridge(panels, monkeypatch):
 
 
 def test_threads_and_a_cluster_give_the_same_bits(panels, cluster):
-    X, found = coupled(n=12, l=200, gaps=0.02), []  # every panel of every sweep is a task
+    X, found = coupled(n=8, l=150, gaps=0.02), []  # every panel of every sweep is a task
     for where in ({"workers": 1}, {"workers": 2}, {"where": cluster}):
         with tallies.backend(**where):
             found.append(FEMNetwork(reweight=0.7).fit(X))

@@ -85,7 +85,7 @@ def cpu(child):
     ("phase", "after", "usable", "size"),
     [
         pytest.param("reading", 0.5, False, 1_000, marks=pytest.mark.long),
-        ("indexing", 0.5, False, 1_000),
+        pytest.param("indexing", 0.5, False, 1_000, marks=pytest.mark.long),
         pytest.param("words of the corpus", 0.1, True, 600, marks=pytest.mark.long),  # a first sweep is carried to its end
         ("concepts of sentences", 0.3, True, 5_000),  # a later one, of more than ENOUGH, is dropped
     ],

@@ -328,7 +328,8 @@ print(peak[1] - peak[0])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs the figures of a POSIX system")
-@pytest.mark.parametrize("kind", ["rank", pytest.param("full", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["rank", "full"])
 def test_peak_memory_does_not_follow_the_table(tmp_path, kind):
     """20,000 rows more: 32 MB of counts and as much of offsets, laid out; of a full covariance 416 MB of what is kept of rows."""
     call = [sys.executable, "-W", "ignore", "-c", CHILD, str(tmp_path), kind]

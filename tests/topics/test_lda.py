@@ -316,6 +316,7 @@ def answers_of(model, held):
     ]
 
 
+@pytest.mark.long
 def test_a_cluster_gives_the_same_bits(cluster, monkeypatch):
     monkeypatch.setattr("tallies.topics.scores.PIECE", 50)  # several pieces of new documents
     sent = []
