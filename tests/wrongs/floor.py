@@ -147,4 +147,18 @@ WRONGS = [
         "documents with one sample more are shared out by as many as the others",
         ("test_aside.py::test_lda_in_several_shards_is_cut_between_two_of_them",),
     ),
+    Wrong(
+        "watch.py",
+        "            self.begun.result()",
+        "            pass",
+        "the state of a fit that was cut may not be there when the fit returns",
+        ("test_aside.py::test_the_state_of_a_fit_that_was_cut_is_written_while_its_model_is_made",),
+    ),
+    Wrong(
+        "engine.py",
+        "            STOP.set(self.pressed)  # nothing",
+        "            # nothing",
+        "an update goes on after Ctrl-C beside what makes the model",
+        ("test_aside.py::test_an_inverse_of_many_columns_is_left_between_its_parts",),
+    ),
 ]
