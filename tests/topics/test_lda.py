@@ -420,6 +420,21 @@ def test_shards_find_the_same_topics(model):
     assert other.history_[-1] == pytest.approx(model.history_[-1], rel=0.005)
 
 
+def test_each_shard_knows_its_tokens_of_each_topic():
+    """From the first sweep to the last: a checkpoint has them, and what is resumed is checked by them."""
+    seen = []
+
+    def look(stage, state):
+        seen.append((np.array([latents.counts.n_k for latents in state.latents]), state.params.n_k))
+
+    LDA(n_topics=4, shards=3, start="random", **QUICK).fit(X, callback=look)
+    of_shards = seen[0][0].sum(axis=1)
+    assert of_shards.sum() == X.sum()
+    for n_k, all_shards in seen:
+        np.testing.assert_array_equal(n_k.sum(axis=1), of_shards)
+        np.testing.assert_array_equal(n_k.sum(axis=0), all_shards)
+
+
 def test_convergence_is_said():
     assert LDA(n_topics=4, max_iter=200, burn_in=60, random_state=0).fit(X).converged_
     early = LDA(n_topics=4, max_iter=400, burn_in=60, plateau=True, random_state=0).fit(X)
