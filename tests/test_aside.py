@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 from contextlib import suppress
+from copy import deepcopy
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -468,3 +469,23 @@ def test_an_inverse_of_many_columns_is_left_between_its_parts(monkeypatch, tmp_p
     assert cut.stopped_ == "interrupted"
     monkeypatch.undo()
     np.testing.assert_array_equal(tallies.PLN().fit(Y, resume=tmp_path / "c").history_, whole.history_)
+
+
+def test_a_later_stage_waits_for_the_state_of_the_one_that_was_cut(monkeypatch, tmp_path):
+    """Of a joint network that is cut in its first stage, the next one goes on with the same rows and writes into what they keep."""
+    Y, write, seen = np.random.default_rng(0).poisson(3.0, (40, 5)), storage.write, []
+
+    def slow(path, kind, *what):
+        time.sleep(0.5 if kind == "checkpoint" else 0.0)
+        write(path, kind, *what)
+
+    def fourth(stage, state):
+        seen.append(deepcopy(state.latents[0]))
+        return len(seen) == 4  # a trial: the point that it found is not yet the current one
+
+    monkeypatch.setattr(storage, "write", slow)
+    model = tallies.PLNNetwork(joint=True, penalty=[0.3, 0.1], select="bic", max_iter=30)
+    model.fit(Y, checkpoint=tmp_path / "c", callback=fourth)
+    (state,) = storage.read(tmp_path / "c", "checkpoint", lambda owner: [*model._records(), engine.State])["states"]
+    for name in ("M", "S2", "M_trial", "S2_trial", "A", "R"):
+        np.testing.assert_array_equal(getattr(state.latents[0], name), getattr(seen[-1], name))

@@ -262,6 +262,7 @@ class Runner:
         # how to make a call that may take long: left behind, with `Late`, so many seconds after Ctrl-C
         self.aside: Callable[[Callable[[], Any], float | None], Any] = lambda call, patience: call()
         self.dropped: Callable[[], object] = lambda: None  # called when a sweep was dropped, while `record` is the state before it
+        self.written: Callable[[], object] = lambda: None  # waits for what `watch` and `dropped` have begun to write
         self.left = Event()  # set where a call was left behind with the fit: it ends before its next shard
         self.ended: list[Kept] = []
         self.running: tuple[tuple[Kept, ...], list[Any], list[Backend]] | None = None  # see `record`
@@ -296,6 +297,8 @@ class Runner:
 
     def carry_out(self, group: list[Stage]) -> list[Kept]:
         """Run the stages of a group side by side, a sweep of each in turn."""
+        if self.cut:
+            self.written()  # these may go on with the latents of the stage that was cut, and write into them
         number = len(self.ended)
         resumed = number == len(self.known.ended) and bool(self.known.states)
         states: list[Any] = list(self.known.states) if resumed else [None] * len(group)

@@ -189,7 +189,7 @@ class Estimator(BaseEstimator):
                 return stop
 
             runner.watch, runner.pressed, runner.aside = look, interrupted, interrupted.aside
-            runner.dropped = saver.begin if saver is not None else runner.dropped
+            runner.dropped, runner.written = (saver.begin, saver.end) if saver is not None else (runner.dropped, runner.written)
             try:
                 fitted = runner.run(self._plan(data, seed))
                 for where in forms.undefined(fitted):
@@ -197,8 +197,8 @@ class Estimator(BaseEstimator):
             except FloatingPointError as error:
                 raise FitError(f"{error}; {ADVICE}") from error
             finally:
-                if saver is not None and not interrupted.broken:  # a second Ctrl-C waits for nothing
-                    saver.end()
+                if not interrupted.broken:  # a second Ctrl-C waits for nothing
+                    runner.written()
         if resume is not None:
             watch.check(resume, {"fit": fitted}, fit=type(fitted))  # what stages kept may not belong together
         if saver is not None and not runner.cut:  # where the fit was cut, that is what to go on from
