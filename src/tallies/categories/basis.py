@@ -1,7 +1,7 @@
 """A basis of the space that FEM's features span. Every one-hot block sums to one, so that p features have rank r well below p:
 
     1.  [x_j = last] = 1 - sum over other s of [x_j = s]:   x = T' psi,   psi the r products without any last state, and 1
-    2.  T T' = R R',  Q = R^-1 T has orthonormal rows:   (X'X/m + ridge)^-1 v = Q' (R' Psi'Psi R / m + ridge)^-1 Q v  in the span
+    2.  P = (T T')^-1:   (X'X/m + ridge)^-1 v = T' P (Psi'Psi / m + ridge P)^-1 P T v  in the span
     3.  p(y | x) knows scores up to a number for each output: the last state's may be 0.  x' W -> psi' B,   B = T (W - W_last)
         (log sum exp then lacks x' W_last)
     4.  sum_i x_i p_i' = T' sum_i psi_i p_i',  and for the last state  sum_i w_i x_i  less the others
@@ -19,6 +19,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cholesky
+from scipy.linalg.lapack import dpotri
 
 from tallies.backends import one_blas_thread
 from tallies.categories.terms import Layout, Terms, alike, closure, terms_of
@@ -29,7 +30,7 @@ from tallies.maths import Array
 class Basis(NamedTuple):
     kept: Annotated[np.ndarray, Form("p", "i", -1, below="r")]  # place of a feature in psi, -1: it holds a last state
     T: Annotated[sp.csr_array, Form("r p", "f")]  # eq. 1
-    R: Annotated[np.ndarray, Form("r r", "f")]  # lower triangle of eq. 2
+    P: Annotated[np.ndarray, Form("r r", "f")]  # of eq. 2
 
 
 def make_basis(terms: Terms) -> Basis | None:
@@ -58,7 +59,13 @@ def make_basis(terms: Terms) -> Basis | None:
                 plain = np.ravel_multi_index(tuple(part[:, at] - 1), shape)
                 kept[terms.offset[members][:, None] + plain] = target[:, None] + np.arange(len(at))
     T = sp.csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(int(first[-1]), terms.p))
-    return Basis(kept, T, cholesky((T @ T.T).toarray(), lower=True, check_finite=False))
+    return Basis(kept, T, inverse(cholesky((T @ T.T).toarray(), lower=True, check_finite=False)))
+
+
+def inverse(L: Array) -> Array:
+    """(L L')^-1."""
+    lower, _ = dpotri(L, lower=1)
+    return np.tril(lower) + np.tril(lower, -1).T
 
 
 @lru_cache(maxsize=2)

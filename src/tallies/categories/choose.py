@@ -40,8 +40,10 @@ WEAKEST, STRONGEST = 1e-4, 1e9  # ridges of a walk
 FAR = 4.0  # distances that a walk has come: what is left beyond them it will not come
 PER_PICK = 6  # sums of a product for one picked: sweeps of 10,000 rows gained 2 to 80% at ratios 0.5 to 5, lost a third at 8
 NARROW = 16  # columns: the narrowest that was timed, and gained
+MOST_METRICS = 1 << 24  # numbers in the metrics of all states: 128 MB
 WIDEST = 1024  # rows of psi up to which the basis costs next to nothing
-EVIDENCE = 1.0  # log pseudo-Bayes factor for a higher degree: less is "not worth more than a bare mention" (Kass, Raftery 1995)
+# log pseudo-Bayes factor for a higher degree or a weaker ridge: less is "not worth more than a bare mention" (Kass, Raftery 1995)
+EVIDENCE = 1.0
 FEW = 1000  # rows up to which there are ten folds: a fifth of the rows fewer is another table to the higher degrees
 RIDGE = 1.0  # where there are too few rows for folds
 
@@ -63,7 +65,7 @@ def cheapest(l: int, layout: Layout, outputs: tuple[int, ...], solver: str, netw
     solved = 1 if network else columns  # with a metric, at the speed of memory; the many columns of a network share its reading
     # seconds of one core, and bytes; with the sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows: twice
     # as many where a fit may be perfect
-    settle = 50 if network else 100
+    settle = 50
     ways = {
         "pinv": (200 * sweep + gram + 10 * p**3 / 2.5e10, held + 24.0 * p * p),
         "diagonal": (6 * settle * sweep, held),
@@ -112,7 +114,9 @@ def arrange(codes: np.ndarray, layout: Layout, outputs: tuple[int, ...], solver:
     r, M = 1 + int(widths(model.terms).sum()), sum(outputs)
     pays = r <= WIDEST and M >= NARROW and r * (M - len(outputs)) <= PER_PICK * len(model.terms.variables) * M
     dense = len(codes) * max(model.terms.p, M) <= SMALL and min(outputs) > 1
-    return replace(model, dense=dense, multiply=bool(whole and pays and basis_of(layout) is not None))
+    square = {"gram": model.terms.p, "reduced": r}.get(metric, 0) ** 2
+    by_state = lag is None and outputs[0] > 2 and 0 < outputs[0] * square <= MOST_METRICS
+    return replace(model, dense=dense, multiply=bool(whole and pays and basis_of(layout) is not None), by_state=by_state)
 
 
 def sources_of(model: Any, rows: Rows, shard_rows: int | None, judges: Rows | None = None) -> list[Cut] | list[Whole]:

@@ -30,8 +30,8 @@ SHARD_WORK = 1 << 22  # sums a sweep makes in one shard: a few milliseconds, man
 ROWS = 512  # rows whose psi is held at a time
 CACHED = 32768  # scores held at a time where features are picked: 256 KB, so that they stay in the cache
 FREE = 0.01  # ridge of a bias in terms of the common one: it may be spread over the terms in many ways, and one is to be best
-FLAT = 1e-3  # least curvature of a row, as a share of that at W = 0: a search that goes on finds more
-AGED = 50  # sweeps after which a metric made at W = 0 is made anew, where the search is by then
+FLAT = 1e-6  # least curvature of a row, as a share of that at W = 0: a search that goes on finds more
+AGED = 20  # sweeps after which a metric is made anew, where the search is by then
 MAX_SHARDS = 16  # every shard brings home a tally of the size of W
 Solver = Literal["fem", "lbfgs", "kernel"]
 SOLVERS: dict[str, Solver] = {"pinv": "fem", "kernel": "kernel"}  # by way; of all others "lbfgs"
@@ -87,7 +87,8 @@ class Survey(NamedTuple):
 class Tally(NamedTuple):
     lse: Array  # (n_out,)  sum_i w_i log sum exp h_i
     expected: Array  # (p, M)  sum_i w_i x_i p_i'; over psi: (r, M - n_out)
-    gram: Array | None = None  # sum_i v_i x_i x_i', v the curvature of each row at the trial point; where it is asked for
+    # (s, p, p) or (s, r, r)  sum_i v_is x_i x_i' at the trial point, v of `_curvature`, sums of `_add_gram`; where it is asked for
+    grams: Array | None = None
 
 
 class Trial(NamedTuple):
@@ -123,6 +124,7 @@ class Conditional(Model):
     exclude: bool = False  # outputs are the inputs, and no output may use a feature that contains it
     dense: bool = False  # few rows and features: they are matrices, and no loop is compiled
     multiply: bool = False  # sweeps multiply matrices, eq. 3 and 4 of `basis`, instead of picking the features of each row
+    by_state: bool = False  # outputs are folds of one, each of whose states may have a metric of its own
 
     @property
     def solver(self) -> Solver:
@@ -156,7 +158,7 @@ class Conditional(Model):
     # verbs
 
     def survey(self, shard: Shard) -> Survey:
-        r, gram = len(self.basis.R) if self.multiply else self.terms.p, None if self.metric == "diagonal" else self._no_gram()
+        r, gram = len(self.basis.P) if self.multiply else self.terms.p, None if self.metric == "diagonal" else self._no_gram()
         counted, counts = np.zeros((r, int(self._columns[-1]))), np.zeros((r, shard.weight.shape[1]))
         for part, X in self._blocks(shard):
             Y, weight = shard.Y[part], shard.weight[part]
@@ -173,7 +175,7 @@ class Conditional(Model):
         return Survey(counted, counts, None if gram is None else self._whole(gram), shard.weight.sum(axis=0))
 
     def _no_gram(self) -> Array:
-        r = len(self.basis.R) if self.multiply or self.metric == "reduced" else self.terms.p
+        r = len(self.basis.P) if self.multiply or self.metric == "reduced" else self.terms.p
         return np.zeros((r, r))
 
     def _add_gram(self, X: np.ndarray, row: Array, gram: Array) -> None:
@@ -190,13 +192,25 @@ class Conditional(Model):
         else:  # of psi, with the constant
             kernels.gram(np.insert(self.basis.kept[X], 0, 0, axis=1) if self.metric == "reduced" else X, row, gram)
 
+    def _no_grams(self) -> list[Array]:
+        """Room for the least curvature of all rows, and for what each state adds to it."""
+        return [self._no_gram() for _ in range(1 + (self.outputs[0] if self.by_state else 1))]
+
+    def _add_grams(self, X: np.ndarray, P: Array, weight: Array, grams: list[Array]) -> None:
+        """Near the end of a search few rows have more than the least curvature, so most are summed once, not for every state."""
+        least = FLAT * weight.mean(axis=1) / self.outputs[0]
+        self._add_gram(X, least, grams[0])
+        for v, gram in zip(self._curvature(P, weight).T, grams[1:], strict=True):
+            at = np.flatnonzero(v > least)
+            self._add_gram(X[at], v[at] - least[at], gram)
+
     def _whole(self, gram: Array) -> Array:
-        """What the metric takes: sums over psi in an orthonormal basis, or over features."""
+        """What the metric takes: sums over psi, or over features."""
         gram = gram if self.multiply else gram + np.tril(gram, -1).T
-        if not self.multiply and self.metric != "reduced":
+        if not self.multiply or self.metric == "reduced":
             return gram
-        _, T, R = self.basis
-        return R.T @ gram @ R if self.metric == "reduced" else T.T @ (T.T @ gram).T
+        T = self.basis.T
+        return T.T @ (T.T @ gram).T
 
     @property
     def _columns(self) -> np.ndarray:
@@ -215,7 +229,7 @@ class Conditional(Model):
 
     def matrix(self, ids: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """(l, p) features of rows as a matrix; psi where matrices are multiplied."""
-        X = one_hot(ids, len(self.basis.R) if self.multiply else self.terms.p, dtype)
+        X = one_hot(ids, len(self.basis.P) if self.multiply else self.terms.p, dtype)
         if self.multiply:
             X[:, 0] = 1
         return X
@@ -232,6 +246,8 @@ class Conditional(Model):
         """The start of a fit at W, such as the end of another; None: at 0, where every state is as likely as any other."""
         counted, cold = survey.counted, W is None or W.shape != survey.counted.shape
         x = np.zeros(counted.shape) if W is None or cold else np.asarray(W, dtype=np.float64)
+        if self.by_state:
+            x = solvers.zero_mean(x, self.outputs[0])  # as the optimum is, and steps are
         if self.exclude:
             counted = counted.copy()
             self._exclude(counted)
@@ -245,16 +261,18 @@ class Conditional(Model):
         return self._climb(params, lse, columns / np.repeat(m, m))
 
     def _curvature(self, P: Array, weight: Array) -> Array:
-        """(l,)  of the log likelihood of rows, mean over outputs: w/m where all states are as likely, next to 0 where one is sure.
+        """(l, s)  of the log likelihood of rows, mean over outputs: of each state, w p (1 - p); s = 1: of all, w/m where they are
+        as likely as each other, next to 0 where one is sure.
 
         P are the probabilities of states times the weights of the rows; where matrices are multiplied last states have none.
         """
-        square = np.add.reduceat(P * P, self._columns[:-1], axis=1)
+        m, n_out = self.outputs[0], len(self.outputs)
+        P = P.reshape(len(P), n_out, -1)
         if self.multiply:
-            square += (weight - np.add.reduceat(P, self._columns[:-1], axis=1)) ** 2
-        square = np.divide(square, weight, out=np.zeros_like(square), where=weight > 0)
-        v = (weight - square).sum(axis=1) / (len(self.outputs) * (self.outputs[0] - 1))
-        return np.maximum(v, FLAT * weight.mean(axis=1) / self.outputs[0])
+            P = np.concatenate([P, weight[:, :, None] - P.sum(axis=2, keepdims=True)], axis=2)
+        square = np.divide(P * P, weight[:, :, None], out=np.zeros_like(P), where=weight[:, :, None] > 0)
+        v = (P - square).sum(axis=1) / n_out
+        return v if self.by_state else v.sum(axis=1, keepdims=True) / (m - 1)
 
     def _make_metric(self, survey: Survey, pair_ridges: Array | None) -> Metric:
         m, G = float(np.median(self.outputs)), survey.gram
@@ -273,11 +291,18 @@ class Conditional(Model):
         g = survey.weight / np.outer(self.layout.sizes, self.outputs)  # of G/m where all states are as frequent
         return solvers.Stretched(made, self.terms.offset, np.sqrt((g + self.ridge) / (g + pair_ridges)))
 
-    def _full(self, G: Array, m: float) -> solvers.Plain:
+    def _full(self, G: Array, m: float) -> solvers.Full | solvers.Reduced:
         """G/m + ridge."""
         if self.metric == "reduced":
-            return solvers.Reduced(solvers.factor(G, self.ridge, m, 1e-9), self.basis)
+            return solvers.Reduced(solvers.factor(G, self.ridge, m, 1e-9, self.basis.P), self.basis)
         return solvers.Full(solvers.factor(G, self.ridge, m, 1e-6))
+
+    def _renewed(self, grams: Array) -> solvers.Plain:
+        """The metric of the curvature that a sweep has told."""
+        made = [self._full(self._whole(gram), 1.0) for gram in grams]
+        if not self.by_state:
+            return made[0]
+        return solvers.ByState(np.array([metric.L for metric in made]), self.basis if self.metric == "reduced" else None)
 
     def _evaluated(self, search: Search) -> Array:
         """The trial point in the form that a sweep wants."""
@@ -295,27 +320,27 @@ class Conditional(Model):
     def sweep(self, shard: Shard, latents: None, params: Params | Trial, rng: np.random.Generator) -> tuple[Tally, None]:
         lse = np.zeros(len(self.outputs))
         self._need(params.trial, self.multiply)
-        G, gram = np.zeros_like(params.trial), self._no_gram() if params.age < 0 else None
+        G, grams = np.zeros_like(params.trial), self._no_grams() if params.age < 0 else None
         few = self.dense and len(shard.ids) * G.shape[1] <= FEW
         room = None if few else kernels.room_for(len(lse), G.shape[1])
         for part, X in self._blocks(shard):
             H = product(X, params.trial, once=False)
             softmax_counts(H, shard.weight[part], self._columns, lse, float(self.multiply), room)
             add_product(X, H, G, once=False)
-            if gram is not None:
-                self._add_gram(X, self._curvature(H, shard.weight[part]), gram)
-        return Tally(lse, G, None if gram is None else self._whole(gram)), None
+            if grams is not None:
+                self._add_grams(X, H, shard.weight[part], grams)
+        return Tally(lse, G, None if grams is None else np.array(grams[1:]) + grams[0]), None
 
     def _need(self, point: np.ndarray, narrow: bool = False) -> None:
         """A kernel trusts the shape of a point, `narrow` in a basis, which a checkpoint may have brought."""
-        need = len(self.basis.R) if narrow else self.terms.p, int((self._columns if narrow else self.starts)[-1])
+        need = len(self.basis.P) if narrow else self.terms.p, int((self._columns if narrow else self.starts)[-1])
         if point.shape != need:
             raise ValueError(f"a point of the fit should have the shape {need}, and has {point.shape}")
 
     def update(self, params: Params, tally: Tally, rng: np.random.Generator) -> Params:
-        lse, expected, gram = tally
-        if gram is not None:
-            params = params._replace(metric=self._full(gram, 1.0))
+        lse, expected, grams = tally
+        if grams is not None:
+            params = params._replace(metric=self._renewed(grams))
         if self.multiply:
             # every row has one state of each output: what was counted says how many rows have a feature
             counts = np.add.reduceat(params.counted, self.starts[:-1], axis=1)
@@ -366,12 +391,13 @@ class Conditional(Model):
 def cut(model: Conditional, rows: Rows, shard_rows: int | None = None, judges: Rows | None = None) -> list[Cut]:
     """Sources of equal work; where they are cut follows from the data alone. `judges` are cut into as many parts."""
     l, M = len(rows.codes), sum(model.outputs)
-    r = len(model.basis.R) if model.multiply or model.metric == "reduced" else 0
+    r = len(model.basis.P) if model.multiply or model.metric == "reduced" else 0
     # eight sums of a product cost one; and exp
     work = l * M * (r // 8 + 8) if model.multiply else l * len(model.terms.variables) * M
     parts = int(np.clip(work // SHARD_WORK, 1, min(MAX_SHARDS, l)))
-    if model.metric != "diagonal":  # tallies of the survey have p^2 entries
-        parts = min(parts, max(1, (1 << 26) // (r if model.metric == "reduced" else model.terms.p) ** 2))
+    if model.metric != "diagonal":  # tallies of the survey have p^2 entries, those that tell of a metric that many for every state
+        square = (r if model.metric == "reduced" else model.terms.p) ** 2
+        parts = min(parts, max(1, (1 << 26) // (square * (model.outputs[0] if model.by_state else 1))))
     size, found = shard_rows or -(-l // parts), []
     for a in range(0, l, size):
         b = min(a + size, l)

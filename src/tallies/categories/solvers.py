@@ -13,11 +13,10 @@ from __future__ import annotations
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh, solve, solve_triangular
-from scipy.linalg.lapack import dpotri
+from scipy.linalg import cho_factor, cho_solve, eigh, solve
 
 from tallies import lbfgs
-from tallies.categories.basis import Basis
+from tallies.categories.basis import Basis, inverse
 from tallies.categories.terms import rescaled
 from tallies.forms import Form
 from tallies.maths import Array
@@ -70,7 +69,18 @@ class Pseudo(NamedTuple):
     inverse: list[Annotated[np.ndarray, Form("... ...", "f")]]  # of outputs with the same features one and the same
 
 
-Plain = Diagonal | Full | Reduced | Exclusive | Pseudo
+class ByState(NamedTuple):
+    """A metric for each state of an output, of which there may be several alike (folds).
+
+    Weights that are the same for all states change no probability, so nothing but the ridge bends the objective along them: steps
+    keep out of there.
+    """
+
+    L: Annotated[np.ndarray, Form("m r r", "f")]  # as in Full, or in Reduced where there is a basis
+    basis: Basis | None
+
+
+Plain = Diagonal | Full | Reduced | Exclusive | Pseudo | ByState
 
 
 class Stretched(NamedTuple):
@@ -95,14 +105,18 @@ def apply(metric: Metric, v: Array, starts: np.ndarray) -> Array:
         case Full(L):
             z = cho_solve((L, True), v, check_finite=False)
         case Reduced(L, basis):
-            z = cho_solve((L, True), solve_triangular(basis.R, basis.T @ v, lower=True, check_finite=False), check_finite=False)
-            z = basis.T.T @ solve_triangular(basis.R, z, lower=True, trans=1, check_finite=False)
+            z = basis.T.T @ (basis.P @ cho_solve((L, True), basis.P @ (basis.T @ v), check_finite=False))
         case Exclusive(B, own):  # inverse without rows and columns F, from the whole one: B - B_F B_FF^-1 B_F'
             z = B @ v
             for o, F in enumerate(own):
                 a, b = starts[o], starts[o + 1]
                 z[:, a:b] -= B[:, F] @ solve(B[np.ix_(F, F)], z[F, a:b], assume_a="pos", check_finite=False)
                 z[F, a:b] = 0.0
+        case ByState(Ls, basis):
+            m, v, z = len(Ls), zero_mean(v, len(Ls)), np.empty_like(v)
+            for k, L in enumerate(Ls):
+                z[:, k::m] = apply(Full(L) if basis is None else Reduced(L, basis), v[:, k::m], starts)
+            z = zero_mean(z, m)
         case Pseudo(kept, inverses):
             z = np.zeros_like(v)
             for o, (F, inverse) in enumerate(zip(kept, inverses, strict=True)):
@@ -111,24 +125,32 @@ def apply(metric: Metric, v: Array, starts: np.ndarray) -> Array:
     return z
 
 
+def zero_mean(v: Array, m: int) -> Array:
+    """v (p, k m) less its mean over the m states of each of the k outputs."""
+    by_output = v.reshape(len(v), -1, m)
+    return (by_output - by_output.mean(axis=2, keepdims=True)).reshape(v.shape)
+
+
 def diagonal_metric(counts: Array, ridge: float, states: float, active: int) -> Diagonal:
     """From the weight of the rows that have each feature, of which a row has `active`."""
     floor = 1e-8 * max(counts.max(initial=0.0), 1e-300)
     return Diagonal(1.0 / np.maximum(counts / states + ridge, floor), 1.0 / max(active, 1))
 
 
-def factor(G: Array, ridge: float, states: float, floor: float) -> Array:
-    """The Cholesky factor of (3). Without a ridge G is singular, and its null space, where no gradient points, gets `floor`
-    times the mean diagonal."""
+def factor(G: Array, ridge: float, states: float, floor: float, P: Array | None = None) -> Array:
+    """The Cholesky factor of (3), with P that of eq. 2 of `basis`. Without a ridge G is singular, and its null space, where no
+    gradient points, gets `floor` times the mean diagonal."""
     A = G / states
-    A[np.diag_indices_from(A)] += max(ridge, floor * float(np.trace(A)) / max(len(A), 1))
+    if P is None:
+        A[np.diag_indices_from(A)] += max(ridge, floor * float(np.trace(A)) / max(len(A), 1))
+    else:
+        A += max(ridge, floor * float(np.trace(A) / np.trace(P))) * P
     return cho_factor(A, lower=True, overwrite_a=True, check_finite=False)[0]
 
 
 def exclusive_metric(L: Array, own: list[np.ndarray]) -> Exclusive:
     """From the Cholesky factor of (3)."""
-    B, _ = dpotri(L, lower=1)
-    return Exclusive(np.tril(B) + np.tril(B, -1).T, own)
+    return Exclusive(inverse(L), own)
 
 
 def pseudo_metric(G: Array, ridge: float, own: list[np.ndarray] | None, n_out: int) -> Pseudo:
@@ -293,4 +315,5 @@ def scale(value: Array, start: Array) -> Array:
     return np.maximum(np.abs(value), START_SHARE * np.abs(start))
 
 
-RECORDS = (Search, Point, Line, Pairs, Pair, Diagonal, Full, Reduced, Exclusive, Pseudo, Stretched, Basis)  # of checkpoints
+METRICS = (Diagonal, Full, Reduced, Exclusive, Pseudo, ByState, Stretched, Basis)
+RECORDS = (Search, Point, Line, Pairs, Pair, *METRICS)  # of checkpoints
