@@ -21,7 +21,7 @@ from tallies.categories import products, solvers
 from tallies.categories.basis import make_basis
 from tallies.categories.choose import arrange, final, fold_numbers, sources_of
 from tallies.categories.dual import Dual, Whole, best_length, newton
-from tallies.categories.model import Rows
+from tallies.categories.model import Conditional, Rows, cut
 from tallies.categories.row_products import Full
 from tallies.categories.screen import pair_scores
 from tallies.categories.terms import Layout, closure, features, groups_of, grow, make_terms, zero_sum
@@ -279,16 +279,53 @@ def test_the_basis_spans_the_features_and_gives_the_same_metric():
     codes = np.indices(tuple(sizes)).reshape(4, -1).T.astype(np.int32)
     X = np.zeros((len(codes), terms.p))
     np.put_along_axis(X, features(terms, codes).astype(np.int64), 1.0, axis=1)
-    psi = np.zeros((len(codes), len(basis.R)))
+    psi = np.zeros((len(codes), len(basis.P)))
     psi[:, 0], kept = 1.0, basis.kept >= 0
     psi[:, basis.kept[kept]] = X[:, kept]
     np.testing.assert_array_equal(psi @ basis.T, X)
-    assert np.linalg.matrix_rank(X) == len(basis.R)
+    assert np.linalg.matrix_rank(X) == len(basis.P)
     v = X.T @ np.random.default_rng(0).normal(size=(len(X), 2))
-    metric = solvers.Reduced(solvers.factor(basis.R.T @ (psi.T @ psi) @ basis.R, 0.3, 2.0, 1e-9), basis)
+    metric = solvers.Reduced(solvers.factor(psi.T @ psi, 0.3, 2.0, 1e-9, basis.P), basis)
     want = np.linalg.solve(X.T @ X / 2 + 0.3 * np.eye(terms.p), v)
     np.testing.assert_allclose(solvers.apply(metric, v, None), want, atol=1e-12)
     assert make_basis(make_terms(sizes, [(0, 1)])) is None
+
+
+def test_of_ridges_that_rows_hardly_tell_apart_the_strongest_is_taken():
+    codes, y, _ = table(l=300, classes=3, seed=4)
+    model = FEM(degree=1).fit(codes, y)
+    total, ridges = len(y) * np.array(model.path_["log_loss"]), np.array(model.path_["ridge"])
+    assert ridges[total.argmin()] < model.ridge_ == ridges[total <= total.min() + 1.0].max()
+
+
+def test_the_degree_is_searched_without_a_ridge_too():
+    codes = np.indices((3, 3, 2)).reshape(3, -1).T.repeat(12, axis=0)
+    y = (codes[:, 0] == codes[:, 1]) ^ (np.arange(len(codes)) % 6 == 0)  # never certain: weights stay finite
+    model = FEM(degree="auto", ridge=0.0).fit(codes, y)
+    assert max(model.degree_) == 2 and set(model.path_["ridge"]) == {0.0}
+
+
+@pytest.mark.parametrize("multiply", [False, True])
+@pytest.mark.parametrize(("degrees", "metric"), [((1,), "reduced"), ((1, 2), "reduced"), ((1, 2), "gram")])
+def test_steps_of_metrics_by_state_are_those_of_the_hessian_of_each(degrees, metric, multiply):
+    """Zero-sum gradients, each state's through the inverse of its own part of the Hessian, made zero-sum again."""
+    rng, sizes, m = np.random.default_rng(0), np.array([3, 2, 4]), 3
+    terms = make_terms(sizes, groups_of(3, degrees))
+    codes = np.indices(tuple(sizes)).reshape(3, -1).T.astype(np.int32)
+    model = Conditional(Layout.of(sizes, degrees, None), (m,), metric, ridge=0.2, by_state=True, multiply=multiply)
+    shard = cut(model, Rows(codes, rng.integers(0, m, (len(codes), 1)), np.ones((len(codes), 1))))[0].load()
+    params = model.first(model.survey(shard), rng.normal(size=(terms.p, m)))
+    tally, _ = model.sweep(shard, None, model.outgoing(params), rng)
+    made = model.update(params, tally, rng).metric
+    X = np.zeros((len(codes), terms.p))
+    np.put_along_axis(X, features(terms, codes).astype(np.int64), 1.0, axis=1)
+    H = X @ params.search.point.x
+    P = np.exp(H - np.logaddexp.reduce(H, axis=1, keepdims=True))
+    v = X.T @ rng.normal(size=(len(X), m))
+    zero_sum_v = v - v.mean(axis=1, keepdims=True)
+    each = [np.linalg.solve((X.T * (p * (1 - p))) @ X + 0.2 * np.eye(terms.p), g) for p, g in zip(P.T, zero_sum_v.T, strict=True)]
+    want = np.transpose(each) - np.mean(each, axis=0)[:, None]
+    np.testing.assert_allclose(solvers.apply(made, v, model.starts), want, atol=1e-9)
 
 
 def test_a_class_of_one_row_is_never_held_out():

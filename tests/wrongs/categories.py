@@ -106,14 +106,14 @@ WRONGS = [
     Wrong(CHOOSE, "if K >= 3 and best < K:", "if K >= 2 and best < K:", "three-way parity is given up at degree 2"),
     Wrong(
         CHOOSE,
-        "(found[best].loss - found[K].loss) * tried.unseen > EVIDENCE",
-        "(found[best].loss - found[K].loss) > EVIDENCE",
+        "(found[best].lowest - found[K].loss) * tried.unseen > EVIDENCE",
+        "(found[best].lowest - found[K].loss) > EVIDENCE",
         "evidence of one row for that of all",
     ),
     Wrong(
         CHOOSE,
-        "return min(losses, key=lambda ridge: (losses[ridge], -ridge))",
-        "return min(losses, key=lambda ridge: (losses[ridge], ridge))",
+        "return max(ridge for ridge, loss in losses.items() if loss <= min(losses.values()) + least)",
+        "return min(ridge for ridge, loss in losses.items() if loss <= min(losses.values()) + least)",
         "the weakest of equal ridges",
         ("categories/test_derived.py::test_of_equal_losses_the_strongest_ridge_is_best",),
     ),
@@ -259,6 +259,18 @@ SOLVERS = [  # the kernel form, large networks, the search for ridge and degree
     Wrong(
         CHOOSE, "np.clip(-slope / (2 * bend), x[0], x[2])", "np.clip(-slope / bend, x[0], x[2])", "the vertex of a parabola too far"
     ),
+    Wrong(
+        CHOOSE, "best_ridge(self.losses, self.least)", "best_ridge(self.losses)", "the weaker of ridges that rows hardly tell apart"
+    ),
+    Wrong(CHOOSE, "if K > 1 and given != 0 else None", "if K > 1 else None", "no degree is searched without a ridge"),
+    Wrong(MODEL, "v[at] - least[at]", "v[at]", "the least curvature twice"),
+    Wrong(
+        MODEL,
+        "P = np.concatenate([P, weight[:, :, None] - P.sum(axis=2, keepdims=True)], axis=2)",
+        "pass",
+        "no curvature of last states",
+    ),
+    Wrong("categories/solvers.py", "z = zero_mean(z, m)", "z = z", "steps along the mean over states"),
     Wrong(
         DOOR,
         'np.searchsorted(edges, values, side="left")',

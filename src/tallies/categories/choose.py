@@ -161,6 +161,7 @@ class Path(NamedTuple):
 
     solver: str
     losses: dict[float, float]  # held-out log loss of each ridge, nats a row, in the order of trial
+    least: float = 0.0  # nats a row that tell nothing
     W: Any = None  # weights of the best, as in Tried
     end: Kept | None = None  # of the latest stage
     pulls: Any = None  # ridge a of the fit to all rows, which is y - p
@@ -172,13 +173,18 @@ class Path(NamedTuple):
 
     @property
     def ridge(self) -> float:
-        """The best; where none is complete, as where there are no folds."""
-        return best_ridge(self.losses) if self.losses else RIDGE
+        """The strongest that rows hardly tell from the best; where none is complete, as where there are no folds."""
+        return best_ridge(self.losses, self.least) if self.losses else RIDGE
 
     @property
     def loss(self) -> float:
-        """Of the best ridge."""
+        """Of that ridge."""
         return self.losses.get(self.ridge, np.inf)
+
+    @property
+    def lowest(self) -> float:
+        """Of the best ridge."""
+        return min(self.losses.values(), default=np.inf)
 
 
 def attempt(
@@ -232,7 +238,8 @@ def ridge_path(
 ) -> Generator[Stage, Kept, Path]:
     """Held-out log loss along the ridge, from `centre` on where there is one, or of the given one alone; each ridge but the first
     from the weights of the one before. A walk ends where it is hopeless to come down to `goal`."""
-    path, least, before = Path(ground.model.solver, {}, pulls=pulls), EVIDENCE / max(ground.unseen, 1e-300), None
+    least, before = EVIDENCE / max(ground.unseen, 1e-300), None
+    path = Path(ground.model.solver, {}, least, pulls=pulls)
     while (ridge := next_ridge(path.losses, given, centre, least)) is not None and not hopeless(path.losses, goal):
         from_all = ground.whole and centre is not None and not path.losses
         if from_all:
@@ -240,7 +247,7 @@ def ridge_path(
             if before.cut:
                 return path._replace(W=before.value.W, end=before)
             path = path._replace(pulls=ridge * before.value.W)
-        best = -path.loss * ground.unseen
+        best = -path.lowest * ground.unseen
         kept = yield attempt(ground, f"{name}ridge {ridge:.3g}", ridge, before, best, from_all=from_all)
         if kept.cut:
             return path._replace(W=path.W if path.losses else kept.value.W, end=kept)
@@ -282,7 +289,7 @@ def next_ridge(
 def _beside(losses: dict[float, float], centre: float, least: float) -> float | None:
     """The next of a walk: down in decades, up in halves of them, and then the lowest point of the parabola about the best."""
     if len(losses) < 2:
-        return centre / 10 ** len(losses)
+        return max(centre, 10 * WEAKEST) / 10 ** len(losses)
     best, tried = best_ridge(losses), sorted(losses)
     at = tried.index(best)
     for end, inner, ridge in ((0, 1, best / 10), (len(tried) - 1, -2, best * 10**0.5)):
@@ -296,9 +303,13 @@ def _beside(losses: dict[float, float], centre: float, least: float) -> float | 
     return best * 10**vertex if slope * slope / (4 * bend) > least and np.abs(x - vertex).min() > 0.1 else None
 
 
-def best_ridge(losses: dict[float, float]) -> float:
-    """The ridge of smallest loss; of equal ones the strongest."""
-    return min(losses, key=lambda ridge: (losses[ridge], -ridge))
+def best_ridge(losses: dict[float, float], least: float = 0.0) -> float:
+    """The strongest ridge whose loss is the smallest, or above it by no more than `least`.
+
+    >>> best_ridge({10.0: 0.5, 1.0: 0.3, 0.1: 0.29}), best_ridge({10.0: 0.5, 1.0: 0.3, 0.1: 0.29}, 0.02)
+    (0.1, 1.0)
+    """
+    return max(ridge for ridge, loss in losses.items() if loss <= min(losses.values()) + least)
 
 
 # the degree
@@ -317,17 +328,13 @@ def degree_path(
             if K == 1:
                 raise
             break
-        centre = None
-        if K > 1:  # of ridges that rows hardly tell apart the strongest: near it fits are quickest
-            below = found[K - 1].losses
-            near = [ridge for ridge, loss in below.items() if (loss - found[K - 1].loss) * tried.unseen <= EVIDENCE]
-            centre = same_ridge(max(near), len(tried.model.layout.sizes), K)
-        goal, pulls = (found[best].loss, found[K - 1].pulls) if K > 1 else (np.inf, None)
+        centre = same_ridge(found[K - 1].ridge, len(tried.model.layout.sizes), K) if K > 1 and given != 0 else None
+        goal, pulls = (found[best].lowest, found[K - 1].pulls) if K > 1 else (np.inf, None)
         found[K] = yield from ridge_path(tried, f"degree {K}, ", given, centre, goal, pulls)
         if found[K].cut:
             break
         # the log likelihoods of all held-out rows differ by the log pseudo-Bayes factor (Geisser, Eddy 1979)
-        if (found[best].loss - found[K].loss) * tried.unseen > EVIDENCE:
+        if (found[best].lowest - found[K].loss) * tried.unseen > EVIDENCE:
             best = K
         if K >= 3 and best < K:
             break
