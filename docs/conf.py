@@ -3,12 +3,16 @@
 import dataclasses
 import inspect
 import re
+import sys
 from pathlib import Path
 
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
 
 from tallies import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+import notebooks
 
 project = "Tallies"
 author = "The Tallies developers"
@@ -93,8 +97,22 @@ def write_gallery(app):
     (Path(app.srcdir) / "gallery.html").write_text("\n".join(framed), encoding="utf-8")
 
 
+def write_notebooks(app):
+    """The tutorials, to be downloaded and run."""
+    notebooks.write(Path(app.outdir) / "notebooks")
+
+
+def link_notebook(app, page, source):
+    """Below a tutorial its notebook."""
+    if page.startswith("tutorials/"):
+        name = f"{page.removeprefix('tutorials/')}.ipynb"
+        source[0] += f'\n```{{raw}} html\n<p><a href="../notebooks/{name}" download>This page as a notebook</a></p>\n```\n'
+
+
 def setup(app):
     app.connect("builder-inited", write_gallery)
+    app.connect("builder-inited", write_notebooks)
+    app.connect("source-read", link_notebook)
     app.add_html_math_renderer("mathml", (inline_mathematics, None), (displayed_mathematics, None))
     app.connect("autodoc-process-docstring", add_picture)
     app.connect("autodoc-process-docstring", add_fields)

@@ -1,5 +1,7 @@
 """The documentation: a picture for every plot function, mathematics that a browser reads by itself, a modern theme."""
 
+import ast
+import importlib.util
 import re
 from importlib import import_module
 from pathlib import Path
@@ -56,3 +58,39 @@ def test_the_site_has_a_modern_theme_and_the_pages_of_the_demo_in_it():
 def test_claims_that_were_found_wrong_stay_away(claim):
     pages = [DOCS.parent / "README.md", *DOCS.rglob("*.md"), *(DOCS.parent / "src").rglob("*.py")]
     assert [str(page) for page in pages if re.search(claim, page.read_text(encoding="utf-8"), re.I)] == []
+
+
+def load(name):
+    """A script of the documentation."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+def test_a_notebook_has_all_of_a_tutorial(page):
+    made = load("notebooks").notebook(page)
+    pytest.importorskip("nbformat").validate(made)
+    code = "\n".join(cell["source"] for cell in made["cells"] if cell["cell_type"] == "code")
+    lines = [line[4:] for line in page.read_text(encoding="utf-8").splitlines() if line.startswith((">>> ", "... "))]
+    assert [line for line in code.splitlines() if line] == [line for line in lines if line]
+    prose = "".join(cell["source"] for cell in made["cells"] if cell["cell_type"] == "markdown")
+    assert "../images" not in prose and ">>>" not in prose and prose.startswith("# ")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "csv_to_report",
+        *(pytest.param(n, marks=pytest.mark.long) for n in ("author_concept", "classifiers", "fem", "lda", "network", "pln")),
+    ],
+)
+def test_a_notebook_runs_from_top_to_bottom(name, tmp_path, monkeypatch):
+    """Cell by cell, as a kernel would; that its outputs are those of the page is what doctest says of the page."""
+    monkeypatch.chdir(tmp_path)
+    scope = {"__name__": "__main__"}
+    for cell in load("notebooks").notebook(DOCS / "tutorials" / f"{name}.md")["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile(ast.parse(cell["source"]), cell["id"], "exec"), scope)
+    assert len(scope) > 3

@@ -19,14 +19,14 @@ from tallies.backends import one_blas_thread, place
 from tallies.categories import model as fem_model
 from tallies.categories import products, solvers
 from tallies.categories.basis import make_basis
-from tallies.categories.choose import arrange, final, fold_numbers, sources_of
+from tallies.categories.choose import Ground, Tried, arrange, degree_path, final, fold_numbers, sources_of
 from tallies.categories.dual import Dual, Whole, best_length, newton
 from tallies.categories.model import Conditional, Rows, cut
 from tallies.categories.row_products import Full
 from tallies.categories.screen import pair_scores
 from tallies.categories.terms import Layout, closure, features, groups_of, grow, make_terms, zero_sum
 from tallies.datasets import TIC_TAC_TOE_LINES, tic_tac_toe
-from tallies.engine import Runner
+from tallies.engine import Kept, Runner
 from tallies.errors import DataError, FileError
 
 
@@ -291,11 +291,27 @@ def test_the_basis_spans_the_features_and_gives_the_same_metric():
     assert make_basis(make_terms(sizes, [(0, 1)])) is None
 
 
-def test_of_ridges_that_rows_hardly_tell_apart_the_strongest_is_taken():
-    codes, y, _ = table(l=300, classes=3, seed=4)
-    model = FEM(degree=1).fit(codes, y)
-    total, ridges = len(y) * np.array(model.path_["log_loss"]), np.array(model.path_["ridge"])
-    assert ridges[total.argmin()] < model.ridge_ == ridges[total <= total.min() + 1.0].max()
+def test_evidence_for_a_degree_does_not_rest_on_the_choice_of_its_ridge():
+    """Degree 2 gains 1.2 nats at its best ridge, and 0.4 at a stronger one that is as good: not enough."""
+    losses = {1: {10.0: 50.0, 1.0: 48.0}, 2: {1.0: 47.6, 0.1: 46.8}, 3: {10.0: 60.0, 1.0: 61.0}}
+
+    def told(stage):
+        K, ridge = int(stage.name.split()[1][0]), float(stage.name.split()[-1])
+        return Kept(Tried(np.array([-losses[K].get(ridge, 100.0)]), None, None), "converged", ())
+
+    def ground(degrees):
+        return Ground(Conditional(Layout.of(np.array([2, 2, 2]), degrees, None), (2,), "gram"), [], unseen=1.0)
+
+    plan = degree_path(ground, 3, None)
+    stage = next(plan)
+    while True:
+        try:
+            stage = plan.send(told(stage))
+        except StopIteration as end:
+            best, found = end.value
+            break
+    assert found[2].loss == 46.8 and found[2].strongest == 1.0
+    assert best == 1
 
 
 def test_the_degree_is_searched_without_a_ridge_too():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -233,3 +235,20 @@ def test_of_one_column_no_line_is_short(tmp_path):
     frame = tallies.read_table(tmp_path / "eggs.csv")
     assert frame["eggs"].tolist() == [1, 2, 3]
     assert frame.attrs["read"] == ""
+
+
+NOTEBOOK = """
+import sys, types
+shell = types.ModuleType("IPython")
+shell.get_ipython = lambda: types.SimpleNamespace(config={"IPKernelApp": {}})
+sys.modules |= {"IPython": shell, "ipywidgets": None}
+import tallies
+print(tallies.read_table(sys.argv[1]).shape, tallies.read_table(sys.argv[1]).shape)
+"""
+
+
+def test_a_notebook_without_widgets_reads_files(tmp_path):
+    """DuckDB draws its progress by ipywidgets there, and fails where it is told not to and has none."""
+    (tmp_path / "table.csv").write_text("a,b\n1,x\n2,y\n")
+    done = subprocess.run([sys.executable, "-c", NOTEBOOK, tmp_path / "table.csv"], capture_output=True, text=True)
+    assert done.stdout.split("\n")[0] == "(2, 2) (2, 2)", done.stderr

@@ -106,8 +106,8 @@ WRONGS = [
     Wrong(CHOOSE, "if K >= 3 and best < K:", "if K >= 2 and best < K:", "three-way parity is given up at degree 2"),
     Wrong(
         CHOOSE,
-        "(found[best].lowest - found[K].loss) * tried.unseen > EVIDENCE",
-        "(found[best].lowest - found[K].loss) > EVIDENCE",
+        "(found[best].loss - found[K].losses[found[K].strongest]) * tried.unseen > EVIDENCE",
+        "(found[best].loss - found[K].losses[found[K].strongest]) > EVIDENCE",
         "evidence of one row for that of all",
     ),
     Wrong(
@@ -260,7 +260,11 @@ SOLVERS = [  # the kernel form, large networks, the search for ridge and degree
         CHOOSE, "np.clip(-slope / (2 * bend), x[0], x[2])", "np.clip(-slope / bend, x[0], x[2])", "the vertex of a parabola too far"
     ),
     Wrong(
-        CHOOSE, "best_ridge(self.losses, self.least)", "best_ridge(self.losses)", "the weaker of ridges that rows hardly tell apart"
+        CHOOSE,
+        "found[K].losses[found[K].strongest]",
+        "found[K].loss",
+        "evidence for a degree that rests on the choice of its ridge",
+        ("categories/test_fem.py::test_evidence_for_a_degree_does_not_rest_on_the_choice_of_its_ridge",),
     ),
     Wrong(CHOOSE, "if K > 1 and given != 0 else None", "if K > 1 else None", "no degree is searched without a ridge"),
     Wrong(MODEL, "v[at] - least[at]", "v[at]", "the least curvature twice"),

@@ -42,8 +42,7 @@ PER_PICK = 6  # sums of a product for one picked: sweeps of 10,000 rows gained 2
 NARROW = 16  # columns: the narrowest that was timed, and gained
 MOST_METRICS = 1 << 24  # numbers in the metrics of all states: 128 MB
 WIDEST = 1024  # rows of psi up to which the basis costs next to nothing
-# log pseudo-Bayes factor for a higher degree or a weaker ridge: less is "not worth more than a bare mention" (Kass, Raftery 1995)
-EVIDENCE = 1.0
+EVIDENCE = 1.0  # log pseudo-Bayes factor for a higher degree: less is "not worth more than a bare mention" (Kass, Raftery 1995)
 FEW = 1000  # rows up to which there are ten folds: a fifth of the rows fewer is another table to the higher degrees
 RIDGE = 1.0  # where there are too few rows for folds
 
@@ -64,8 +63,8 @@ def cheapest(l: int, layout: Layout, outputs: tuple[int, ...], solver: str, netw
     gram = 1e-9 * l * C * C / 2 + p**3 / 3 / 2.5e10
     solved = 1 if network else columns  # with a metric, at the speed of memory; the many columns of a network share its reading
     # seconds of one core, and bytes; with the sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows: twice
-    # as many where a fit may be perfect
-    settle = 50
+    # as many where a fit may be perfect, but for metrics of every state
+    settle = 50 if network or outputs[0] > 2 else 100
     ways = {
         "pinv": (200 * sweep + gram + 10 * p**3 / 2.5e10, held + 24.0 * p * p),
         "diagonal": (6 * settle * sweep, held),
@@ -173,18 +172,18 @@ class Path(NamedTuple):
 
     @property
     def ridge(self) -> float:
-        """The strongest that rows hardly tell from the best; where none is complete, as where there are no folds."""
-        return best_ridge(self.losses, self.least) if self.losses else RIDGE
+        """The best; where none is complete, as where there are no folds."""
+        return best_ridge(self.losses) if self.losses else RIDGE
 
     @property
     def loss(self) -> float:
-        """Of that ridge."""
+        """Of the best ridge."""
         return self.losses.get(self.ridge, np.inf)
 
     @property
-    def lowest(self) -> float:
-        """Of the best ridge."""
-        return min(self.losses.values(), default=np.inf)
+    def strongest(self) -> float:
+        """The strongest ridge that rows hardly tell from the best."""
+        return best_ridge(self.losses, self.least) if self.losses else RIDGE
 
 
 def attempt(
@@ -247,7 +246,7 @@ def ridge_path(
             if before.cut:
                 return path._replace(W=before.value.W, end=before)
             path = path._replace(pulls=ridge * before.value.W)
-        best = -path.lowest * ground.unseen
+        best = -path.loss * ground.unseen
         kept = yield attempt(ground, f"{name}ridge {ridge:.3g}", ridge, before, best, from_all=from_all)
         if kept.cut:
             return path._replace(W=path.W if path.losses else kept.value.W, end=kept)
@@ -328,13 +327,14 @@ def degree_path(
             if K == 1:
                 raise
             break
-        centre = same_ridge(found[K - 1].ridge, len(tried.model.layout.sizes), K) if K > 1 and given != 0 else None
-        goal, pulls = (found[best].lowest, found[K - 1].pulls) if K > 1 else (np.inf, None)
+        centre = same_ridge(found[K - 1].strongest, len(tried.model.layout.sizes), K) if K > 1 and given != 0 else None
+        goal, pulls = (found[best].loss, found[K - 1].pulls) if K > 1 else (np.inf, None)
         found[K] = yield from ridge_path(tried, f"degree {K}, ", given, centre, goal, pulls)
         if found[K].cut:
             break
-        # the log likelihoods of all held-out rows differ by the log pseudo-Bayes factor (Geisser, Eddy 1979)
-        if (found[best].lowest - found[K].loss) * tried.unseen > EVIDENCE:
+        # the log likelihoods of all held-out rows differ by the log pseudo-Bayes factor (Geisser, Eddy 1979), which is not to rest
+        # on the choice of the ridge among those that are as good
+        if (found[best].loss - found[K].losses[found[K].strongest]) * tried.unseen > EVIDENCE:
             best = K
         if K >= 3 and best < K:
             break

@@ -67,8 +67,13 @@ def connect() -> Any:
     """A database in memory that loads nothing from a network, and says nothing."""
     import duckdb
 
-    base = duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
-    base.execute("SET enable_progress_bar = false")
+    return _quiet(duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}))
+
+
+def _quiet(base: Any) -> Any:
+    """Without DuckDB's own progress. In a notebook without ipywidgets there is none, and DuckDB fails where it is told so."""
+    if base.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(True,)]:
+        base.execute("SET enable_progress_bar = false")
     return base
 
 
@@ -82,9 +87,7 @@ def connect_for(file: Path) -> Any:
     if file.stat().st_size > SMALL:
         return connect()
     here = os.getpid()
-    base = (_bases.get(here) or _bases.setdefault(here, connect())).cursor()
-    base.execute("SET enable_progress_bar = false")
-    return base
+    return _quiet((_bases.get(here) or _bases.setdefault(here, connect())).cursor())
 
 
 def as_frame(base: Any, sql: str) -> pd.DataFrame:
