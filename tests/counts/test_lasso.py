@@ -106,6 +106,20 @@ def test_it_agrees_with_scikit_learn() -> None:
     np.testing.assert_allclose(lasso.solve(S, np.full(S.shape, 0.1), tol=1e-14).Theta, theirs, atol=1e-6)
 
 
+def test_directions_in_single_precision_lead_to_the_same_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide components sweep in it: steps are judged, and certified, in double precision all the same."""
+    S, seen = correlations(40, 60), []
+    L, sweep = np.full(S.shape, 0.15), kernels.sweep
+    monkeypatch.setattr(kernels, "sweep", lambda Theta, W, *rest: (seen.append(W.dtype), sweep(Theta, W, *rest))[1])
+    ends = []
+    for from_on in (10, 1000):
+        monkeypatch.setattr(lasso, "SINGLE", from_on)
+        ends.append(lasso.solve(S, L, tol=1e-12))
+    assert set(seen) == {np.dtype(np.float32), np.dtype(np.float64)}
+    assert max(end.gap for end in ends) <= 40e-12
+    np.testing.assert_allclose(ends[0].Theta, ends[1].Theta, atol=1e-6)
+
+
 def test_the_loop_minimises_its_quadratic_model() -> None:
     """Against the conditions of eq. 2 in NumPy."""
     S = correlations(10, 40)
