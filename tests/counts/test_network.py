@@ -151,6 +151,27 @@ def test_what_is_chosen_is_what_would_be_given(counts: np.ndarray, both: bool) -
     assert model.path_["bic"].min() == row["bic"]
 
 
+def test_a_criterion_asks_for_each_lasso_once(counts: np.ndarray, monkeypatch: Any) -> None:
+    """They are most of the time of a wide path; one more is that of the chosen penalty, to its end."""
+    asked, whole = [], lasso.solve
+    monkeypatch.setattr(lasso, "solve", lambda S, L, *rest, **more: (asked.append(L.max()), whole(S, L, *rest, **more))[1])
+    model = PLNNetwork(select="bic", n_penalties=4).fit(counts)
+    np.testing.assert_allclose(asked, [*model.path_["penalty"], model.penalty_])
+
+
+@pytest.mark.parametrize("at", ["all correlations", "penalty"])
+def test_a_criterion_that_is_cut_leaves_a_sparse_network(counts: np.ndarray, at: str) -> None:
+    model = PLNNetwork(select="bic", n_penalties=12, min_ratio=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(counts, callback=lambda stage, state: stage.name.startswith(at))
+    table = model.path_
+    assert model.stopped_ == "callback"
+    assert 1 < len(table) < 12
+    assert (table["edges"] <= 8).tolist() == [True] * (len(table) - 1) + [False]
+    assert table["chosen"].tolist() == [False] * (len(table) - 2) + [True, False]
+
+
 def test_pairs_can_be_forbidden_and_free() -> None:
     names = list("abcdefgh")
     weights = pd.DataFrame(1.0, index=names[::-1], columns=names)
