@@ -23,6 +23,7 @@ from scipy import linalg
 from scipy.sparse import csgraph, csr_array
 
 from tallies.counts.kernels import lasso as kernels
+from tallies.maths import limit
 
 STEPS = 100  # most Newton steps of a component
 ROUNDING = 1e-14  # of the terms of f: near its minimum a Newton step is right where f cannot tell
@@ -161,17 +162,9 @@ def _descend(Theta: Any, W: Any, G: Any, L: Any, sweeps: int, close: float, D: n
             return True
         seen.append(D[at])
         if sweeps > KEPT and len(seen) > KEPT:
-            _leap(Theta, W, G, L, at, _limit(np.array(seen)), D, U)
+            _leap(Theta, W, G, L, at, limit(np.array(seen)), D, U)
             seen = []
     return False
-
-
-def _limit(seen: np.ndarray) -> np.ndarray:
-    """Where iterates lead: their mean with the weights by which their moves add up to most nearly 0 (Anderson)."""
-    moves = np.diff(seen, axis=0)
-    A = moves @ moves.T
-    weights = np.linalg.solve(A + 1e-10 * np.trace(A) * np.eye(len(A)), np.ones(len(A)))
-    return weights @ seen[1:] / weights.sum()
 
 
 def _value(Theta: Any, G: Any, L: Any, at: Any, D: np.ndarray, U: np.ndarray) -> float:
