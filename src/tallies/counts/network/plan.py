@@ -118,7 +118,8 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
         there |= times[at] > 0
     pairs, probability = np.column_stack([a[there], b[there]]), None if times is None else times[at][there] / drawn
     rule = c.rule if len(penalty) > 1 else None
-    graph = Graph(Omega, float(penalty[at]), rule, c.joint, path, pairs, probability, drawn, max(sparse.gap, 0.0) / p)
+    chosen = Graph(Omega, float(penalty[at]), rule, c.joint, path, pairs, probability, drawn, max(sparse.gap, 0.0) / p)
+    graph = chosen._replace(gamma=c.gamma, limit=c.limit if rule == "stability" and unstable is not None else None)
     latent = yield from plan.with_unweighted(learned, data, last.value.M, last.value.S2, shard_rows)
     run = plan.searched_run(last, seed)
     return plan.finished(run, data, learned, latent, Likelihood(value, bound=True), last.value.w)._replace(graph=graph)
