@@ -268,8 +268,8 @@ NETWORK = [
     Wrong(GRAPH, "size = np.sqrt(Omega.diagonal())", "size = Omega.diagonal()", "partial correlations scaled twice"),
     Wrong(
         GRAPH,
-        "return bic(fitted) + 2 * np.count_nonzero(np.triu(Omega, 1))",
-        "return bic(fitted) + 2 * np.count_nonzero(Omega)",
+        "return bic(fitted) + 4 * gamma * np.count_nonzero(np.triu(Omega, 1))",
+        "return bic(fitted) + 4 * gamma * np.count_nonzero(Omega)",
         "EBIC counts both triangles",
     ),
     Wrong(
