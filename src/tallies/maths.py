@@ -152,7 +152,7 @@ def ragged(rows: Sequence[Sequence[Any]], dtype: Any) -> tuple[np.ndarray, np.nd
 def limit(seen: Array) -> Array:
     """Where iterates (k, m) lead: their mean with the weights by which their moves add up to most nearly 0 (Anderson 1965).
 
-    >>> limit(3.0 + np.array([[1.0, 1.0], [0.5, 0.9], [0.25, 0.81]])).round(3).tolist()
+    >>> limit(3.0 + np.array([[1.0, 1.0], [0.5, 0.9], [0.25, 0.81], [0.125, 0.729]])).round(3).tolist()
     [3.0, 3.0]
     """
     moves = np.diff(seen, axis=0)
