@@ -1,16 +1,17 @@
 """Networks of counts: graphical lassos, paths, stability, recovery of simulated graphs, and pyPLNmodels.
 
-    python benchmarks/networks.py [--part lasso path stability recovery intervals rival] [--data FOLDER] [--draws 10] [--means 1 3] [--json FILE]
+    python benchmarks/networks.py [--part lasso path wide stability recovery intervals rival] [--data FOLDER] [--draws 10] [--means 1 3] [--json FILE]
 
 FOLDER holds oaks_Abundance.csv and oaks_Offset.csv as shipped with the R package PLNmodels. One thread.
 
 lasso      seconds and gaps of our graphical lasso and of scikit-learn's, at the same penalties, cold: its own 100 sweeps, and the fewest
            after which it is within 1e-6 of our objective ("near")
 path       20 penalties on oaks, and on 500 x 1,000 with a covariate: CPU seconds, most edges, peak memory
+wide       a path of 20 penalties on 1,313 x 3,772, or another size (--wide ROWS COLUMNS), each stage as it begins; one penalty: --penalty
 stability  50 subsamples on 300 x 100
 recovery   area under precision-recall of five kinds of graphs (300 x 100, depth varies, a covariate): the order in which edges enter
            the path of (a) two steps, (j) the joint fit, (s) shares of subsamples, mean over the path, (c) the lasso on centred log ratios;
-           and how many edges with a selection probability of 0.9 are right
+           and how many edges with a selection probability of 0.9 are right; with --theirs the best that pyPLNmodels' path has, too
 intervals  how many 95% intervals of edges, and of other pairs, have the truth in them; how often two networks that are the same differ
 rival      the bound of pyPLNmodels' PlnNetwork, evaluated exactly at the same penalty, beside ours: 500 x 300
 """
@@ -75,14 +76,16 @@ def precision(kind: str, p: int, rng: np.random.Generator) -> np.ndarray:
     return Omega + np.eye(p) * (0.2 - np.linalg.eigvalsh(Omega)[0])
 
 
-def draw(kind: str, n: int, p: int, mean: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def draw(
+    kind: str, n: int, p: int, mean: float, seed: int, method: Any = "svd"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """A graph, and counts from it: latent variances of 1, depth and a covariate."""
     rng = np.random.default_rng(seed)
     Omega = precision(kind, p, rng)
     A = (Omega != 0) - np.eye(p)
     X, O = np.column_stack([np.ones(n), rng.normal(size=n)]), rng.normal(0, 0.5, n)
     B = np.vstack([rng.normal(np.log(mean) - 0.5, 0.5, p), rng.normal(0, 0.3, p)])
-    Z = O[:, None] + X @ B + rng.multivariate_normal(np.zeros(p), correlation(np.linalg.inv(Omega)), n)
+    Z = O[:, None] + X @ B + rng.multivariate_normal(np.zeros(p), correlation(np.linalg.inv(Omega)), n, method=method)
     Y = rng.poisson(np.exp(np.minimum(Z, 12.0)))
     seen = Y.sum(axis=0) > 0
     return A[np.ix_(seen, seen)], Y[:, seen], X, O
@@ -181,6 +184,30 @@ def part_path(options: Any) -> list[dict[str, Any]]:
     return rows
 
 
+def part_wide(options: Any) -> list[dict[str, Any]]:
+    """What holds a wide path back: CPU seconds, minutes of the clock and memory when each stage begins."""
+    n, p = options.wide
+    _, Y, X, O = draw("random", n, p, 3.0, 0, "cholesky")
+    rows: list[dict[str, Any]] = []
+    start, clock = time.process_time(), time.monotonic()
+
+    def told(name: str) -> None:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        rows.append({"at": name, "seconds": time.process_time() - start, "minutes": (time.monotonic() - clock) / 60, "GB": peak})
+        print(rows[-1], flush=True)
+
+    def look(stage: Any, state: Any) -> None:
+        if not rows or rows[-1]["at"] != stage.name:
+            told(stage.name)
+
+    choice: dict[str, Any] = {"select": "bic"} if options.penalty is None else {"select": None, "penalty": options.penalty}
+    warnings.simplefilter("ignore")
+    model = tallies.PLNNetwork(**choice, tol=options.tol).fit(Y, covariates=X, offsets=O, callback=look)
+    told("the end")
+    print(model.path_.to_string(), flush=True)
+    return rows
+
+
 def part_stability(options: Any) -> list[dict[str, Any]]:
     _, Y, X, O = draw("random", 300, 100, 3.0, 0)
     tallies.PLNNetwork(n_subsamples=2, n_penalties=2).fit(Y, covariates=X, offsets=O)  # compiled
@@ -207,6 +234,8 @@ def part_recovery(options: Any) -> list[dict[str, Any]]:
                 row["probability"] = area(A, model.selection_probability_ + 1e-3 * np.abs(model.partial_correlation_))
                 if options.joint:
                     row["joint"] = area(A, joint_entries(Y, X, O))
+                if options.theirs:
+                    row["theirs"], row["their seconds"] = cpu(lambda: max(area(A, score) for score in their_scores(Y, X, O)))
                 names = {str(c): j for j, c in enumerate(model._columns())}
                 sure = model.edges_[model.edges_["probability"] >= 0.9]
                 row |= {
@@ -262,6 +291,26 @@ def joint_entries(Y: Any, X: Any, O: Any) -> np.ndarray:
     return order(np.array([correlation(Omega) for Omega in found]))
 
 
+def their_scores(Y: Any, X: Any, O: Any) -> list[np.ndarray]:
+    """Of pyPLNmodels' collection of networks, of ten penalties, 400 iterations each, from where the one before ended: the order in
+    which pairs enter, and since rounding has them enter early the partial correlations at each penalty, of which the best may count."""
+    import contextlib
+    import io
+
+    import torch
+    from pyPLNmodels import PlnNetworkCollection
+
+    torch.set_num_threads(1)
+    penalties = [float(rho * len(Y) / 2) for rho in np.geomspace(1.0, 0.05, 10)]  # n/2 times those of the lasso inside
+    offsets = np.array(np.broadcast_to(O[:, None], Y.shape))
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        found = PlnNetworkCollection(Y, exog=X[:, 1:], offsets=offsets, penalties=penalties)
+        found.fit()
+    Omegas = [np.asarray(found[penalty].precision, float) for penalty in penalties]
+    partial = [np.where(np.abs(Omega) > 1e-5, correlation(Omega), 0.0) for Omega in Omegas]  # below it they say 0
+    return [order(np.array(partial)), *np.abs(partial)]
+
+
 def part_rival(options: Any) -> list[dict[str, Any]]:
     import torch
     from pyPLNmodels import PlnNetwork
@@ -315,6 +364,9 @@ def main() -> None:
     parser.add_argument("--subsamples", type=int, default=50)
     parser.add_argument("--tol", type=float, default=1e-9)
     parser.add_argument("--joint", action="store_true", help="the joint path as well, which takes 20 fits")
+    parser.add_argument("--theirs", action="store_true", help="the path of pyPLNmodels as well")
+    parser.add_argument("--wide", type=int, nargs=2, default=[1313, 3772], metavar=("ROWS", "COLUMNS"))
+    parser.add_argument("--penalty", type=float, help="of the part wide: one alone")
     parser.add_argument("--small", action="store_true", help="leave out 500 x 1,000; the rival on 100 x 60")
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 300, 1000], help="columns of the graphical lasso")
     parser.add_argument("--json")

@@ -72,3 +72,7 @@ def test_patterns_and_regression():
 def test_dot0():
     assert maths.dot0(np.array([0.0, 2.0]), np.array([-np.inf, -1.5])) == -3.0
     assert maths.log0(np.array([0.0]))[0] == -np.inf
+
+
+def test_iterates_that_have_arrived_lead_where_they_are() -> None:
+    np.testing.assert_array_equal(maths.limit(np.ones((3, 2))), [1.0, 1.0])

@@ -147,3 +147,17 @@ def ragged(rows: Sequence[Sequence[Any]], dtype: Any) -> tuple[np.ndarray, np.nd
     (array([0, 2, 2, 3]), array([4, 5, 6], dtype=int32))
     """
     return pointer([len(row) for row in rows]), np.array([v for row in rows for v in row], dtype=dtype)
+
+
+def limit(seen: Array) -> Array:
+    """Where iterates (k, m) lead: their mean with the weights by which their moves add up to most nearly 0 (Anderson 1965).
+
+    >>> limit(3.0 + np.array([[1.0, 1.0], [0.5, 0.9], [0.25, 0.81], [0.125, 0.729]])).round(3).tolist()
+    [3.0, 3.0]
+    """
+    moves = np.diff(seen, axis=0)
+    A = moves @ moves.T
+    if not np.trace(A) > 0:
+        return np.asarray(seen[-1])  # they have arrived
+    weights = np.linalg.solve(A + 1e-10 * np.trace(A) * np.eye(len(A)), np.ones(len(A)))
+    return np.asarray(weights @ seen[1:] / weights.sum())

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import tallies
 from families import write_files
 from tallies.counts import command as commands
 from tallies.counts.estimator import PLN
@@ -64,3 +65,23 @@ def test_new_samples_do_not_get_the_covariates_of_the_fit(files, run):
     assert (code, "--offsets FILE" in err) == (2, True), err
     pd.DataFrame({"effort": np.zeros(30)}).to_csv("zero.csv", index=False)
     assert run("score", "RUN", "new.csv", "--covariates", "more.csv", "--offsets", "zero.csv")[0] == 0
+
+
+def test_edges_are_exported_from_a_run(tmp_path, monkeypatch, run):
+    """What the estimator writes, with the options of the line; a fit without an export says what there is."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(120, 4)) @ (np.eye(4) + 0.8 * np.eye(4, k=1))
+    pd.DataFrame(rng.poisson(np.exp(1 + Z)), columns=list("abcd")).to_csv("counts.csv", index=False)
+    assert run("fit", "pln-network", "counts.csv", "--subsamples", "4", "--out", "NET")[0] == 0
+    code, out, err = run("export", "NET", "--out", "edges.csv", "--probability", "0.75", "--confidence", "0.9", "--json")
+    assert code == 0, err
+    assert json.loads(out) == {"wrote": "edges.csv", "bytes": Path("edges.csv").stat().st_size}
+    model = tallies.load("NET/model.tallies")
+    pd.testing.assert_frame_equal(pd.read_csv("edges.csv"), pd.read_csv(model.export("own.csv", probability=0.75, confidence=0.9)))
+    assert {"lower", "upper"} <= set(pd.read_csv("edges.csv"))
+    assert run("export", "NET", "--out", "edges.doc")[0] == 2
+    assert run("fit", "pln", "counts.csv", "--out", "PLN")[0] == 0
+    code, _, err = run("export", "PLN", "--out", "edges.csv")
+    assert (code, "a fit of pln has nothing to export" in err) == (2, True)
+    assert "--probability is for pln-network" in run("export", "PLN", "--out", "edges.csv", "--probability", "0.9")[2]

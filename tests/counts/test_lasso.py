@@ -7,6 +7,7 @@ import pytest
 
 from tallies.counts.kernels import lasso as kernels
 from tallies.counts.network import lasso
+from tallies.maths import limit
 
 
 def correlations(p: int, n: int, seed: int = 0) -> np.ndarray:
@@ -106,6 +107,20 @@ def test_it_agrees_with_scikit_learn() -> None:
     np.testing.assert_allclose(lasso.solve(S, np.full(S.shape, 0.1), tol=1e-14).Theta, theirs, atol=1e-6)
 
 
+def test_directions_in_single_precision_lead_to_the_same_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide components sweep in it: steps are judged, and certified, in double precision all the same."""
+    S, seen = correlations(40, 60), []
+    L, sweep = np.full(S.shape, 0.15), kernels.sweep
+    monkeypatch.setattr(kernels, "sweep", lambda Theta, W, *rest: (seen.append(W.dtype), sweep(Theta, W, *rest))[1])
+    ends = []
+    for from_on in (10, 1000):
+        monkeypatch.setattr(lasso, "SINGLE", from_on)
+        ends.append(lasso.solve(S, L, tol=1e-12))
+    assert set(seen) == {np.dtype(np.float32), np.dtype(np.float64)}
+    assert max(end.gap for end in ends) <= 40e-12
+    np.testing.assert_allclose(ends[0].Theta, ends[1].Theta, atol=1e-6)
+
+
 def test_the_loop_minimises_its_quadratic_model() -> None:
     """Against the conditions of eq. 2 in NumPy."""
     S = correlations(10, 40)
@@ -150,9 +165,9 @@ def test_a_leap_goes_where_sweeps_lead_and_never_up() -> None:
     assert lasso._value(Theta, G, L, at, D, U) == pytest.approx(wanted)
     rates, end = np.resize([0.3, 0.6, 0.9], lasso.KEPT), rng.normal(size=lasso.KEPT)
     seen = end + rates ** np.arange(lasso.KEPT + 1)[:, None]  # converges to the end, slowly in one direction
-    assert np.abs(lasso._limit(seen) - end).max() < 1e-3 < np.abs(seen[-1] - end).max()
+    assert np.abs(limit(seen) - end).max() < 1e-3 < np.abs(seen[-1] - end).max()
     # two moves at right angles, of lengths 1 and 2, count as 4 to 1: a mean of where they ended, not of where they began
-    np.testing.assert_allclose(lasso._limit(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]])), [1.0, 0.4], rtol=1e-9)
+    np.testing.assert_allclose(limit(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]])), [1.0, 0.4], rtol=1e-9)
     before = D.copy()
     assert not lasso._leap(Theta, W, G, L, at, 10 * D[at], D, U)
     np.testing.assert_array_equal(D, before)

@@ -151,6 +151,36 @@ def test_what_is_chosen_is_what_would_be_given(counts: np.ndarray, both: bool) -
     assert model.path_["bic"].min() == row["bic"]
 
 
+def test_a_criterion_asks_for_each_lasso_once(counts: np.ndarray, monkeypatch: Any) -> None:
+    """They are most of the time of a wide path; one more is that of the chosen penalty, to its end."""
+    asked, whole = [], lasso.solve
+    monkeypatch.setattr(lasso, "solve", lambda S, L, *rest, **more: (asked.append(L.max()), whole(S, L, *rest, **more))[1])
+    model = PLNNetwork(select="bic", n_penalties=4).fit(counts)
+    np.testing.assert_allclose(asked, [*model.path_["penalty"], model.penalty_])
+
+
+@pytest.mark.parametrize("at", ["all correlations", "penalty"])
+def test_a_criterion_that_is_cut_leaves_a_sparse_network(counts: np.ndarray, at: str) -> None:
+    model = PLNNetwork(select="bic", n_penalties=12, min_ratio=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(counts, callback=lambda stage, state: stage.name.startswith(at))
+    table = model.path_
+    assert model.stopped_ == "callback"
+    assert 1 < len(table) < 12
+    assert (table["edges"] <= 8).tolist() == [True] * (len(table) - 1) + [False]
+    assert table["chosen"].tolist() == [False] * (len(table) - 2) + [True, False]
+
+
+def test_ebic_has_the_gamma_that_was_given(counts: np.ndarray) -> None:
+    """It is what the penalty was chosen by, so the least one of the table is the one that was taken."""
+    model = PLNNetwork(select="ebic", gamma=0.05, n_penalties=6, tol=1e-12).fit(counts)
+    row, table = model.path_[model.path_["chosen"]].iloc[0], model.path_
+    np.testing.assert_allclose(table["ebic"] - table["bic"], 4 * 0.05 * table["edges"] * np.log(8))
+    assert table["ebic"].min() == row["ebic"]
+    np.testing.assert_allclose(model.ebic_, row["ebic"], rtol=1e-6)
+
+
 def test_pairs_can_be_forbidden_and_free() -> None:
     names = list("abcdefgh")
     weights = pd.DataFrame(1.0, index=names[::-1], columns=names)
@@ -315,6 +345,35 @@ def test_the_page_has_the_network(found: PLNNetwork, tmp_path: Any, monkeypatch:
     assert of == "part"
     assert sorted(name for part in members for name in part) == sorted({*found.edges_["a"], *found.edges_["b"]})
     assert found.report(tmp_path / "plain.html").is_file()
+
+
+def test_the_path_says_which_rule_chose_and_why(found: PLNNetwork, counts: np.ndarray) -> None:
+    chart = views.path(found)
+    assert chart is not None
+    assert [part["name"] for part in chart["series"]] == ["instability", "limit"]
+    np.testing.assert_array_equal(chart["series"][1]["y"], [0.05, 0.05])
+    assert "the smallest whose instability is at most 0.05" in chart["caption"]
+    assert chart["mark"] == found.penalty_
+    other = views.path(PLNNetwork(select="bic", n_penalties=4).fit(counts))
+    assert other is not None and len(other["series"]) == 1 and "It has the least BIC" in other["caption"]
+    odd = PLNNetwork(n_subsamples=2, n_penalties=3, instability=0.4).fit(counts)
+    assert odd.fitted_.graph.limit == 0.4
+
+
+def test_those_in_the_graph_of_many_species_find_their_places(found: PLNNetwork, monkeypatch: Any) -> None:
+    """As if there were no others: neighbours are near."""
+    monkeypatch.setattr(views, "PLACED", 5)
+    monkeypatch.setattr(views, "LINKS", 6)
+    species = [str(name) for name in found._columns()]
+    chart = views.by_probability(found, species, [0.9])
+    assert chart is not None
+    every = chart["none"]
+    kept = [species.index(word) for word in every["words"]]
+    P = np.abs(found.partial_correlation_[np.ix_(kept, kept)])
+    Z = np.column_stack([every["px"], every["py"]])
+    far, upper = np.linalg.norm(Z[:, None] - Z, axis=2), np.triu_indices(len(kept), 1)
+    assert far[upper].min() > 0
+    assert far[upper][P[upper] > 0].mean() < far[upper][P[upper] == 0].mean()
 
 
 def test_a_page_says_things_once_and_bars_fill_their_chart(found: PLNNetwork) -> None:

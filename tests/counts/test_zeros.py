@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from scipy.special import entr, expit, gammaln
 
 import tallies
 from tallies import PLN
-from tallies.counts import command
+from tallies.counts import command, inflated
 from tallies.counts import page as counts_page
 from tallies.counts.door import Rows
 from tallies.counts.plan import project
@@ -133,6 +134,47 @@ def test_the_bound_never_falls_and_is_flat_at_its_end() -> None:
             slope, curvature = (high - low) / (2 * h), (high - 2 * middle + low) / h**2
             assert curvature < 0, (j, name)
             assert abs(slope / curvature) < 1e-3, (j, name)  # no further away from the top
+
+
+@pytest.mark.parametrize("by", ["column", "global", "row", "~ depth"])
+def test_leaps_save_sweeps_and_change_no_end(by: str, monkeypatch: Any) -> None:
+    """Whoever's zeros are inflated alike."""
+    Y, _, _ = drawn(4, n=150, p=3)
+    table = pd.DataFrame({"depth": np.linspace(-1, 1, 150)})
+    leaping = PLN(zero_inflation=by, tol=1e-13).fit_formula("~ depth", Y, table)
+    monkeypatch.setattr(inflated, "KEPT", 1 << 30)
+    walking = PLN(zero_inflation=by, tol=1e-13).fit_formula("~ depth", Y, table)
+    assert leaping.elbo_ == pytest.approx(walking.elbo_, rel=1e-8)
+    assert leaping.elbo_ >= walking.elbo_ - 1e-5
+    np.testing.assert_allclose(leaping.covariance_, walking.covariance_, atol=5e-3)
+    assert leaping.n_iter_ < (1.0 if by == "row" else 0.7) * walking.n_iter_  # shares of rows do not leap
+    assert np.diff(leaping.history_).min() >= -1e-11 * abs(leaping.elbo_)
+
+
+def test_a_leap_that_lowers_the_bound_is_taken_back(monkeypatch: Any) -> None:
+    """All are made to: the fit is that of sweeps alone, and a fit that is cut in a leap has the state before it."""
+    Y, _, _ = drawn(4, n=150, p=3)
+    monkeypatch.setattr(inflated, "limit", lambda seen: seen[-1] + 0.5)
+    astray = PLN(zero_inflation="column", tol=1e-13).fit(Y)
+    monkeypatch.setattr(inflated, "KEPT", 1 << 30)
+    walking = PLN(zero_inflation="column", tol=1e-13).fit(Y)
+    assert astray.n_iter_ > 1.1 * walking.n_iter_  # the leaps
+    assert np.diff(astray.history_).min() >= -1e-11 * abs(astray.elbo_)
+    assert astray.elbo_ == pytest.approx(walking.elbo_, rel=1e-9)
+    np.testing.assert_allclose(astray.covariance_, walking.covariance_, atol=1e-4)
+    cut = [6, 7]  # after the sixth sweep params leap; the seventh has found that it is no good
+    monkeypatch.setattr(inflated, "KEPT", 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        halted = [
+            PLN(zero_inflation="column").fit(
+                Y, callback=lambda stage, state, n=n: stage.name == "zero inflation" and len(state.objective) == n
+            )
+            for n in cut
+        ]
+    np.testing.assert_allclose(halted[0].elbo_, halted[1].elbo_, rtol=1e-12)
+    np.testing.assert_allclose(halted[0].coefficients_, halted[1].coefficients_, rtol=1e-12)
+    assert halted[0].elbo_ > halted[0].history_[-1] - 1e-9
 
 
 def test_probabilities_are_calibrated_when_the_model_is_true() -> None:

@@ -268,8 +268,8 @@ NETWORK = [
     Wrong(GRAPH, "size = np.sqrt(Omega.diagonal())", "size = Omega.diagonal()", "partial correlations scaled twice"),
     Wrong(
         GRAPH,
-        "return bic(fitted) + 2 * np.count_nonzero(np.triu(Omega, 1))",
-        "return bic(fitted) + 2 * np.count_nonzero(Omega)",
+        "return bic(fitted) + 4 * gamma * np.count_nonzero(np.triu(Omega, 1))",
+        "return bic(fitted) + 4 * gamma * np.count_nonzero(Omega)",
         "EBIC counts both triangles",
     ),
     Wrong(
@@ -355,7 +355,7 @@ NETWORK = [
         "strong negative neighbours last",
     ),
     Wrong(LASSO, "0.5 * np.vdot(U, U.T)", "np.vdot(U, U.T)", "leaps misjudged"),
-    Wrong(LASSO, "return weights @ seen[1:]", "return weights @ seen[:-1]", "leaps to where sweeps were"),
+    Wrong("maths.py", "weights @ seen[1:] /", "weights @ seen[:-1] /", "leaps to where sweeps were"),
 ]
 WRONGS += [w._replace(tests=("counts/test_network_derived.py", "counts/test_lasso.py", "counts/test_network.py")) for w in NETWORK]
 

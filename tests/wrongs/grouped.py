@@ -106,6 +106,8 @@ WRONGS = [
         "tally.R / params.sums.weight",
         "missing cells counted among the zeros that might be",
     ),
+    Wrong(INFLATED, "not params.path[-1] <= tally.J", "False", "leaps that lower the bound are kept"),
+    Wrong(INFLATED, 'ended(params)._replace(leap="back")', "ended(params)", "rows that stay where a leap led that was taken back"),
     Wrong(INFLATED, "np.maximum((shard.O > HIDDEN).sum(axis=1), 1)", "len(rho.T)", "rows: missing cells counted among the others"),
     Wrong(
         INFLATED,

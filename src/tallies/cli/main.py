@@ -204,6 +204,21 @@ def report(line: Line, run: Path, data: Path | None, out: Path | None, force: bo
     return Answer(result, after=f"Wrote {page}. Next: open it in a browser; it needs no network.")
 
 
+FILE = Option("out", "File to write; its ending says how.", ..., Path, "out,o")
+
+
+@command(app, lambda: (RUN, FILE, *_own("EXPORT")))
+def export(line: Line, run: Path, out: Path, **own: Any) -> Answer:
+    """Write what was learned for other programs: edges of a network as .csv, .tsv or .graphml, how rows are scored as .json."""
+    model, options, _ = _read(run, line, "EXPORT")
+    if not hasattr(model, "export"):
+        there = f"there is: tallies predict {run} DATA, tallies report {run}"
+        raise DataError(f"a fit of {options['model']} has nothing to export; {there}")
+    with phases.phase(f"writing {out.name}"):
+        path = model.export(out, **{name: value for name, value in own.items() if name in options["told"]})
+    return Answer({"wrote": str(path), "bytes": path.stat().st_size}, after=f"Wrote {path}.")
+
+
 TOLD = Option("data", "Table: csv of any dialect, xlsx, parquet, jsonl, ...; also .gz, .zip.", ..., Path, "DATA")
 
 

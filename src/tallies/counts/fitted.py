@@ -187,6 +187,8 @@ class Graph(NamedTuple):
     probability: Annotated[np.ndarray, Form("m", low=0, high=1)] | None  # shares of the subsamples in which they were
     subsamples: Annotated[int, Form(kind="i", low=0)]
     gap: Annotated[float, Form(low=0)] = 0.0  # duality gap of the lasso, a column
+    gamma: Annotated[float, Form(low=0)] = 0.5  # of EBIC
+    limit: Annotated[float, Form(low=0, high=0.5)] | None = None  # of instability, where that was what chose
 
 
 class Classes(NamedTuple):

@@ -23,8 +23,9 @@ curvature of a logistic regression at most doubles on the way then, so that J ca
 
     G_j += a (sum_i v pi (1 - pi) t t')^-1 sum_i v t (rho_ij - pi_ij),      a = min(1, log 2 / largest move of h)           (eq. 6)
 
-J0 is a bound on the log
-probability of a zero that is none of inflation, given the other columns. With rho = 0 eq. 2 is the bound of a PLN.
+J0 is a bound on the log probability of a zero that is none of inflation, given the other columns. With rho = 0 eq. 2 is the bound
+of a PLN. Sweeps alone come near slowly: after every few of them B, Sigma and the odds leap to where they seem to lead. A leap that
+does not raise J is taken back, and the rows are what they were before it.
 Reference: Batardiere, Chiquet, Gindraud and Mariadassou 2024, whose approximations keep q(Z) apart from W, or have the marginal of
 the prior in place of eq. 3.
 """
@@ -32,7 +33,7 @@ the prior in place of eq. 3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import entr, expit, logit
@@ -43,11 +44,13 @@ from tallies.counts.rows import squares, symmetric
 from tallies.counts.tables import HIDDEN
 from tallies.engine import Model, State
 from tallies.forms import Form
+from tallies.maths import limit
 
 LEAST = 1e-10  # pi stays between this and 1 less this
 SUREST = 23.0  # largest logarithm of the odds, which are 1e10 then
 REACH = 2.0  # longest step of a mean
 STILL = 1e-6  # a step of a mean that is not worth a second try
+KEPT = 6  # states from which it is guessed where they lead: with 4 or 9 some tables take a few sweeps more
 
 Rows = Annotated[np.ndarray, Form("n p")]
 Positive = Annotated[np.ndarray, Form("n p", low=0)]
@@ -66,16 +69,25 @@ class InflatedParams(NamedTuple):
     path: tuple[float, ...] = ()  # J after the last sweeps
     G: Annotated[np.ndarray, Form("e p")] | None = None  # where covariates, the last e columns of the design, say who is inflated
     far: Annotated[np.ndarray, Form("e", low=0)] | None = None  # largest of each of these
+    seen: Annotated[np.ndarray, Form("k m")] | None = None  # the last states, see `_packed`; in a leap the one that it began at
+    leap: Literal["", "on", "back"] = ""  # this state was leapt to, or is the one before a leap that did not raise J
 
 
-class InflatedLatents(NamedTuple):
-    """What the rows keep."""
+class Cells(NamedTuple):
+    """What the rows keep, of the last sweep."""
 
     M: Rows
     S2: Positive
     C: Rows
     rho: Share
     pi: RowShare  # of the rows, where it is theirs
+
+
+class InflatedLatents(NamedTuple):
+    """What the rows keep."""
+
+    now: Cells
+    before: Cells | None = None  # a leap
 
 
 class InflatedTally(NamedTuple):
@@ -102,7 +114,7 @@ class InflatedRows(NamedTuple):
     bound: Annotated[np.ndarray, Form("n")]  # of every row
 
 
-RECORDS = (InflatedParams, InflatedLatents, InflatedRows)
+RECORDS = (InflatedParams, Cells, InflatedLatents, InflatedRows)
 
 
 @dataclass(frozen=True)
@@ -125,22 +137,21 @@ class Inflated(Model):
         M = expected if shard.M is None else shard.M
         S2 = 1.0 / (params.Omega.diagonal() + np.exp(np.clip(shard.O + M, HIDDEN, TOP)))
         rho = np.where(_zeros(shard), params.pi if params.G is None else expit(_odds(shard, params)), 0.0)
-        return InflatedLatents(M.copy(), S2, expected.copy(), rho, _row_share(shard, rho))
+        return InflatedLatents(Cells(M.copy(), S2, expected.copy(), rho, _row_share(shard, rho)))
 
     def sweep(
         self, shard: Shard, latents: InflatedLatents, params: InflatedParams, rng: np.random.Generator
     ) -> tuple[InflatedTally, InflatedLatents]:
-        z, bound, D, V = self._expect(shard, latents, params)
+        begun = latents.before if params.leap == "back" and latents.before is not None else latents.now
+        z, bound, D, V = self._expect(shard, begun, params)
         there, v = shard.O > HIDDEN, shard.v
         vD = v[:, None] * D
         X = shard.X[:, : len(params.B)]
         along = _along(shard, params, z.rho)
         tally = InflatedTally(float(v @ bound), X.T @ vD, D.T @ vD, v @ V, v @ z.rho, v @ there.astype(float), *along)
-        return tally, z._replace(pi=_row_share(shard, z.rho))
+        return tally, InflatedLatents(z._replace(pi=_row_share(shard, z.rho)), begun if params.leap == "on" else None)
 
-    def _expect(
-        self, shard: Shard, z: InflatedLatents, params: InflatedParams
-    ) -> tuple[InflatedLatents, np.ndarray, np.ndarray, np.ndarray]:
+    def _expect(self, shard: Shard, z: Cells, params: InflatedParams) -> tuple[Cells, np.ndarray, np.ndarray, np.ndarray]:
         """Eq. 3 to 5, a column at a time; the bound of every row, and D and V."""
         M, S2, C, rho = (part.copy() for part in z[:4])
         XB, Omega, zero = _means(shard, params), params.Omega, _zeros(shard)
@@ -162,12 +173,28 @@ class Inflated(Model):
         cells += rho * np.log(pi) + (1 - rho) * np.log1p(-pi) + entr(rho) + entr(1 - rho)
         cells = np.where(shard.O > HIDDEN, cells, 0.0) + 0.5 * ((1 - rho) * np.log(S2) - rho * np.log(omega) + 1)
         bound = cells.sum(axis=1) - 0.5 * (((D @ Omega) * D).sum(axis=1) + V @ omega - np.linalg.slogdet(Omega)[1])
-        return InflatedLatents(M, S2, C, rho, z.pi), bound, D, V
+        return Cells(M, S2, C, rho, z.pi), bound, D, V
 
     def update(self, params: InflatedParams, tally: InflatedTally, rng: np.random.Generator) -> InflatedParams:
+        if _fell(params, tally):
+            return ended(params)._replace(leap="back")
         params = params._replace(path=(*params.path[-2:], tally.J))
         if self.placing:
             return params
+        new = self._maximise(params, tally)
+        state = _packed(new)
+        if state is None:
+            return new._replace(seen=None, leap="")
+        seen = np.vstack([*([] if params.leap or params.seen is None else [params.seen]), state])
+        if len(seen) == KEPT:
+            to = _unpacked(new, limit(seen))
+            if to is not None:
+                return to._replace(seen=seen[-1:], leap="on")
+            seen = seen[-1:]
+        return new._replace(seen=seen, leap="")
+
+    def _maximise(self, params: InflatedParams, tally: InflatedTally) -> InflatedParams:
+        """B, Sigma and pi given the rows."""
         move = np.linalg.solve(params.sums.XvX, tally.P)
         Sigma = params.Sigma
         if self.kind != "given":
@@ -190,14 +217,16 @@ class Inflated(Model):
         return params._replace(B=params.B + move, Sigma=Sigma, Omega=_inverse(Sigma), pi=pi, G=G)
 
     def objective(self, tally: InflatedTally, before: InflatedParams, after: InflatedParams) -> float:
-        return tally.J
+        return before.path[-1] if _fell(before, tally) else tally.J
 
     def done(self, state: State) -> bool:
         path = state.params.path
-        return len(path) == 3 and path[-1] - path[0] < 2 * self.tol * abs(path[-1])
+        return not state.params.leap and len(path) == 3 and path[-1] - path[0] < 2 * self.tol * abs(path[-1])
 
     def rows(self, shard: Shard, latents: InflatedLatents, params: InflatedParams) -> InflatedRows:
-        z, bound, D, V = self._expect(shard, latents, params)
+        params = ended(params)
+        begun = latents.before if params.leap == "back" and latents.before is not None else latents.now
+        z, bound, D, V = self._expect(shard, begun, params)
         rate = (1 - z.rho) * np.exp(np.clip(shard.O + z.M + 0.5 * z.S2, HIDDEN, TOP))
         return InflatedRows(_means(shard, params) + D, V, z.rho, z.pi, rate, bound)
 
@@ -207,6 +236,48 @@ def begin(
 ) -> InflatedParams:
     """Params to begin with."""
     return InflatedParams(sums, B, Sigma, _inverse(Sigma), np.clip(pi, LEAST, 1 - LEAST), (), G, far)
+
+
+def ended(params: InflatedParams) -> InflatedParams:
+    """The state before a leap that nobody has judged; others are what they are."""
+    if params.leap != "on":
+        return params
+    assert params.seen is not None
+    before = _unpacked(params, params.seen[-1])
+    assert before is not None
+    return before._replace(seen=None, leap="")
+
+
+def _fell(params: InflatedParams, tally: InflatedTally) -> bool:
+    """Whether a leap did not raise J."""
+    return params.leap == "on" and not params.path[-1] <= tally.J
+
+
+def _packed(params: InflatedParams) -> np.ndarray | None:
+    """B, the root of Sigma with the logarithms of its diagonal, and the odds: numbers without bounds (m,). None: it has no root."""
+    try:
+        root = np.linalg.cholesky(params.Sigma)
+    except np.linalg.LinAlgError:
+        return None
+    root[np.diag_indices(len(root))] = np.log(root.diagonal())
+    odds = logit(params.pi) if params.G is None else params.G.ravel()
+    return np.concatenate([params.B.ravel(), root[np.tril_indices(len(root))], odds])
+
+
+def _unpacked(params: InflatedParams, state: np.ndarray) -> InflatedParams | None:
+    """The other way round; None where the numbers have run away."""
+    (d, p), root = params.B.shape, np.zeros_like(params.Sigma)
+    B, lower, odds = np.split(state, [d * p, d * p + p * (p + 1) // 2])
+    root[np.tril_indices(p)] = lower
+    if not (np.isfinite(state).all() and np.abs(root.diagonal()).max() < TOP):
+        return None
+    root[np.diag_indices(p)] = np.exp(root.diagonal())
+    Sigma, pi, G = root @ root.T, params.pi, params.G
+    if G is None:
+        pi = np.clip(expit(odds), LEAST, 1 - LEAST)
+    else:
+        G = odds.reshape(G.shape)
+    return params._replace(B=B.reshape(d, p), Sigma=Sigma, Omega=_inverse(Sigma), pi=pi, G=G)
 
 
 def _means(shard: Shard, params: InflatedParams) -> np.ndarray:

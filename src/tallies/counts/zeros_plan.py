@@ -159,5 +159,5 @@ def _mean(values: np.ndarray, v: np.ndarray) -> float:
 
 
 def _inflated(end: End) -> InflatedEnd:
-    rows, params = InflatedRows(*joined(end.rows, *InflatedRows._fields)), end.params
+    rows, params = InflatedRows(*joined(end.rows, *InflatedRows._fields)), inflated.ended(end.params)
     return InflatedEnd(rows, params.B, params.Sigma, params.pi, params.G)

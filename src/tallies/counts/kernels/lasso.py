@@ -11,7 +11,7 @@ from tallies.kernels import JIT
 @njit(**JIT, fastmath={"contract", "reassoc", "nsz"})
 def dot(x, y):
     """Sum of products, in any order."""
-    total = 0.0
+    total = x.dtype.type(0)
     for l in range(len(x)):
         total += x[l] * y[l]
     return total
@@ -21,7 +21,8 @@ def dot(x, y):
 def sweep(Theta, W, G, L, ptr, places, D, U, c):
     """One sweep of coordinate descent over the free places, in D and U = D W; its largest move, in the metric of eq. 2.
 
-    Row i of the upper triangle is free at places[ptr[i]:ptr[i+1]], the diagonal among them; c is room for p numbers.
+    Row i of the upper triangle is free at places[ptr[i]:ptr[i+1]], the diagonal among them; c is room for p numbers. W, U and c
+    may be in single precision: twice as many of them are in the cache, and nearly all of the time goes by waiting for these.
     """
     p = len(W)
     far = 0.0
@@ -43,12 +44,13 @@ def sweep(Theta, W, G, L, ptr, places, D, U, c):
                 continue
             far = max(far, abs(move) * np.sqrt(curve))
             D[i, j] += move
-            c[i] += move * W[i, j]
+            by = W.dtype.type(move)
+            c[i] += by * W[i, j]
             for l in range(p):
-                U[i, l] += move * W[j, l]
+                U[i, l] += by * W[j, l]
             if j != i:
                 D[j, i] += move
-                c[j] += move * W[i, i]
+                c[j] += by * W[i, i]
                 for l in range(p):
-                    U[j, l] += move * W[i, l]
+                    U[j, l] += by * W[i, l]
     return far

@@ -47,7 +47,7 @@ def path(fitted: Fitted) -> pd.DataFrame:
     table = pd.DataFrame({"penalty": found.penalty, "edges": found.edges})
     if found.loglik is not None:
         (d, p), N = fitted.model.B.shape, float(fitted.data.v.sum())
-        bic, ebic = (criterion(found, d, p, N, gamma) for gamma in (0.0, 0.5))
+        bic, ebic = (criterion(found, d, p, N, gamma) for gamma in (0.0, graph.gamma))
         table = table.assign(loglik=found.loglik, bic=bic, ebic=ebic)
     if found.instability is not None:
         table["instability"] = found.instability
@@ -55,11 +55,11 @@ def path(fitted: Fitted) -> pd.DataFrame:
 
 
 def ebic_of(fitted: Fitted) -> float:
-    """Extended BIC (gamma = 0.5) of the fit: BIC + 2 |edges| log p; smaller is better."""
+    """Extended BIC of the fit: BIC + 4 gamma |edges| log p, with the `gamma` of the fit; smaller is better."""
     from tallies.counts.answers import bic
 
-    Omega = _graph(fitted).Omega
-    return bic(fitted) + 2 * np.count_nonzero(np.triu(Omega, 1)) * np.log(len(Omega))
+    Omega, gamma = _graph(fitted).Omega, _graph(fitted).gamma
+    return bic(fitted) + 4 * gamma * np.count_nonzero(np.triu(Omega, 1)) * np.log(len(Omega))
 
 
 def edges(fitted: Fitted) -> pd.DataFrame:

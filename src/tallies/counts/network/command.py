@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from tallies.cli.options import Option
 from tallies.counts.command import OPTIONS, PREDICT, REPORT, SCORE, fit, predict, report_data, report_options, sample, score
 
-__all__ = ["OPTIONS", "PREDICT", "REPORT", "SCORE", "fit", "predict", "report_data", "report_options", "sample", "score"]
+EXPORT = (
+    Option("probability", "Edges chosen in at least this share of the subsamples, such as 0.9; default: all.", None, float),
+    Option("confidence", "With intervals of that confidence, such as 0.95, and estimates that nothing shrinks.", None, float),
+)
+
+__all__ = ["EXPORT", "OPTIONS", "PREDICT", "REPORT", "SCORE", "fit", "predict", "report_data", "report_options", "sample", "score"]

@@ -23,12 +23,14 @@ from scipy import linalg
 from scipy.sparse import csgraph, csr_array
 
 from tallies.counts.kernels import lasso as kernels
+from tallies.maths import limit
 
 STEPS = 100  # most Newton steps of a component
 ROUNDING = 1e-14  # of the terms of f: near its minimum a Newton step is right where f cannot tell
 CLOSE = 0.03  # share of its first move at which coordinate descent ends: what is left is left to the next step
 KEPT = 8  # sweeps from which it is guessed where they lead
 BLIND = 3  # Newton steps that are taken where f tells nothing any more
+SINGLE = 200  # columns of a component from which on sweeps are in single precision: directions, not where they lead, are rounded
 
 
 class Solution(NamedTuple):
@@ -105,7 +107,8 @@ def _component(S: np.ndarray, L: np.ndarray, start: np.ndarray | None, tol: floa
     """The solution of one connected component."""
     p = len(S)
     Theta, root = _begin(S, L, start)
-    D, U = np.zeros((p, p)), np.zeros((p, p))
+    exact = p < SINGLE
+    D, U = np.zeros((p, p)), np.zeros((p, p), dtype=np.float64 if exact else np.float32)
     logdet, W = _inverse(root)
     penalty = _size(Theta, L)
     value, gap, sweeps, blind, t = float(-logdet + np.vdot(S, Theta) + penalty), np.inf, 4, 0, 0
@@ -115,10 +118,13 @@ def _component(S: np.ndarray, L: np.ndarray, start: np.ndarray | None, tol: floa
             break
         G = S - W
         D[:], U[:] = 0.0, 0.0
-        if not _descend(Theta, W, G, L, sweeps, CLOSE, D, U):
+        if not _descend(Theta, W.astype(U.dtype, copy=False), G, L, sweeps, CLOSE, D, U):
             sweeps *= 2
         fall = float(np.vdot(G, D)) + _size(Theta + D, L) - penalty
         found = _step(S, L, Theta, D, value, fall)
+        if found is None and not exact:  # rounding may be why
+            exact, U = True, np.zeros((p, p))
+            continue
         if found is None:  # no step lowers f any more
             break
         Theta, root, logdet, penalty, value = found
@@ -148,7 +154,7 @@ def _descend(Theta: Any, W: Any, G: Any, L: Any, sweeps: int, close: float, D: n
     free = (np.abs(G) > L) | (Theta != 0)
     np.fill_diagonal(free, True)
     at = np.nonzero(np.triu(free))
-    ptr, room, seen, first = np.searchsorted(at[0], np.arange(len(G) + 1)), np.empty(len(G)), [], 0.0
+    ptr, room, seen, first = np.searchsorted(at[0], np.arange(len(G) + 1)), np.empty(len(G), U.dtype), [], 0.0
     for _ in range(sweeps):
         far = kernels.sweep(Theta, W, G, L, ptr, at[1], D, U, room)
         first = max(first, far)
@@ -156,17 +162,9 @@ def _descend(Theta: Any, W: Any, G: Any, L: Any, sweeps: int, close: float, D: n
             return True
         seen.append(D[at])
         if sweeps > KEPT and len(seen) > KEPT:
-            _leap(Theta, W, G, L, at, _limit(np.array(seen)), D, U)
+            _leap(Theta, W, G, L, at, limit(np.array(seen)), D, U)
             seen = []
     return False
-
-
-def _limit(seen: np.ndarray) -> np.ndarray:
-    """Where iterates lead: their mean with the weights by which their moves add up to most nearly 0 (Anderson)."""
-    moves = np.diff(seen, axis=0)
-    A = moves @ moves.T
-    weights = np.linalg.solve(A + 1e-10 * np.trace(A) * np.eye(len(A)), np.ones(len(A)))
-    return weights @ seen[1:] / weights.sum()
 
 
 def _value(Theta: Any, G: Any, L: Any, at: Any, D: np.ndarray, U: np.ndarray) -> float:
@@ -180,7 +178,7 @@ def _leap(Theta: Any, W: Any, G: Any, L: Any, at: Any, d: np.ndarray, D: np.ndar
     through = (at[0] != at[1]) & ((Theta[at] + d) * (Theta[at] + D[at]) <= 0)
     near = np.zeros_like(D)
     near[at] = near[at[::-1]] = np.where(through, -Theta[at], d)
-    along = near @ W
+    along = near.astype(W.dtype, copy=False) @ W
     if not _value(Theta, G, L, at, near, along) < _value(Theta, G, L, at, D, U):
         return False
     D[:], U[:] = near, along

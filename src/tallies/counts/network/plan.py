@@ -73,7 +73,7 @@ class Begun(NamedTuple):
 
     found: Ended
     penalty: Annotated[np.ndarray, Form("L", low=0)]
-    bits: Bits | None  # in two steps
+    bits: Bits | None  # in two steps, where no criterion asks for more than these
 
 
 class Tried(NamedTuple):
@@ -100,8 +100,8 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
         if c.joint and len(penalty) > 1:
             begin = kept.params and restart(kept.params), kept.latents
             bits, loglik, kept = yield from _joint_path(s, c, live, data.sources, penalty, begin, "", np.ones(p, dtype=bool))
-        elif not c.joint and c.rule in ("bic", "ebic") and not kept.cut:
-            loglik, kept = yield from _bounds(s, c, live, data.sources, penalty, kept)
+        elif bits is None and not c.joint:
+            penalty, bits, loglik, kept = yield from _bounds(s, c, live, data.sources, penalty, kept)
         if c.rule == "stability" and not kept.cut:
             times, drawn = yield from _subsamples(s, c, live, found, penalty, seed, shard_rows)
     assert penalty is not None
@@ -118,7 +118,8 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
         there |= times[at] > 0
     pairs, probability = np.column_stack([a[there], b[there]]), None if times is None else times[at][there] / drawn
     rule = c.rule if len(penalty) > 1 else None
-    graph = Graph(Omega, float(penalty[at]), rule, c.joint, path, pairs, probability, drawn, max(sparse.gap, 0.0) / p)
+    chosen = Graph(Omega, float(penalty[at]), rule, c.joint, path, pairs, probability, drawn, max(sparse.gap, 0.0) / p)
+    graph = chosen._replace(gamma=c.gamma, limit=c.limit if rule == "stability" and unstable is not None else None)
     latent = yield from plan.with_unweighted(learned, data, last.value.M, last.value.S2, shard_rows)
     run = plan.searched_run(last, seed)
     return plan.finished(run, data, learned, latent, Likelihood(value, bound=True), last.value.w)._replace(graph=graph)
@@ -157,7 +158,12 @@ def _begun(rows: Rows, c: Choice, end: End) -> Begun:
     found = _ended(rows, end)
     S = found.S if c.raw else correlation(found.S)
     penalty = grid(S, c) if c.penalties is None else c.penalties
-    return Begun(found, penalty, None if c.joint else _lassos(S, c.weights, penalty))
+    return Begun(found, penalty, None if c.joint or _by_bounds(c, penalty) else _lassos(S, c.weights, penalty))
+
+
+def _by_bounds(c: Choice, penalty: np.ndarray) -> bool:
+    """Whether the bound at each penalty is asked for; the stages that find it come with its lasso."""
+    return c.rule in ("bic", "ebic") and len(penalty) > 1
 
 
 def _picked(rows: Rows, c: Choice, penalty: np.ndarray, seen: np.ndarray, end: End) -> Tried:
@@ -236,18 +242,23 @@ def _joint_path(
 
 def _bounds(
     s: Settings, c: Choice, rows: Rows, sources: list[Any], penalty: np.ndarray, kept: Kept
-) -> Generator[Stage, Kept, tuple[np.ndarray | None, Kept]]:
-    """The bound under the lasso at each penalty, which a criterion asks for."""
-    found, ends, sparse = kept.value.found, [], None
+) -> Generator[Stage, Kept, tuple[np.ndarray, Bits, np.ndarray | None, Kept]]:
+    """The lassos, and the bounds under them, which a criterion asks for; a path that was cut ends with more edges than columns."""
+    found, p, sparse = kept.value.found, rows.Y.shape[1], None
+    bits: list[np.ndarray] = []
+    ends: list[float] = []
     for rho in penalty:
+        if kept.cut and bits and _count(bits[-1]) > p:
+            break
         sparse = _sparse(c, found.S, float(rho), None if sparse is None else sparse.Theta, PATH_GAP)
+        bits.append(np.packbits(sparse.Theta[np.triu_indices(p, 1)] != 0))
+        if kept.cut:
+            continue
         start = full.begin(_sums(rows, False), found.B, sparse.W)
         name, model = f"penalty {rho:.3g}", Covariance("given", tol=max(s.tol, ROUGH))
         kept = yield Stage(name, model, sources, _bound, s.max_iter, start, kept.latents)
-        if kept.cut:
-            return None, kept
         ends.append(kept.value.loglik)
-    return np.array(ends), kept
+    return penalty[: len(bits)], np.array(bits), None if kept.cut else np.array(ends), kept
 
 
 def _bound(end: End) -> Tried:

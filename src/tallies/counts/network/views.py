@@ -16,6 +16,7 @@ from tallies.maths import Array
 
 NODES = 150  # columns in the graph: those of the strongest edges
 LINKS = 400  # edges in it
+PLACED = 500  # columns from which on only those in some graph find a place: each pair of them pulls or pushes 300 times
 MATRIX = 200  # columns in the matrix
 COLOURS = 8  # communities told apart by colour
 BARS = 20  # edges in a picture
@@ -55,16 +56,21 @@ def groups(model: Any) -> tuple[list[list[str]], str]:
         return sorted((part for part in parts if len(part) > 1), key=len, reverse=True), "part"
 
 
+def drawn(table: pd.DataFrame, species: Sequence[str]) -> tuple[pd.DataFrame, list[int], list[int], list[int]]:
+    """The strongest edges, the places of their ends, and of which species the graph is."""
+    shown = table.iloc[np.argsort(-table["partial_correlation"].abs().to_numpy(), kind="stable")[:LINKS]]
+    at = {name: j for j, name in enumerate(species)}
+    a, b = ([at[name] for name in shown[c]] for c in ("a", "b"))
+    return shown, a, b, list(dict.fromkeys(j for pair in zip(a, b, strict=True) for j in pair))[:NODES]
+
+
 def network(
     table: pd.DataFrame, species: Sequence[str], members: list[list[str]], of: str, Z: Array, title: str
 ) -> charts.Chart | None:
     """The graph: lines are edges, as wide as their partial correlation, dashed where it is negative; colours are communities."""
     if not len(table):
         return None
-    shown = table.iloc[np.argsort(-table["partial_correlation"].abs().to_numpy(), kind="stable")[:LINKS]]
-    at = {name: j for j, name in enumerate(species)}
-    a, b = ([at[name] for name in shown[c]] for c in ("a", "b"))
-    kept = list(dict.fromkeys(j for pair in zip(a, b, strict=True) for j in pair))[:NODES]
+    shown, a, b, kept = drawn(table, species)
     place = {j: i for i, j in enumerate(kept)}
     colour = {name: g for g, part in enumerate(members[: COLOURS - 1]) for name in part}
     group = [colour.get(species[j], COLOURS - 1) for j in kept]
@@ -91,7 +97,11 @@ def network(
 def by_probability(model: Any, species: Sequence[str], levels: Sequence[float]) -> charts.Chart | None:
     """The graph, with a view for each least probability."""
     table, (members, of) = model.edges_, groups(model)
-    Z = layout(model.partial_correlation_) if len(species) <= 1000 else np.random.default_rng(0).normal(size=(len(species), 2))
+    Z, some = np.zeros((len(species), 2)), np.arange(len(species))
+    if len(species) > PLACED:
+        parts = [table[~(table["probability"] < level)] for level in (0.0, *levels)]
+        some = np.unique([j for part in parts for j in drawn(part, species)[3]]).astype(int)
+    Z[some] = layout(model.partial_correlation_[np.ix_(some, some)])
     every = network(table, species, members, of, Z, "The network")
     if every is None or not levels:
         return every
@@ -163,7 +173,13 @@ def path(model: Any) -> charts.Chart | None:
     what = "instability" if "instability" in table else rule if rule in table else "edges"
     x, y = charts.axis("penalty", log=True), charts.axis(told.get(what, "edges"))
     series = [{"name": "", "x": table["penalty"].to_numpy()[::-1], "y": table[what].to_numpy()[::-1], "marks": True, "key": 0}]
-    caption = f"{answers.how(model.fitted_)[0].upper()}{answers.how(model.fitted_)[1:]}."
+    why = {"bic": "It has the least BIC of those tried.", "ebic": "It has the least EBIC of those tried."}.get(rule or "", "")
+    limit = model.fitted_.graph.limit
+    if limit is not None:
+        ends = table["penalty"].iloc[[-1, 0]].to_numpy()
+        series = [{**series[0], "name": "instability"}, {"name": "limit", "x": ends, "y": np.full(2, limit), "key": 1}]
+        why = f"It is the smallest whose instability is at most {limit:g} and that joins no more than half of all pairs."
+    caption = f"{answers.how(model.fitted_)[0].upper()}{answers.how(model.fitted_)[1:]}. {why}".strip()
     rows = table.drop(columns="chosen").to_numpy().tolist()
     heads = list(table.columns.drop("chosen"))
     return charts.lines("How the penalty was chosen", x, y, series, heads, rows, caption=caption, mark=model.penalty_)
