@@ -21,11 +21,11 @@ from tallies.answering import AT_ONCE
 from tallies.backends import each
 from tallies.counts.filed import Cells, Encoded, Filed, is_group, opened
 from tallies.counts.fitted import smallest
-from tallies.counts.tables import LARGEST_COUNT, Named, is_backed, probe, refuse_broken, refuse_large, refuse_negative
+from tallies.counts.tables import LARGEST_COUNT, Named, is_backed, named_rows, probe, refuse_broken, refuse_large, refuse_negative
 from tallies.data.lazy import LARGE, Piece, open_table
 from tallies.data.table import check_names
 from tallies.errors import DataError, need
-from tallies.mapped import SCRATCH, Home, Scratch
+from tallies.mapped import SCRATCH, Home, Scratch, free_memory
 from tallies.maths import pointer
 from tallies.phases import phase
 from tallies.sources import Held
@@ -102,6 +102,22 @@ def read_pieces(X: Any, beside: list[str]) -> tuple[Named, pd.DataFrame]:
         return Named(sp.vstack(parts, format="csr"), rows, columns), rest
     known = [piece._replace(check=look.check) for piece, look in zip(pieces, looks, strict=True)]
     return Named(filed(known, [len(look.size) for look in looks], looks), rows, columns), rest
+
+
+def read_whole(X: Any) -> pd.DataFrame:
+    """Such a table as a data frame, for what needs all counts in memory; or a sentence where they do not fit."""
+    table = open_table(X)
+    size, free = 8 * table.rows * len(table.facts), free_memory()
+    if size > free // 2:
+        told = f"{table.name!r} has {table.rows:,} x {len(table.facts):,} cells, {size / 1e9:,.1f} GB laid out"
+        raise DataError(
+            f"{told}, more than half of the {free / 1e9:,.1f} GB that are free, and this is done in memory; pass some of the rows, "
+            "or fit a PLN, which reads such tables in pieces"
+        )
+    first = next(iter(table.facts))
+    names = [name for name, fact in table.facts.items() if fact.kind != "id" or (name == first and fact.type == "VARCHAR")]
+    cells = table.cells(names)
+    return named_rows(pd.concat([piece.frame(cells) for piece in table.pieces], ignore_index=True))
 
 
 def _each(task: Any, work: Sequence[Any], *more: Any) -> list[Look]:

@@ -60,7 +60,7 @@ class Named(NamedTuple):
 
 
 def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
-    """Read a count table: any that `read_table` reads, .mtx, .h5ad or .biom. Rows are samples; `transpose` turns it.
+    """Read a count table: any that `read_table` reads, .mtx, .h5ad, .zarr or .biom. Rows are samples; `transpose` turns it.
 
     A first column that is not numeric names the rows. Beside `counts.mtx`, files `counts.rows.txt` and `counts.columns.txt`
     (one name a line) are used where they exist. BIOM stores samples as columns and is turned.
@@ -73,10 +73,10 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     a    3    0
     b    1    7
     """
-    path = need_file(path, "a count table")
+    path = Path(path) if Path(path).suffix.lower() == ".zarr" else need_file(path, "a count table")
     suffixes = [s.lower() for s in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in (".gz", ".zip") else (suffixes or [""])[-1]
-    if kind not in (*KINDS, ".zip", ".mtx", ".h5ad", ".biom"):
+    if kind not in (*KINDS, ".zip", ".mtx", ".h5ad", ".zarr", ".biom"):
         raise DataError(
             f"expected a .csv, .tsv, .xlsx, .parquet, .mtx, .h5ad or .biom file, got {path.name!r}; convert it to one of these"
         )
@@ -85,7 +85,7 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
             table = named_rows(read_table(path))
         elif kind == ".mtx":
             table = _read_mtx(path)
-        elif kind == ".h5ad":
+        elif kind in (".h5ad", ".zarr"):
             table = _from_anndata(read_anndata(path))
         else:
             stored = need("biom", "biom", "Reading .biom", package="biom-format").load_table(str(path))
