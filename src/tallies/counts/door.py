@@ -15,10 +15,11 @@ import scipy.sparse as sp
 from tallies.counts.alignment import as_design, as_offsets, columns_in_order, independent
 from tallies.counts.filed import Filed, Spans, compact
 from tallies.counts.fitted import Beyond, Classes, Design, Fitted, Formula, Inflating, smallest
-from tallies.counts.lazily import cells_of, read_cells, read_pieces, read_whole
+from tallies.counts.lazily import read_cells, read_pieces, read_whole
 from tallies.counts.offsets import OFFSETS
 from tallies.counts.records import Shard, log_factorial
-from tallies.counts.tables import HIDDEN, Counts, named_rows, read_anndata, read_counts
+from tallies.counts.tables import HIDDEN, Counts, named_rows, read_counts
+from tallies.data.cells import cells_of, read_anndata
 from tallies.data.files import read_table, reading
 from tallies.data.lazy import is_lazy
 from tallies.errors import DataError, nearest
