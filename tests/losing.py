@@ -141,9 +141,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     same = 0
-    for kill in range(asked.kills):
-        every = [*CASES, *FROM_FILES]
-        case = every[(kill + asked.seed) % len(every)]
+    every = [*CASES, *FROM_FILES]
+    for kill in range(asked.kills):  # fewer than there are cases: spread over all
+        case = every[(int(kill * max(len(every) / asked.kills, 1.0)) + asked.seed) % len(every)]
         with cluster(**QUICK) as client:
             ok, moment, took = disturbed(client, case, asked.seed + kill)
         same += ok
