@@ -56,6 +56,9 @@ class There(NamedTuple):
     value: Any  # as a task is given it: bytes, `InFile` or a future
     age: int = 0  # sweeps since it was last written
     needs: tuple[Any, ...] = ()  # owners of the files from which it is made
+    where: dict[
+        str, Any
+    ] = {}  # for tasks that take it apart: where it is, for a busy worker's tasks go to others, and all of it with them
 
 
 class Dask:
@@ -122,20 +125,16 @@ class Dask:
 
     def _wait(self, parts: list[Any], pairs: Sequence[There] = ()) -> list[Any]:
         """What comes of these tasks; where Ctrl-C comes first, the pairs they are made of that have not begun are called off."""
-        from distributed import TimeoutError, wait
-
-        futures, looked = [part for part in parts if hasattr(part, "key")], time.monotonic()
-        while futures:
-            try:
-                wait(futures, timeout=LOOK if pairs and self.stop is not None else STUCK)
-                break
-            except TimeoutError:
-                if pairs and self.stop is not None and self.stop():
-                    self.client.cancel([its.value for its in pairs])
-                    raise Dropped from None
-            if time.monotonic() - looked > STUCK:
+        futures, began, looked = [part for part in parts if hasattr(part, "key")], time.monotonic(), 0.0
+        while not all(future.done() for future in futures):  # no waiting with a limit: its errors would hold all that is here
+            if pairs and self.stop is not None and self.stop():
+                self.client.cancel([its.value for its in pairs])
+                raise Dropped
+            so_far = time.monotonic() - began
+            if so_far - looked > STUCK:
                 self.client.run_on_scheduler(_let_go, name=self.name)
-                looked = time.monotonic()
+                looked = so_far
+            time.sleep(min(0.001 + so_far / 50, LOOK))
         return self.client.gather(parts)
 
     def collect(self, latents: list[Any]) -> list[Any]:
@@ -157,22 +156,24 @@ class Dask:
             before = its if isinstance(its, There) else self.put(its)
             given = task, i, (self.name, i), source.value, self.shared.value, before.value, params.value
             pair = submit(_carry_out, *given, key=self._key(what), **where)
-            first.append(submit(_result, pair, key=self._key("result")))
-            after.append(There(pair, before.age + 1, (*before.needs, *params.needs)))
+            first.append(submit(_result, pair, key=self._key("result"), **where))
+            after.append(There(pair, before.age + 1, (*before.needs, *params.needs), where))
         return first, after
 
     def _after(self, pairs: list[There], has: int) -> list[Any]:
         """The latents after a sweep, written where it is time to; None where there are none."""
         if not has:
             return [None] * len(pairs)
-        latents = [its._replace(value=self.client.submit(_latents, its.value, key=self._key("latents"))) for its in pairs]
+        latents = [
+            its._replace(value=self.client.submit(_latents, its.value, key=self._key("latents"), **its.where)) for its in pairs
+        ]
         if max(its.age for its in latents) < EVERY:
             return latents
         if self.scratch is None:
             return [self.put(its) for its in self._wait([its.value for its in latents])]
         files = [self.scratch.leaf(".pickle") for _ in latents]
         written = zip(latents, files, strict=True)
-        self._wait([self.client.submit(_store, z.value, file.path, key=self._key("store")) for z, file in written])
+        self._wait([self.client.submit(_store, z.value, file.path, key=self._key("store"), **z.where) for z, file in written])
         return [There(InFile(file.path), needs=(file.owner,)) for file in files]
 
 
