@@ -215,26 +215,3 @@ def test_a_worker_keeps_shards_while_there_is_room_and_lets_the_oldest_go(monkey
     assert [key[1] for key in loaded.shards] == [7]
     loaded.get(("another fit", 0), lambda: np.zeros(1))
     assert list(loaded.shards) == [("another fit", 0)]
-
-
-@pytest.mark.long
-def test_workers_of_512_mb_finish_a_fit_of_a_gigabyte(tmp_path):
-    """As much as both have; by Dask's own rule a worker that goes beyond its limit is ended, and counts of pids would change."""
-    import distributed
-    import duckdb
-
-    folder = tmp_path / "rows"
-    folder.mkdir()
-    cells = ", ".join(f"random() + y AS x{j}" for j in range(20))
-    for k in range(6):
-        rows = "(SELECT (random() * 2)::INTEGER % 2 AS y FROM range(1_100_000))"
-        duckdb.sql(f"COPY (SELECT y, {cells} FROM {rows}) TO '{folder}/{k}.parquet' (FORMAT parquet)")
-    assert sum(file.stat().st_size for file in folder.iterdir()) > 1e9
-    settings = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "512MB", "dashboard_address": ":0"}
-    with distributed.LocalCluster(**settings) as local, distributed.Client(local) as client:
-        before = client.run(os.getpid)
-        with tallies.backend(client, scratch=tmp_path):
-            there = tallies.GDA().fit(folder, "y")
-        assert client.run(os.getpid) == before
-    with tallies.backend("threads", workers=1, memory="100MB"):
-        assert there.means_.tobytes() == tallies.GDA().fit(folder, "y").means_.tobytes()
