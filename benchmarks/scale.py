@@ -2,8 +2,9 @@
 
     python benchmarks/scale.py --folder FOLDER [--model gda] [--rows 6000000] [--memory 300MB]
 
-Data are made where they are not there yet. Every fit is a process of its own, whose peak is the largest resident memory that the
-system has seen of it; a small fit of the same kind comes first, so that nothing is compiled, or read of what is, inside the clock.
+Data are made where they are not there yet. Every fit is a process of its own; its peak is the largest resident memory of that process and
+those below it, looked at twenty times a second, pages of mapped files counted in. A small fit of the same kind comes first, so that nothing is
+compiled, or read of what is, inside the clock.
 
 gda, naive-bayes, fem    a folder of Parquet against a tenth of its rows, read and fitted in memory: time per row, reading included
 lda                      texts counted once, then 20 sweeps with 200 topics, against the same counts in memory: time per sweep
@@ -17,7 +18,10 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +29,13 @@ import numpy as np
 import scipy.sparse as sp
 
 FILES = 10
+LOOK = 0.05  # seconds between two looks at memory
 TABLES = {  # rows, and columns in SQL; y is one of three classes
     "gda": (6_000_000, ", ".join(f"random() + y * {0.1 + 0.01 * j} AS x{j}" for j in range(20))),
     "naive-bayes": (
         6_000_000,
         ", ".join(
-            [f"random() + y * 0.1 AS x{j}" for j in range(5)]
+            [f"random() + y * 0.1 AS x{j}" for j in range(20)]
             + [f"(random() * (5 + y))::INTEGER AS n{j}" for j in range(5)]
             + [f"'state ' || ((random() * 8)::INTEGER + y) AS c{j}" for j in range(5)]
         ),
@@ -40,35 +45,61 @@ TABLES = {  # rows, and columns in SQL; y is one of three classes
         ", ".join(f"'state ' || ((random() * 7)::INTEGER + y * (random() < 0.2)::INTEGER) % 8 AS c{j}" for j in range(20)),
     ),
 }
+PLAIN = ", COMPRESSION uncompressed, DICTIONARY_SIZE_LIMIT 1"  # as files of texts are that were written without dictionaries
+COPIED = {"fem": PLAIN}
 FITS = {"gda": "tallies.GDA()", "naive-bayes": "tallies.NaiveBayes()", "fem": "tallies.FEM(ridge=1.0)"}
 LDA = "tallies.LDA(n_topics={topics}, max_iter={sweeps}, burn_in=15, thin=1, start='random')"
 PLN = "tallies.PLN(rank=10, n_starts=1, max_iter={sweeps}, tol=0.0)"
 CHILD = """
-import json, resource, time, warnings
+import json, time, warnings
 import numpy as np, scipy.sparse as sp, tallies
 warnings.simplefilter("ignore")
 clock = []
 with tallies.backend("threads", workers={workers}, memory={memory!r}, scratch={scratch!r}):
     {warm}
     data = {data}
-    began = time.perf_counter()
+    began, spent = time.perf_counter(), time.process_time()
     model = {fit}
     took = time.perf_counter() - began
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-sweep = (clock[-1] - clock[0]) / (len(clock) - 1) if len(clock) > 1 else None
-print(json.dumps({{"seconds": took, "peak": peak, "sweeps": model.n_iter_, "sweep": sweep}}))
+    used = time.process_time() - spent
+found = {{"seconds": took, "core": used, "sweeps": model.n_iter_}}
+if len(clock) > 1:
+    found["sweep"], found["core_sweep"] = ((b - a) / (len(clock) - 1) for a, b in zip(clock[0], clock[-1]))
+print(json.dumps(found))
 """
-TIMED = "progress=False, callback=lambda *_: clock.append(time.perf_counter())"
+TIMED = "progress=False, callback=lambda *_: clock.append((time.perf_counter(), time.process_time()))"
 
 
 def child(fit: str, data: str, warm: str, asked: Any, memory: str | None) -> dict[str, float]:
     """Run a fit in a process of its own; `fit`, `data` and `warm` are Python."""
     told = {"workers": asked.workers, "memory": memory, "scratch": str(asked.folder)}
-    code = CHILD.format(fit=fit, data=data, warm=warm, **told)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(done.stderr)
-    return json.loads(done.stdout.splitlines()[-1])
+    return alone(CHILD.format(fit=fit, data=data, warm=warm, **told))
+
+
+def alone(code: str) -> dict[str, float]:
+    """What a program prints last, and the largest resident memory of its process and all those below it, in MB."""
+    import psutil
+
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        program = subprocess.Popen([sys.executable, "-c", code], stdout=out, stderr=errors)
+        top, peak = psutil.Process(program.pid), 0
+        while program.poll() is None:
+            with suppress(psutil.Error):
+                peak = max(peak, sum(_resident(one) for one in [top, *top.children(recursive=True)]))
+            time.sleep(LOOK)
+        out.seek(0), errors.seek(0)
+        if program.returncode:
+            sys.exit(errors.read())
+        return {"peak": peak / 1e6, **json.loads(out.read().splitlines()[-1])}
+
+
+def _resident(process: Any) -> int:
+    """Bytes of a process that are in memory, those of mapped files among them; 0 where it has just ended."""
+    import psutil
+
+    with suppress(psutil.Error):
+        return process.memory_info().rss
+    return 0
 
 
 # tables
@@ -82,7 +113,8 @@ def write_table(path: Path, name: str, rows: int, seed: float) -> None:
         base = duckdb.connect()
         base.execute(f"SELECT setseed({seed})")
         part = f"(SELECT (random() * 3)::INTEGER % 3 AS y FROM range({rows}))"
-        base.execute(f"COPY (SELECT 'class ' || y AS y, {TABLES[name][1]} FROM {part}) TO '{path}.part' (FORMAT parquet)")
+        columns = f"SELECT 'class ' || y AS y, {TABLES[name][1]} FROM {part}"
+        base.execute(f"COPY ({columns}) TO '{path}.part' (FORMAT parquet{COPIED.get(name, '')})")
         Path(f"{path}.part").rename(path)
 
 
@@ -99,44 +131,50 @@ def table(name: str, asked: Any) -> str:
         child(f"{FITS[name]}.fit(data, 'y')", repr(str(data)), warm, asked, memory)
         for data, memory in ((whole, asked.memory), (tenth, None))
     )
-    ratio = there["seconds"] / there["sweeps"] / (FILES * here["seconds"] / here["sweeps"])
     size = sum(file.stat().st_size for file in whole.iterdir()) / 1e9
-    return row(name, f"{rows:,} rows, {size:.2f} GB of Parquet", there, here, ratio)
+    return row(name, f"{rows:,} rows, {size:.2f} GB of Parquet", there, here, FILES)
 
 
 # texts
 
 
-def write_texts(folder: Path, documents: int, topics: int = 200, words: int = 20_000, length: int = 200) -> None:
-    """Documents of an LDA whose words have frequencies as in a language."""
-    import pandas as pd
-
+def documents(n: int, topics: int = 200, words: int = 20_000, length: int = 200) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Documents of an LDA whose words have frequencies as in a language, up to 10,000 at a time: the length of each, and the words of all."""
     rng = np.random.default_rng(0)
     base = 1.0 / np.arange(10, words + 10)
     phi = np.cumsum(rng.dirichlet(0.3 * base / base.mean(), topics), axis=1)
-    names = np.array([f"w{np.base_repr(v, 36).lower()}x" for v in range(words)], dtype=object)
-    folder.mkdir(parents=True, exist_ok=True)
-    for k, first in enumerate(range(0, documents, 10_000)):
-        path = folder / f"{k:04d}.parquet"
-        n = min(10_000, documents - first)
-        sizes = rng.poisson(length, n)
-        theta = rng.dirichlet(np.full(topics, 0.05), n)
+    for first in range(0, n, 10_000):
+        sizes = rng.poisson(length, min(10_000, n - first))
+        theta = rng.dirichlet(np.full(topics, 0.05), len(sizes))
         n_dk = np.array([rng.multinomial(size, share) for size, share in zip(sizes, theta, strict=True)])
-        cells = np.repeat(np.arange(n * topics), n_dk.ravel())
+        cells = np.repeat(np.arange(n_dk.size), n_dk.ravel())
         found = np.empty(len(cells), dtype=np.int64)
         for t in range(topics):
             mine = np.flatnonzero(cells % topics == t)
             found[mine] = np.minimum(np.searchsorted(phi[t], rng.random(len(mine)) * phi[t, -1]), words - 1)
+        yield sizes, found
+
+
+def write_texts(folder: Path, n: int, words: int = 20_000) -> None:
+    """Such documents as texts."""
+    import pandas as pd
+
+    names = np.array([f"w{np.base_repr(v, 36).lower()}x" for v in range(words)], dtype=object)
+    folder.mkdir(parents=True, exist_ok=True)
+    first = 0
+    for k, (sizes, found) in enumerate(documents(n, words=words)):
+        path = folder / f"{k:04d}.parquet"
         texts = [" ".join(part) for part in np.split(names[found], np.cumsum(sizes)[:-1])]
-        pd.DataFrame({"id": first + np.arange(n), "text": texts}).to_parquet(f"{path}.part", index=False)
+        pd.DataFrame({"id": first + np.arange(len(sizes)), "text": texts}).to_parquet(f"{path}.part", index=False)
         Path(f"{path}.part").rename(path)
+        first += len(sizes)
 
 
 def texts(asked: Any) -> str:
-    documents = asked.rows or 100_000
-    folder, counted = asked.folder / f"lda-{documents}", asked.folder / f"lda-{documents}-counted"
+    n = asked.rows or 100_000
+    folder, counted = asked.folder / f"lda-{n}", asked.folder / f"lda-{n}-counted"
     if not folder.exists():
-        write_texts(folder, documents)
+        write_texts(folder, n)
     began = time.perf_counter()
     if not counted.exists():
         code = f"import tallies; tallies.Corpus.prepare({str(folder)!r}, {str(counted)!r})"
@@ -155,7 +193,7 @@ def texts(asked: Any) -> str:
     there, here = child(fit, repr(str(counted)), warm, asked, asked.memory), child(fit, whole, warm, asked, None)
     about = json.loads((counted / "manifest.json").read_text())
     what = f"{about['documents']:,} documents, {about['tokens']:,} tokens, {len(about['files']) - 2} shards"
-    return row("lda", what, there, here, there["sweep"] / here["sweep"])
+    return row("lda", what, there, here)
 
 
 # counts
@@ -185,7 +223,7 @@ def counts(asked: Any) -> str:
     here = child(fit, f"sp.load_npz({str(path)!r})[: {rows // 10}].toarray()", warm, asked, None)
     matrix = sp.load_npz(path)
     what = f"{rows:,} x {p} counts, {matrix.nnz / rows / p:.0%} not zero"
-    return row("pln", what, there, here, there["sweep"] / (10 * here["sweep"]))
+    return row("pln", what, there, here, 10)
 
 
 def filed(asked: Any) -> str:
@@ -205,12 +243,17 @@ def filed(asked: Any) -> str:
     there = child(fit, repr(str(folder)), none + warm, asked, asked.memory)
     here = child(fit, f"sp.csr_array(sp.load_npz({str(path)!r}))", warm, asked, asked.memory)
     size = sum(file.stat().st_size for file in folder.iterdir()) / 1e9
-    return row("pln-files", f"{rows:,} x {p} counts, {size:.2f} GB of Parquet", there, here, there["sweep"] / here["sweep"])
+    return row("pln-files", f"{rows:,} x {p} counts, {size:.2f} GB of Parquet", there, here)
 
 
-def row(name: str, what: str, there: dict[str, float], here: dict[str, float], ratio: float) -> str:
-    sweeps = f"{there['sweeps']:.0f}, {here['sweeps']:.0f}"
-    return f"| {name} | {what} | {there['peak']:.0f} | {here['peak']:.0f} | {there['seconds']:.1f} | {sweeps} | {ratio:.2f} |"
+def row(name: str, what: str, there: dict[str, float], here: dict[str, float], times: int = 1) -> str:
+    """Both fits, and how much longer one takes for a row and a sweep, by the clock and by the processor; `times`: how many times the rows."""
+    shown = [f"{there[of]:.0f}, {here[of]:.0f}" for of in ("peak", "seconds", "core", "sweeps")]
+    ratios = []
+    for whole, sweep in (("seconds", "sweep"), ("core", "core_sweep")):  # of a sweep where they were timed
+        one, other = (run.get(sweep) or run[whole] / run["sweeps"] for run in (there, here))
+        ratios.append(f"{one / (times * other):.2f}")
+    return f"| {name} | {what} | {' | '.join(shown)} | {', '.join(ratios)} |"
 
 
 def main() -> None:
@@ -223,7 +266,8 @@ def main() -> None:
     parser.add_argument("--memory", default="300MB")
     asked = parser.parse_args()
     print(
-        "| model | data | peak, MB | in memory, MB | seconds | sweeps of both | time against memory |\n|---|---|---|---|---|---|---|"
+        "| model | data | peak, MB, from files and in memory | seconds | core s | sweeps | time of a row and sweep against memory: clock, core |\n"
+        "|---|---|---|---|---|---|---|"
     )
     others = {"lda": texts, "pln": counts, "pln-files": filed}
     for name in asked.model or [*TABLES, *others]:

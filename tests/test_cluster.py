@@ -33,6 +33,15 @@ def test_a_killed_worker_changes_no_bit(name):
     assert took < losing.HANGS
 
 
+def test_all_workers_killed_at_once_change_no_bit():
+    """Dask would wait for those that are gone, for ever, though others come."""
+    case = next(case for case in CASES if case.name == "lda")
+    with losing.cluster(**losing.QUICK) as client:
+        same, _, took = losing.disturbed(client, case, seed=1, victims=2)
+    assert same
+    assert took < losing.HANGS
+
+
 @pytest.mark.parametrize(
     "case",
     [
@@ -189,3 +198,20 @@ def test_tasks_have_names_and_nothing_is_left_behind(cluster, tmp_path):
     assert not list((tmp_path / "scratch").iterdir())
     time.sleep(0.5)
     assert not [key for key in tasks() - others if "tallies" in key]
+
+
+def test_a_worker_keeps_shards_while_there_is_room_and_lets_the_oldest_go(monkeypatch):
+    monkeypatch.setattr(clusters, "_room", lambda held: 3000)
+    loaded, made = clusters.Loaded(), []
+
+    def get(i):
+        return loaded.get(("fit", i), lambda: made.append(i) or np.zeros(125))  # 1,000 bytes
+
+    for i in (0, 1, 2, 0, 3, 0, 1):  # at 3 there is no room for 1, which was used longest ago
+        get(i)
+    assert made == [0, 1, 2, 3, 1]
+    monkeypatch.setattr(clusters, "_room", lambda held: 0)
+    assert get(7) is get(7)  # one stays, however large
+    assert [key[1] for key in loaded.shards] == [7]
+    loaded.get(("another fit", 0), lambda: np.zeros(1))
+    assert list(loaded.shards) == [("another fit", 0)]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # "as" says that a name is public, where __all__ is not a lis
     from tallies.counts.tables import read_counts as read_counts
     from tallies.data.corpus import Corpus as Corpus
     from tallies.data.files import read_table as read_table
+    from tallies.data.joined import join_tables as join_tables
     from tallies.data.ontology import Ontology as Ontology
     from tallies.estimator import load as load
     from tallies.evaluation.score import Score as Score
@@ -34,6 +35,7 @@ _HOMES = {
     "Corpus": "tallies.data.corpus",
     "Ontology": "tallies.data.ontology",
     "backend": "tallies.backends",
+    "join_tables": "tallies.data.joined",
     "load": "tallies.estimator",
     "read_table": "tallies.data.files",
     **dict.fromkeys(("Score", "evaluate", "compare"), "tallies.evaluation.score"),

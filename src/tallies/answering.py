@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tallies.backends import each
 from tallies.data import dialect
 from tallies.data.kinds import fitted_columns
-from tallies.data.lazy import Piece, open_table
+from tallies.data.lazy import open_table
 from tallies.disk import atomic
 from tallies.errors import DataError
 
@@ -26,7 +26,7 @@ AT_ONCE = 32  # pieces between two words on progress
 class Part(NamedTuple):
     """A source: rows to be answered."""
 
-    piece: Piece
+    piece: Any  # `Piece`, or another that has its `frame`
     cells: str
     path: str  # of the answers
 
@@ -48,7 +48,7 @@ def write_answers(model: Any, X: Any, out: str | os.PathLike | None, ask: Callab
 
 
 def write_parts(
-    model: Any, pieces: list[Piece], cells: str, rows: int, out: str | os.PathLike | None, ask: Callable[[Any, Any], Any]
+    model: Any, pieces: Sequence[Any], cells: str, rows: int, out: str | os.PathLike | None, ask: Callable[[Any, Any], Any]
 ) -> Path:
     """Write ask(model, these cells of a piece) for every piece."""
     if out is None:

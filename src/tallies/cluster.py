@@ -8,6 +8,7 @@ results of tasks; every few sweeps they are written to the scratch folder, so th
 from __future__ import annotations
 
 import os
+import time
 import uuid
 import warnings
 from collections import OrderedDict
@@ -37,6 +38,10 @@ LARGE = 64 << 20  # bytes that should not go through a scheduler
 ANSWERS = 5  # seconds for a scheduler to answer
 WAIT = 30  # seconds for a worker to come
 LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed while a sweep is out
+STUCK = 3.0  # seconds between two looks at whether tasks wait for workers that will not come back
+FULL = (
+    0.6  # of a worker's memory, from which on it keeps no more shards: at 0.7 Dask writes to disk what it holds, at 0.8 it pauses
+)
 
 
 class InFile(NamedTuple):
@@ -51,6 +56,9 @@ class There(NamedTuple):
     value: Any  # as a task is given it: bytes, `InFile` or a future
     age: int = 0  # sweeps since it was last written
     needs: tuple[Any, ...] = ()  # owners of the files from which it is made
+    where: dict[
+        str, Any
+    ] = {}  # for tasks that take it apart: where it is, for a busy worker's tasks go to others, and all of it with them
 
 
 class Dask:
@@ -95,7 +103,7 @@ class Dask:
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
         with in_words():
             parts, after = self._pairs(task, latents, broadcast)
-            found = self.client.gather(parts)
+            found = self._wait(parts)
             return [result for result, _ in found], self._after(after, sum(has for _, has in found))
 
     def total(
@@ -115,23 +123,23 @@ class Dask:
             ((result, has),) = self._wait(parts, after)
             return result, self._after(after, has)
 
-    def _wait(self, parts: list[Any], pairs: list[There]) -> list[Any]:
+    def _wait(self, parts: list[Any], pairs: Sequence[There] = ()) -> list[Any]:
         """What comes of these tasks; where Ctrl-C comes first, the pairs they are made of that have not begun are called off."""
-        from distributed import TimeoutError, wait
-
-        while self.stop is not None:
-            try:
-                wait(parts, timeout=LOOK)
-                break
-            except TimeoutError:
-                if self.stop():
-                    self.client.cancel([its.value for its in pairs])
-                    raise Dropped from None
+        futures, began, looked = [part for part in parts if hasattr(part, "key")], time.monotonic(), 0.0
+        while not all(future.done() for future in futures):  # no waiting with a limit: its errors would hold all that is here
+            if pairs and self.stop is not None and self.stop():
+                self.client.cancel([its.value for its in pairs])
+                raise Dropped
+            so_far = time.monotonic() - began
+            if so_far - looked > STUCK:
+                self.client.run_on_scheduler(_let_go, name=self.name)
+                looked = so_far
+            time.sleep(min(0.001 + so_far / 50, LOOK))
         return self.client.gather(parts)
 
     def collect(self, latents: list[Any]) -> list[Any]:
         with in_words():
-            there = self.client.gather([its.value if isinstance(its, There) else its for its in latents])
+            there = self._wait([its.value if isinstance(its, There) else its for its in latents])
             return [_opened(its) for its in there]
 
     def _pairs(
@@ -148,22 +156,24 @@ class Dask:
             before = its if isinstance(its, There) else self.put(its)
             given = task, i, (self.name, i), source.value, self.shared.value, before.value, params.value
             pair = submit(_carry_out, *given, key=self._key(what), **where)
-            first.append(submit(_result, pair, key=self._key("result")))
-            after.append(There(pair, before.age + 1, (*before.needs, *params.needs)))
+            first.append(submit(_result, pair, key=self._key("result"), **where))
+            after.append(There(pair, before.age + 1, (*before.needs, *params.needs), where))
         return first, after
 
     def _after(self, pairs: list[There], has: int) -> list[Any]:
         """The latents after a sweep, written where it is time to; None where there are none."""
         if not has:
             return [None] * len(pairs)
-        latents = [its._replace(value=self.client.submit(_latents, its.value, key=self._key("latents"))) for its in pairs]
+        latents = [
+            its._replace(value=self.client.submit(_latents, its.value, key=self._key("latents"), **its.where)) for its in pairs
+        ]
         if max(its.age for its in latents) < EVERY:
             return latents
         if self.scratch is None:
-            return [self.put(its) for its in self.client.gather([its.value for its in latents])]
+            return [self.put(its) for its in self._wait([its.value for its in latents])]
         files = [self.scratch.leaf(".pickle") for _ in latents]
         written = zip(latents, files, strict=True)
-        self.client.gather([self.client.submit(_store, z.value, file.path, key=self._key("store")) for z, file in written])
+        self._wait([self.client.submit(_store, z.value, file.path, key=self._key("store"), **z.where) for z, file in written])
         return [There(InFile(file.path), needs=(file.owner,)) for file in files]
 
 
@@ -171,7 +181,7 @@ class Dask:
 
 
 class Loaded:
-    """Shards that a worker has loaded, while they fit into half of its memory: those used longest ago go first."""
+    """Shards that a worker has loaded, while they fit into its memory, see `_room`: those used longest ago go first."""
 
     def __init__(self) -> None:
         self.shards: OrderedDict[Any, tuple[int, Any]] = OrderedDict()
@@ -188,20 +198,26 @@ class Loaded:
         shard = load()
         with self.lock:
             self.shards[key] = nbytes(shard), shard
-            while len(self.shards) > 1 and sum(size for size, _ in self.shards.values()) > _room():
-                self.shards.popitem(last=False)
+            held = sum(size for size, _ in self.shards.values())
+            room = _room(held)
+            while len(self.shards) > 1 and held > room:
+                held -= self.shards.popitem(last=False)[1][0]
         return shard
 
 
 LOADED = Loaded()
 
 
-def _room() -> int:
-    """Bytes that a worker may spend on shards."""
+def _room(held: int) -> int:
+    """Bytes that a worker may spend on shards, of which it holds so many: half of its memory, and no more than is left of it."""
     from distributed import get_worker
 
-    limit = get_worker().memory_manager.memory_limit
-    return (limit or free_memory()) // 2
+    worker = get_worker()
+    limit = worker.memory_manager.memory_limit
+    if not limit:
+        return free_memory() // 2
+    others = worker.monitor.get_process_memory() - held  # libraries, and what is in work
+    return min(limit // 2, int(FULL * limit) - others)
 
 
 def _carry_out(task: Any, i: int, key: Any, source: Any, shared: Any, latents: Any, params: Any) -> tuple[Any, Any]:
@@ -257,6 +273,21 @@ def _store(latents: Any, path: str) -> None:
     from distributed.protocol.pickle import dumps
 
     _write(dumps(latents), path)
+
+
+# on the scheduler
+
+
+def _let_go(name: str, dask_scheduler: Any = None) -> None:
+    """Let tasks run anywhere that wait for workers which are gone. Dask does so while there is another worker, but where all die at
+    once it looks no further, also when new ones come."""
+    here = set(dask_scheduler.workers)
+    stuck = [task for task in dask_scheduler.unrunnable if name in str(task.key) and task.worker_restrictions and here]
+    stuck = [task for task in stuck if not here & task.worker_restrictions]
+    for task in stuck:
+        task.worker_restrictions = None
+    if stuck:
+        dask_scheduler.transitions({task.key: "processing" for task in stuck}, stimulus_id=f"tallies-let-go-{name}")
 
 
 # before anything is sent

@@ -20,7 +20,7 @@ from tallies.data import lazy
 from tallies.errors import DataError, FileError
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:(PLN|OverRanks) stopped",
+    "ignore:(PLN|PLNDiscriminant|PLNMixture|OverRanks) stopped",
     "ignore:the likelihood had no plateau",
     "ignore:columns such as",
     "ignore:X does not have valid",
@@ -335,3 +335,29 @@ def test_peak_memory_does_not_follow_the_table(tmp_path, kind):
     call = [sys.executable, "-W", "ignore", "-c", CHILD, str(tmp_path), kind]
     told = subprocess.run(call, capture_output=True, text=True, check=True, timeout=200)
     assert float(told.stdout) < 24
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_models_that_are_fitted_in_memory_take_a_folder_that_fits(tmp_path, kind, monkeypatch):
+    frame = table().drop(columns="weight")
+    folder, few = write(tmp_path / "parts", frame.drop(columns=["depth"]), kind), {"max_iter": 5}
+    labels = tallies.PLNDiscriminant(**few).fit(folder, "plot")
+    alone = tallies.PLNDiscriminant(**few).fit(frame[GENES], frame["plot"])
+    np.testing.assert_array_equal(labels.means_, alone.means_)
+    whole = write(tmp_path / "whole", frame, kind)
+    mixed = tallies.PLNMixture(n_components=2, n_starts=1, **few).fit(whole, covariates=["depth", "plot"])
+    assert len(mixed.labels_) == n and mixed.covariate_names_.tolist() == ["Intercept", "depth", "plot[T.b]"]
+    monkeypatch.setattr(lazily, "free_memory", lambda: 1000)
+    with pytest.raises(
+        DataError, match=r"150 x 9 cells, 0.0 GB laid out, .* this is done in memory; pass some of the rows, or fit"
+    ):
+        tallies.PLNNetwork().fit(whole)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_models_that_are_fitted_in_memory_take_a_folder_of_cells(tmp_path, form):
+    anndata = pytest.importorskip("anndata", reason="needs tallies[anndata]")
+    pytest.importorskip("zarr", reason="needs zarr")
+    anndata.AnnData(form(counts().astype(np.float32)), var=pd.DataFrame(index=GENES)).write_zarr(tmp_path / "cells.zarr")
+    found = tallies.PLNMixture(n_components=1, max_iter=5).fit(tmp_path / "cells.zarr")
+    np.testing.assert_array_equal(found.means_, tallies.PLNMixture(n_components=1, max_iter=5).fit(counts()).means_)

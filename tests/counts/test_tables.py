@@ -7,11 +7,11 @@ import scipy.sparse as sp
 from scipy.io import mmwrite
 from scipy.special import gammaln
 
-from tallies.counts import tables
 from tallies.counts.alignment import as_design, as_offsets
 from tallies.counts.offsets import OFFSETS
 from tallies.counts.records import SMALL, log_factorial
 from tallies.counts.tables import as_counts, read_counts
+from tallies.data import cells
 from tallies.errors import DataError, DataWarning
 
 TABLE = pd.DataFrame({"oak": [3, 0, 5], "elm": [1, 7, 2]}, index=["a", "b", "c"])
@@ -53,7 +53,7 @@ def test_an_h5ad_at_which_its_library_loops_is_refused(tmp_path, monkeypatch):
     assert number == 0  # the free room at the end
     body[at + 8 : at + 16] = bytes(8)
     path.write_bytes(body)
-    monkeypatch.setattr(tables, "PATIENCE", 5)
+    monkeypatch.setattr(cells, "PATIENCE", 5)
     with pytest.raises(DataError, match=r"t.h5ad' .*damaged"):
         read_counts(path)
 

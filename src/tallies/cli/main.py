@@ -244,24 +244,32 @@ def describe(line: Line, data: Path, **own: Any) -> Answer:
 WHOLE = Option("data", "A table as csv, tsv or json lines (also .gz), or a folder of such files.", ..., Path, "DATA")
 TEXT = Option("text", "Column with texts, of a folder (also of Parquet): their words are counted, for LDA.")
 
+JOIN = Option("join", "Second table, or folder of them, with the same keys: its columns are added.", None, Path)
+ON = Option("on", "Column of both tables with the keys.", "id")
+
 
 def _prepared() -> tuple[Option, ...]:
     from tallies.cli.tables import COUNTING
 
-    return WHOLE, Option("out", "Folder to write.", ..., Path, "out,o"), TEXT, *COUNTING
+    return WHOLE, Option("out", "Folder to write.", ..., Path, "out,o"), TEXT, JOIN, ON, *COUNTING
 
 
 @command(app, _prepared)
-def prepare(line: Line, data: Path, out: Path, text: str | None, **counting: Any) -> Answer:
-    """Write a table once as a folder of Parquet files, or the words of texts as counts, for fits that read it many times; goes on
-    where it was stopped."""
+def prepare(line: Line, data: Path, out: Path, text: str | None, join: Path | None, on: str, **counting: Any) -> Answer:
+    """Write a table once as a folder of Parquet files, with the columns of a second one of the same keys, or the words of texts
+    as counts, for fits that read it many times; goes on where it was stopped."""
     from tallies.cli.configs import read
     from tallies.cli.tables import COUNTING, document_bound, no_stop_words
     from tallies.data import bags, prepared
+    from tallies.data.joined import join_tables
 
+    if join is not None and text is not None:
+        raise DataError("texts are counted by --text, tables joined by --join: join first, and count the words of what comes of it")
     if text is None:
         with phases.phase(f"writing {data.name} as Parquet"):
-            folder = prepared.prepare(data, out)
+            folder = prepared.prepare(data, out) if join is None else out
+            if join is not None:
+                join_tables(data, join, on, out=out)
         after = f"tallies fit MODEL {folder} --target COLUMN --out RUN"
     else:
         told = {option.name: read(counting[option.name], option) for option in COUNTING}

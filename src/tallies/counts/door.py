@@ -15,10 +15,11 @@ import scipy.sparse as sp
 from tallies.counts.alignment import as_design, as_offsets, columns_in_order, independent
 from tallies.counts.filed import Filed, Spans, compact
 from tallies.counts.fitted import Beyond, Classes, Design, Fitted, Formula, Inflating, smallest
-from tallies.counts.lazily import cells_of, read_cells, read_pieces
+from tallies.counts.lazily import read_cells, read_pieces, read_whole
 from tallies.counts.offsets import OFFSETS
 from tallies.counts.records import Shard, log_factorial
-from tallies.counts.tables import HIDDEN, Counts, named_rows, read_anndata, read_counts
+from tallies.counts.tables import HIDDEN, Counts, named_rows, read_counts
+from tallies.data.cells import cells_of, read_anndata
 from tallies.data.files import read_table, reading
 from tallies.data.lazy import is_lazy
 from tallies.errors import DataError, nearest
@@ -88,7 +89,8 @@ def from_files(
     """Counts and what belongs to their rows, each of which may be a path; where the counts are one, names of columns of that file
     may stand for covariates and weights. Anything else stays as it is. `sparse`: counts of an .h5ad file or a .zarr folder are an
     AnnData, where that is sparse, and those of a folder of tables a sparse matrix with names; more than is held stay in files."""
-    if sparse and is_lazy(counts) and Path(str(counts)).suffix.lower() != ".zarr":
+    lazy = is_lazy(counts) and Path(str(counts)).suffix.lower() != ".zarr"
+    if sparse and lazy:
         names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
         names = names if all(isinstance(name, str) for name in names) and not _is_file(covariates) else []
         weight = [weights] if isinstance(weights, str) else []
@@ -102,8 +104,8 @@ def from_files(
         elif isinstance(counts, str | Path):
             held = read_anndata(cells)
             counts = counts if isinstance(held.X, np.ndarray | None) else held
-    if isinstance(counts, str | Path):
-        path, counts = counts, read_counts(counts)
+    if isinstance(counts, str | Path) or (lazy and not sparse):
+        path, counts = counts, read_whole(counts) if lazy else read_counts(counts)
         asked = [covariates] if isinstance(covariates, str) and covariates in counts else covariates
         if isinstance(asked, list) and all(isinstance(name, str) for name in asked):
             counts, covariates = taken(counts, asked, path)

@@ -6,16 +6,13 @@ Sparse rows stay sparse: a piece gives some of them as a CSR matrix, which is la
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from tallies.backends import each
-from tallies.data.files import reading
-from tallies.errors import need
+from tallies.data.cells import Cells, csr_of
 from tallies.mapped import Home
 from tallies.maths import pointer
 
@@ -32,7 +29,7 @@ class Encoded(NamedTuple):
         """Some of the rows, mapped."""
         ptr = self._get("ptr")[first : stop + 1]
         inside = slice(int(ptr[0]), int(ptr[-1]))
-        return _csr(self._get("data")[inside], self._get("indices")[inside], ptr, self.width)
+        return csr_of(self._get("data")[inside], self._get("indices")[inside], ptr, self.width)
 
     def write(self, Y: sp.csr_array) -> None:
         """Write the rows."""
@@ -48,51 +45,6 @@ class Encoded(NamedTuple):
 
     def _path(self, name: str) -> str:
         return os.path.join(self.home.path, f"{self.number:06d}-{name}.npy")
-
-
-class Cells(NamedTuple):
-    """The matrix X of an .h5ad file or a .zarr folder, sparse by rows or laid out."""
-
-    home: Home  # folder of the file
-    file: str
-    width: int
-    stamp: tuple[int, int]  # bytes of the file, and when it was written
-
-    @property
-    def path(self) -> str:
-        return os.path.join(self.home.path, self.file)
-
-    def read(self, first: int, stop: int) -> sp.csr_array:
-        """Some of the rows."""
-        with opened(self.path) as file:
-            X = file["X"]
-            if not is_group(X):
-                return sp.csr_array(np.asarray(X[first:stop]))
-            ptr = np.asarray(X["indptr"][first : stop + 1]).astype(np.int64)
-            inside = slice(int(ptr[0]), int(ptr[-1]))
-            rows = _csr(np.asarray(X["data"][inside]), np.asarray(X["indices"][inside]), ptr, self.width)
-            rows.check_format(full_check=True)  # loops would trust what is in the file
-            return rows
-
-
-@contextmanager
-def opened(path: str) -> Iterator[Any]:
-    """The groups of an .h5ad file or a .zarr folder."""
-    with reading(path, os.path.splitext(path)[1]):
-        if path.lower().endswith(".zarr"):
-            yield need("zarr", "anndata", "Reading .zarr", package="zarr").open_group(path, mode="r")
-        else:
-            with need("h5py", "anndata", "Reading .h5ad", package="h5py").File(path, "r") as file:
-                yield file
-
-
-def is_group(X: Any) -> bool:
-    """Whether a matrix is stored by the parts of a sparse one."""
-    return hasattr(X, "keys")
-
-
-def _csr(data: np.ndarray, indices: np.ndarray, ptr: np.ndarray, width: int) -> sp.csr_array:
-    return sp.csr_array((data, indices, ptr - ptr[0]), shape=(len(ptr) - 1, width))
 
 
 class Span(NamedTuple):

@@ -6,10 +6,8 @@ folder that are sparse by rows are read where they are. Where counts that are no
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +17,14 @@ import scipy.sparse as sp
 
 from tallies.answering import AT_ONCE
 from tallies.backends import each
-from tallies.counts.filed import Cells, Encoded, Filed, is_group, opened
+from tallies.counts.filed import Encoded, Filed
 from tallies.counts.fitted import smallest
-from tallies.counts.tables import LARGEST_COUNT, Named, is_backed, probe, refuse_broken, refuse_large, refuse_negative
+from tallies.counts.tables import LARGEST_COUNT, Named, named_rows, refuse_broken, refuse_large, refuse_negative
+from tallies.data.cells import Cells, matrix_in
 from tallies.data.lazy import LARGE, Piece, open_table
 from tallies.data.table import check_names
-from tallies.errors import DataError, need
-from tallies.mapped import SCRATCH, Home, Scratch
+from tallies.errors import DataError
+from tallies.mapped import SCRATCH, Home, Scratch, free_memory
 from tallies.maths import pointer
 from tallies.phases import phase
 from tallies.sources import Held
@@ -104,6 +103,22 @@ def read_pieces(X: Any, beside: list[str]) -> tuple[Named, pd.DataFrame]:
     return Named(filed(known, [len(look.size) for look in looks], looks), rows, columns), rest
 
 
+def read_whole(X: Any) -> pd.DataFrame:
+    """Such a table as a data frame, for what needs all counts in memory; or a sentence where they do not fit."""
+    table = open_table(X)
+    size, free = 8 * table.rows * len(table.facts), free_memory()
+    if size > free // 2:
+        told = f"{table.name!r} has {table.rows:,} x {len(table.facts):,} cells, {size / 1e9:,.1f} GB laid out"
+        raise DataError(
+            f"{told}, more than half of the {free / 1e9:,.1f} GB that are free, and this is done in memory; pass some of the rows, "
+            "or fit a PLN, which reads such tables in pieces"
+        )
+    first = next(iter(table.facts))
+    names = [name for name, fact in table.facts.items() if fact.kind != "id" or (name == first and fact.type == "VARCHAR")]
+    cells = table.cells(names)
+    return named_rows(pd.concat([piece.frame(cells) for piece in table.pieces], ignore_index=True))
+
+
 def _each(task: Any, work: Sequence[Any], *more: Any) -> list[Look]:
     """What comes of each piece of work; some at a time, for there may be many."""
     some = [[Held(its) for its in work[a : a + AT_ONCE]] for a in range(0, len(work), AT_ONCE)]
@@ -128,53 +143,16 @@ def _encode(work: tuple[Piece, Encoded], cells: str, species: list[str]) -> Look
 # matrices of cells
 
 
-def cells_of(counts: Any) -> Path | None:
-    """The .h5ad file or .zarr folder that counts are, or that an AnnData reads them from; None where there is none."""
-    if is_backed(counts):
-        return Path(counts.filename)
-    known = isinstance(counts, str | Path) and Path(counts).suffix.lower() in (".h5ad", ".zarr")
-    return Path(counts) if known and Path(counts).exists() else None
-
-
 def read_cells(path: Path) -> Named | None:
     """The counts of an .h5ad file or a .zarr folder that are more than is held; None: they are to be read whole."""
-    need("anndata", "anndata", "Reading .h5ad")
-    if path.suffix.lower() == ".h5ad":
-        probe(path)
-    with opened(str(path)) as file:
-        X = file.get("X")
-        kind = None if X is None else str(dict(X.attrs).get("encoding-type", ""))
-        if X is None or kind not in ("csr_matrix", "array", ""):
-            return None
-        if is_group(X):
-            n, p = (int(size) for size in X.attrs["shape"])
-            if int(X["data"].shape[0]) * (X["data"].dtype.itemsize + 4) <= HELD:
-                return None
-            ptr = np.asarray(X["indptr"][:]).astype(np.int64)
-        else:
-            n, p = X.shape
-            if n * p * X.dtype.itemsize <= LARGE:
-                return None
-            ptr = np.arange(n + 1) * p
-        rows, columns = (_names(file[what]) for what in ("obs", "var"))
-    if len(rows) != n or len(columns) != p or len(ptr) != n + 1 or (np.diff(ptr) < 0).any() or not n:
-        raise DataError(f"{str(path)!r} is damaged: its names are of {len(rows)} x {len(columns)} counts, its matrix of {n} x {p}")
-    about, full = os.stat(path), os.path.abspath(path)
-    cells = Cells(Home(os.path.dirname(full)), os.path.basename(full), p, (about.st_size, about.st_mtime_ns))
-    ends = np.unique([0, *np.searchsorted(ptr[:-1], np.arange(AT_A_TIME, ptr[-1], AT_A_TIME)), n])
-    spans = [(cells, int(a), int(b)) for a, b in pairwise(ends)]
+    found = matrix_in(path, HELD, LARGE)
+    if found is None:
+        return None
+    spans = [(found.cells, a, b) for a, b in found.spans(AT_A_TIME)]
     with phase("looking at the counts"):
         looks = _each(_look, spans)
-    check_names(pd.DataFrame(columns=columns))
-    return Named(filed([cells], [n], looks), rows, columns)
-
-
-def _names(group: Any) -> np.ndarray:
-    """Names of rows, or of columns."""
-    from anndata.io import read_elem
-
-    found = read_elem(group[str(group.attrs["_index"])])
-    return np.asarray([name if isinstance(name, str) else str(name) for name in found], dtype=object)
+    check_names(pd.DataFrame(columns=found.columns))
+    return Named(filed([found.cells], [len(found.rows)], looks), found.rows, found.columns)
 
 
 def _look(work: tuple[Cells, int, int]) -> Look:

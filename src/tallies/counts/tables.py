@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,25 +14,13 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from tallies.counts.filed import Filed
+from tallies.data.cells import is_anndata, read_anndata
 from tallies.data.files import CELLS, KINDS, open_bytes, read_table, reading, refuse_nul
 from tallies.data.table import check_names, refuse_dates
 from tallies.errors import DataError, need, need_file
 
 LARGEST_COUNT = 2.0**53  # beyond, neighbours are no longer told apart
 HIDDEN = -1e4  # offset of a missing count: exp(-1e4) is zero, so the cell drops out of the likelihood
-
-PATIENCE = 60  # seconds in which a process of its own must have listed what is in an .h5ad file
-LISTING = """
-import h5py, sys
-def read(name, item):
-    dict(item.attrs)
-    if isinstance(item, h5py.Dataset):
-        item.chunks and item.id.get_num_chunks()
-        item.dtype.kind == "O" and item[()]
-with h5py.File(sys.argv[1], "r") as file:
-    dict(file.attrs)
-    file.visititems(read)
-"""
 
 
 class Counts(NamedTuple):
@@ -60,7 +46,7 @@ class Named(NamedTuple):
 
 
 def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
-    """Read a count table: any that `read_table` reads, .mtx, .h5ad or .biom. Rows are samples; `transpose` turns it.
+    """Read a count table: any that `read_table` reads, .mtx, .h5ad, .zarr or .biom. Rows are samples; `transpose` turns it.
 
     A first column that is not numeric names the rows. Beside `counts.mtx`, files `counts.rows.txt` and `counts.columns.txt`
     (one name a line) are used where they exist. BIOM stores samples as columns and is turned.
@@ -73,10 +59,10 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     a    3    0
     b    1    7
     """
-    path = need_file(path, "a count table")
+    path = Path(path) if Path(path).suffix.lower() == ".zarr" else need_file(path, "a count table")
     suffixes = [s.lower() for s in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in (".gz", ".zip") else (suffixes or [""])[-1]
-    if kind not in (*KINDS, ".zip", ".mtx", ".h5ad", ".biom"):
+    if kind not in (*KINDS, ".zip", ".mtx", ".h5ad", ".zarr", ".biom"):
         raise DataError(
             f"expected a .csv, .tsv, .xlsx, .parquet, .mtx, .h5ad or .biom file, got {path.name!r}; convert it to one of these"
         )
@@ -85,7 +71,7 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
             table = named_rows(read_table(path))
         elif kind == ".mtx":
             table = _read_mtx(path)
-        elif kind == ".h5ad":
+        elif kind in (".h5ad", ".zarr"):
             table = _from_anndata(read_anndata(path))
         else:
             stored = need("biom", "biom", "Reading .biom", package="biom-format").load_table(str(path))
@@ -94,29 +80,9 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     return table.T if transpose else table
 
 
-def read_anndata(path: Path) -> Any:
-    """An .h5ad file, or a folder of zarr."""
-    anndata = need("anndata", "anndata", "Reading .h5ad")
-    if path.suffix.lower() == ".zarr":
-        with reading(path, ".zarr"):
-            return anndata.read_zarr(path)
-    with reading(need_file(path, "a count table"), ".h5ad"):
-        probe(path)
-        return anndata.read_h5ad(path)
-
-
 def plain(counts: Any) -> Any:
     """Counts as they are; those of an AnnData as a data frame."""
-    return _from_anndata(counts) if _is_anndata(counts) else counts
-
-
-def _is_anndata(counts: Any) -> bool:
-    return type(counts).__module__.split(".")[0] == "anndata"
-
-
-def is_backed(counts: Any) -> bool:
-    """Whether these are all rows and columns of an AnnData that leaves its matrix in a file."""
-    return _is_anndata(counts) and bool(counts.isbacked) and not counts.is_view
+    return _from_anndata(counts) if is_anndata(counts) else counts
 
 
 def as_counts(counts: Any, sparse: bool = False) -> Counts:
@@ -132,7 +98,7 @@ def as_counts(counts: Any, sparse: bool = False) -> Counts:
                 "array (n,); the other rules compare all samples with each other, and an array (n, p) is as large as the table"
             )
         return Counts(counts, None, rows, columns)
-    elif sparse and _is_anndata(counts) and not isinstance(counts.X, np.ndarray | None):
+    elif sparse and is_anndata(counts) and not isinstance(counts.X, np.ndarray | None):
         rows, columns = (np.asarray(names.astype(str), dtype=object) for names in (counts.obs_names, counts.var_names))
         check_names(pd.DataFrame(columns=columns))
         counts = counts.X.to_memory() if hasattr(counts.X, "to_memory") else counts.X
@@ -243,19 +209,6 @@ def _laid_out(matrix: Any) -> np.ndarray:
     if np.prod([float(size) for size in matrix.shape]) > CELLS:
         raise DataError(f"a table of {' x '.join(f'{size:,}' for size in matrix.shape)} cells is too large; select rows or columns")
     return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
-
-
-def probe(path: Path) -> None:
-    """Refuse a file at whose names and texts the HDF5 library loops for ever or dies: another process reads them first."""
-    try:
-        ended = subprocess.run([sys.executable, "-c", LISTING, path], capture_output=True, text=True, timeout=PATIENCE)
-    except subprocess.TimeoutExpired as error:
-        raise DataError(
-            f"what {str(path)!r} holds could not be listed in {PATIENCE} s, so it is damaged; fetch it again"
-        ) from error
-    if ended.returncode:
-        told = ended.stderr.strip().splitlines()[-1:] or [f"its reader died of signal {-ended.returncode}"]
-        raise DataError(f"{str(path)!r} cannot be read as .h5ad: {told[0][:300]}; it is damaged: fetch it again")
 
 
 def _from_anndata(data: Any) -> pd.DataFrame:

@@ -109,13 +109,14 @@ def open_bags(X: Any, text: str = "text", shards: int | None = None, **words: Un
         return X
     if is_prepared(X):
         prepared.check(Path(X))
-        return _opened(Home(os.path.abspath(X)))
+        return open_shards(Home(os.path.abspath(X)))
     home = Scratch(SCRATCH.get())
     folder = count(X, os.path.join(home.folder.name, "bags"), text, shards, **words)
-    return _opened(Home(str(folder), home))
+    return open_shards(Home(str(folder), home))
 
 
-def _opened(home: Home) -> Bags:
+def open_shards(home: Home) -> Bags:
+    """The corpus of a folder of shards."""
     folder, about = Path(home.path), prepared.manifest(Path(home.path))
     vocabulary = np.array((folder / "words.utf8").read_text(encoding="utf-8").split("\n"), dtype=object)
     entries = [entry for entry in about["files"] if "documents" in entry]
@@ -165,15 +166,29 @@ def count(
         (half / "of.json").write_text(json.dumps(of))
     D = _count_pieces(texts, cut, half)
     vocabulary, frequency, maps = _choose(half, len(texts.pieces), D, min_df, max_df)
-    S = shards or max(1, round(int(frequency.sum()) / TOKENS))
-    lengths = _deal(half, maps, D, -(-D // min(S, D)), len(vocabulary))
-    entries = _finish(half, out, D, -(-D // min(S, D)), len(vocabulary))
+    return write_shards(out, maps, D, shards, Chosen(vocabulary, frequency, cut.language), of)
+
+
+class Chosen(NamedTuple):
+    """The words of a corpus."""
+
+    vocabulary: np.ndarray  # (V,)
+    frequency: np.ndarray  # (V,)  tokens of each
+    language: str | None
+
+
+def write_shards(out: Path, maps: list[Path], D: int, shards: int | None, words: Chosen, of: dict[str, Any]) -> Path:
+    """Write the shards of D documents, of which pieces were counted into a folder below `out`; `of`: what they were made of."""
+    half, tokens, V = out / HALF, int(words.frequency.sum()), len(words.vocabulary)
+    size = -(-D // min(shards or max(1, round(tokens / TOKENS)), D))
+    lengths = _deal(half, maps, D, size, V)
+    entries = _finish(half, out, D, size, V)
     with atomic(out / "words.utf8") as part:
-        part.write_text("\n".join(vocabulary), encoding="utf-8", newline="\n")
+        part.write_text("\n".join(words.vocabulary), encoding="utf-8", newline="\n")
     with atomic(out / "sums.npz") as part, open(part, "wb") as file:
-        np.savez(file, frequency=frequency, lengths=lengths)
+        np.savez(file, frequency=words.frequency, lengths=lengths)
     entries += [prepared.entry(out, name) for name in ("words.utf8", "sums.npz")]
-    prepared.write(out, entries, kind="texts", of=of, language=cut.language, documents=D, tokens=int(frequency.sum()))
+    prepared.write(out, entries, kind="texts", of=of, language=words.language, documents=D, tokens=tokens)
     shutil.rmtree(half)
     return out
 
@@ -225,7 +240,8 @@ def _piece(half: Path, k: int) -> tuple[sp.csr_array, list[str]]:
         text = parts["names"].tobytes().decode()
         names = text.split("\n") if text else []
         counts = (parts["data"], parts["indices"], parts["indptr"])
-        return sp.csr_array(counts, shape=(len(parts["indptr"]) - 1, len(names))), names
+        width = len(names) or int(parts["indices"].max(initial=-1)) + 1  # rows of cells have the columns of all, and no names here
+        return sp.csr_array(counts, shape=(len(parts["indptr"]) - 1, width)), names
 
 
 def _choose(half: Path, n: int, D: int, min_df: int | float, max_df: int | float) -> tuple[np.ndarray, np.ndarray, list[Path]]:

@@ -213,13 +213,19 @@ def open_table(X: Any) -> Lazy:
     """The table, with what is known of its columns; see `is_lazy`."""
     if isinstance(X, Lazy):
         return X
-    name, paths, home = files_in(X)
+    return open_files(*files_in(X))
+
+
+def open_files(name: str, paths: list[str], home: Any) -> Lazy:
+    """The table of some Parquet files; `home` is the folder of those that were made of others."""
     with reading(name, "a table"):
         return _surveyed(name, paths, home)
 
 
 def files_in(X: Any) -> tuple[str, list[str], Any]:
     """The name of a table, its Parquet files, and the folder of those that were made of others; see `is_lazy`."""
+    if isinstance(X, Lazy):
+        return X.name, list(dict.fromkeys(piece.path for piece in X.pieces)), X.home
     name, paths = type(X).__name__, []
     if isinstance(X, str | os.PathLike):
         if prepared.kind_of(Path(X)) == "texts":

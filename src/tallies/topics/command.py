@@ -10,12 +10,14 @@ import numpy as np
 
 from tallies.cli.options import Option
 from tallies.cli.tables import COUNTING, data, document_bound, log_likelihood, no_stop_words, read_once, rows_of
-from tallies.data.bags import in_files, open_bags
+from tallies.data.cells import cells_of
 from tallies.data.corpus import Corpus
 from tallies.data.text import check_fields, read_field
 from tallies.errors import DataError
+from tallies.topics import door
 from tallies.topics import scores as evaluation
 from tallies.topics.estimator import LDA
+from tallies.topics.lazily import in_files, open_documents
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +54,8 @@ def read(options: Mapping[str, Any], path: str, model: Any = None, texts: bool =
         return rows_of(read_once(path), options)
     if in_files(path):
         raise DataError(f"{path!r} is more than is read into memory; give a file of some documents")
+    if cells_of(path) is not None:
+        return rows_of(door.opened(path), options)
     reading = no_stop_words({key: options[key] for key in READING if key in options})
     if model is not None and model.language_ is not None and reading.get("stop_words", "auto") is not None:
         reading["stop_words"] = model.language_
@@ -75,7 +79,7 @@ def _bags(model: Any, options: Mapping[str, Any]) -> Any:
     if options.get("rows") is not None or options.get("counts"):
         raise DataError("of texts that are not in memory no rows are held out, and they are no counts; keep a file of them apart")
     counting = no_stop_words({option.name: options[option.name] for option in COUNTING})
-    return open_bags(options["data"], options["text"], model.shards if model.shards > 1 else None, **counting)
+    return open_documents(options["data"], options["text"], model.shards, **counting)
 
 
 def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any) -> Any:
@@ -89,7 +93,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
 
     X = read(options, path, model)
     theta = np.asarray(model.transform(X))
-    ids = X.documents if isinstance(X, Corpus) else np.arange(len(X))
+    ids = X.documents if isinstance(X, Corpus) else getattr(X, "obs_names", np.arange(len(X)))
     columns = {"id": ids, "topic": theta.argmax(axis=1), **{f"topic_{k}": theta[:, k] for k in range(theta.shape[1])}}
     return pd.DataFrame(columns)
 

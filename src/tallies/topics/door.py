@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
+from tallies.data.cells import cells_of, read_anndata
 from tallies.data.corpus import Corpus
 from tallies.data.files import read_table
 from tallies.data.kinds import describe
@@ -41,7 +42,7 @@ def read(X: Any) -> tuple[sp.csr_array, Inputs, str | None]:
 
 def read_like(X: Any, inputs: Inputs, language: str | None) -> sp.csr_array:
     """The counts of new documents on the columns of a fit; of texts without the stop words of its language."""
-    if inputs.names is None and (are_texts(X) or names_file(X)):
+    if inputs.names is None and cells_of(X) is None and (are_texts(X) or names_file(X)):
         raise DataError("got texts, but the model was fitted on counts without the names of words; pass counts (documents x words)")
     X = opened(X, language, inputs.names)
     return align(bag_of_words(X), names_of(X), inputs.names, inputs.n)
@@ -50,6 +51,9 @@ def read_like(X: Any, inputs: Inputs, language: str | None) -> sp.csr_array:
 def opened(X: Any, language: str | None = "auto", known: np.ndarray | None = None, sentences: bool = False) -> Any:
     """Texts, or the file or folder of some, as a Corpus without the stop words of a language; a file of counts as a table; anything
     else as it is."""
+    cells = cells_of(X)
+    if cells is not None:
+        return read_anndata(cells)
     if not (are_texts(X) or names_file(X)):
         return X
     count: Any = Corpus.from_texts if are_texts(X) else Corpus.read

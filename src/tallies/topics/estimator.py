@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 
-from tallies.data.bags import Bags, in_files, shuffler
+from tallies.data.bags import Bags, shuffler
 from tallies.engine import Plan, Stage
 from tallies.errors import ConvergenceWarning, DataError, at_least, one_of
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
@@ -118,9 +118,10 @@ class LDA(Attributes):
         `Corpus.from_texts` and `Corpus.read`), a count matrix (documents x words; sparse, array, data frame) or AnnData.
 
         X may be more than fits into memory: a folder of Parquet, csv or json lines with the column `text`, a lazy frame, or a
-        folder that `Corpus.prepare` has written. Such documents stay in files: what a fit keeps are the topics.
+        folder that `Corpus.prepare` has written; an .h5ad file, a .zarr folder or a backed AnnData, whose rows are documents. More
+        than is held of these stays in files: what a fit keeps are the topics.
         """
-        if in_files(X):
+        if lazily.in_files(X):
             self._check()
             return self._fit(self._survey(lazily.read(X, text, self.shards)), **run)
         return self._fit(self._prepare(X), **run)
@@ -300,7 +301,7 @@ class LDA(Attributes):
         Several chains are averaged after their topics are matched to those of the first. Of texts beyond memory, see `fit`, the
         topics are written to the folder `out` as Parquet, with the other columns of their tables.
         """
-        if in_files(X):
+        if lazily.in_files(X):
             return lazily.transform(self, X, text, out)
         return answers.transform(self.fitted_, self._new(X), method, seed_of(random_state))
 

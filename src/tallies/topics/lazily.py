@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tallies.answering import write_parts
-from tallies.data.bags import Bag, Bags, open_bags, open_texts
+from tallies.data import bags
+from tallies.data.bags import Bag, Bags, open_texts
+from tallies.data.cell_bags import AT_A_TIME, matrix_of, open_cells
+from tallies.data.cells import Cells, cells_of
 from tallies.data.parquet import column
 from tallies.errors import DataError
 from tallies.topics.tokens import Frame, Tokens
@@ -30,9 +33,20 @@ class Shuffled(NamedTuple):
         return frame.shard(counts, rows, self.bag.first)
 
 
+def in_files(X: Any) -> bool:
+    """Whether X are documents that are not to be read whole: see `bags.in_files`; or cells in a file, more than are held."""
+    return bags.in_files(X) if cells_of(X) is None else matrix_of(X) is not None
+
+
+def open_documents(X: Any, text: str, shards: int, **words: Any) -> Bags:
+    """The corpus that they are."""
+    wanted = shards if shards > 1 else None
+    return bags.open_bags(X, text, wanted, **words) if cells_of(X) is None else open_cells(X, wanted, **words)
+
+
 def read(X: Any, text: str, shards: int) -> Bags:
     """The documents of a fit."""
-    found = open_bags(X, text, shards if shards > 1 else None)
+    found = open_documents(X, text, shards)
     if shards not in (1, len(found.bags)):
         raise DataError(f"the documents are prepared in {len(found.bags)} shards, but shards={shards}; leave it out")
     if not found.frequency.sum():
@@ -42,6 +56,8 @@ def read(X: Any, text: str, shards: int) -> Bags:
 
 def transform(model: Any, X: Any, text: str, out: str | os.PathLike | None) -> Path:
     """Write the topics of every text, with all columns of its table but the text, to a folder."""
+    if cells_of(X) is not None:
+        return _transform_cells(model, X, out)
     texts = open_texts(X, text)
     cells = ", ".join([texts.cell, *(f"{column(name)} AS {column(name)}" for name in texts.others)])
     rows = sum(piece.stop - piece.first for piece in texts.pieces)
@@ -50,8 +66,45 @@ def transform(model: Any, X: Any, text: str, out: str | os.PathLike | None) -> P
 
 def mixtures(model: Any, frame: pd.DataFrame) -> pd.DataFrame:
     """The largest topic of each text, and the probability of each."""
+    theta = np.asarray(model.transform([text or "" for text in frame.pop("text")]))
+    return _table(frame, theta)
+
+
+def _table(beside: Any, theta: np.ndarray) -> pd.DataFrame:
     import pandas as pd
 
-    theta = np.asarray(model.transform([text or "" for text in frame.pop("text")]))
     shares = pd.DataFrame(theta, columns=[f"topic_{k}" for k in range(theta.shape[1])])
-    return pd.concat([frame, pd.DataFrame({"topic": theta.argmax(axis=1)}), shares], axis=1)
+    return pd.concat([pd.DataFrame(beside), pd.DataFrame({"topic": theta.argmax(axis=1)}), shares], axis=1)
+
+
+class CellRows(NamedTuple):
+    """Some rows of a matrix of cells."""
+
+    cells: Cells
+    first: int
+    stop: int
+    names: np.ndarray
+
+    def frame(self, _: str) -> tuple[np.ndarray, Any]:
+        """Their names and counts."""
+        return self.names, self.cells.read(self.first, self.stop)
+
+
+def _transform_cells(model: Any, X: Any, out: str | os.PathLike | None) -> Path:
+    """Write the topics of every cell, with its name."""
+    matrix = matrix_of(X)
+    assert matrix is not None  # else it is read whole
+    known = model.vocabulary_
+    if len(known) != len(matrix.columns) or (np.asarray(known).astype(str) != matrix.columns).any():
+        raise DataError(
+            f"the columns of {matrix.cells.file!r} are not those of the fit in its order; select and sort them, or pass an AnnData "
+            "of some cells, whose columns are matched by name"
+        )
+    pieces = [CellRows(matrix.cells, a, b, matrix.rows[a:b]) for a, b in matrix.spans(AT_A_TIME)]
+    return write_parts(model, pieces, "", len(matrix.rows), out, mixtures_of_cells)
+
+
+def mixtures_of_cells(model: Any, rows: tuple[np.ndarray, Any]) -> pd.DataFrame:
+    """The largest topic of each cell, and the probability of each."""
+    names, counts = rows
+    return _table({"id": names}, np.asarray(model.transform(counts)))
