@@ -12,12 +12,13 @@ import time
 import uuid
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from itertools import count, islice
 from pickle import loads
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -39,9 +40,7 @@ ANSWERS = 5  # seconds for a scheduler to answer
 WAIT = 30  # seconds for a worker to come
 LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed while a sweep is out
 STUCK = 3.0  # seconds between two looks at whether tasks wait for workers that will not come back
-FULL = (
-    0.6  # of a worker's memory, from which on it keeps no more shards: at 0.7 Dask writes to disk what it holds, at 0.8 it pauses
-)
+FULL = 0.6  # of a worker's memory, from which on it keeps no more shards: at 0.7 Dask writes to disk what it holds
 
 
 class InFile(NamedTuple):
@@ -56,9 +55,8 @@ class There(NamedTuple):
     value: Any  # as a task is given it: bytes, `InFile` or a future
     age: int = 0  # sweeps since it was last written
     needs: tuple[Any, ...] = ()  # owners of the files from which it is made
-    where: dict[
-        str, Any
-    ] = {}  # for tasks that take it apart: where it is, for a busy worker's tasks go to others, and all of it with them
+    # where it is, for tasks that take it apart: of a busy worker they would go to others, and all of it with them
+    where: Mapping[str, Any] = MappingProxyType({})
 
 
 class Dask:
