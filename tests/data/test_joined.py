@@ -107,3 +107,12 @@ def test_tables_are_joined_on_the_command_line(tmp_path, run):
     ):
         code, _, told = run(*words)
         assert code == 2 and sentence in told
+
+
+def test_files_of_others_stay_where_tables_are_joined_again(tmp_path):
+    _, rows, more = apart(tmp_path)
+    tallies.join_tables(rows, more, on="id", out=tmp_path / "both")
+    own = tmp_path / "both" / "own.parquet"
+    table().to_parquet(own)
+    tallies.join_tables(rows, more, on="id", out=tmp_path / "both")
+    assert own.exists() and sorted(path.name for path in (tmp_path / "both").glob("0*")) == ["000000.parquet", "000001.parquet"]

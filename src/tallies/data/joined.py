@@ -65,13 +65,15 @@ def join_tables(X: Any, other: Any, on: str, *, out: str | os.PathLike | None = 
 
 
 def _free(out: Path, paths: list[str]) -> Path:
-    """The folder, made where it is not there, without what an earlier run has written."""
+    """The folder, made where it is not there, without what an earlier run has written; anything else there stays."""
     prepared.check_free(out)
     if any(Path(path).is_relative_to(out.absolute()) for path in paths):
         raise DataError(f"{str(out)!r} has one of the tables itself; choose another folder to write")
     out.mkdir(parents=True, exist_ok=True)
-    for left in (out / prepared.MANIFEST, *out.glob("*.parquet")):
-        left.unlink(missing_ok=True)
+    if (out / prepared.MANIFEST).exists():
+        names = [Path(known["file"]).name for known in prepared.manifest(out).get("files", [])]
+        for name in (prepared.MANIFEST, *names):
+            (out / name).unlink(missing_ok=True)
     return out.absolute()
 
 
