@@ -65,9 +65,14 @@ OTHERS = set(SMALL) - SLOWEST - {"PLN 1000 x 150"}  # which is not small
 
 @pytest.mark.parametrize("models", [SLOWEST, pytest.param(OTHERS, marks=pytest.mark.long)], ids=["slowest", "others"])
 def test_the_first_fit_of_every_model_waits_three_seconds_for_the_compiler_at_most(tmp_path, models):
-    env, small = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, {model: SMALL[model] for model in sorted(models)}
-    done = subprocess.run([sys.executable, "-c", CODE, json.dumps(small)], env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert max(found.values()) > 5  # the cache was cold
-    assert {model: units for model, units in found.items() if units > 22} == {}  # a seventh of a second each
+    small = {model: SMALL[model] for model in sorted(models)}
+    for attempt in range(2):  # what else a machine does may fall on one
+        env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / str(attempt))}
+        done = subprocess.run([sys.executable, "-c", CODE, json.dumps(small)], env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert max(found.values()) > 5  # the cache was cold
+        small = {model: small[model] for model, units in found.items() if units > 22}  # a seventh of a second each
+        if not small:
+            break
+    assert not small, found

@@ -23,6 +23,14 @@ import scipy.sparse as sp
 
 SCRATCH: ContextVar[str | None] = ContextVar("tallies_scratch", default=None)  # folder of files that do not last
 SMALL = 4096  # bytes of an array that is not worth a file: one page
+HEADERS = Lock()  # to hold while a file of NumPy's is opened: Python 3.11 may fail where two threads parse what stands at its head
+
+
+def map_array(path: str, mode: Any = "c") -> np.ndarray:
+    """The array of an .npy file, mapped; as a plain array, since kernels are compiled for those. What is written into it is
+    forgotten."""
+    with HEADERS:
+        return np.asarray(np.load(path, mmap_mode=mode))
 
 
 class Leaf(NamedTuple):
@@ -32,8 +40,8 @@ class Leaf(NamedTuple):
     owner: Any = None  # what the file lasts as long as, where it is not for ever
 
     def load(self, mode: Any) -> np.ndarray:
-        """The array, mapped; as a plain array, since kernels are compiled for those."""
-        return np.asarray(np.load(self.path, mmap_mode=mode))
+        """The array, mapped."""
+        return map_array(self.path, mode)
 
 
 class Scratch:

@@ -28,7 +28,7 @@ from tallies.data.lazy import Piece
 from tallies.data.parquet import column
 from tallies.data.text import split_sentences
 from tallies.errors import DataError, nearest
-from tallies.mapped import SCRATCH, Home, Scratch
+from tallies.mapped import SCRATCH, Home, Scratch, map_array
 from tallies.maths import Array, pointer, ragged
 from tallies.phases import phase
 from tallies.sources import Held
@@ -46,7 +46,7 @@ class Encoded(NamedTuple):
 
     def get(self, name: str) -> np.ndarray:
         """One of the arrays, mapped; what is written there is forgotten."""
-        return np.asarray(np.load(self._path(name), mmap_mode="c"))
+        return map_array(self._path(name))
 
     def put(self, **arrays: np.ndarray) -> None:
         """Write some of them."""

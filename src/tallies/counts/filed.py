@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from tallies.backends import each
 from tallies.data.cells import Cells, csr_of
-from tallies.mapped import Home
+from tallies.mapped import Home, map_array
 from tallies.maths import pointer
 
 
@@ -41,7 +41,7 @@ class Encoded(NamedTuple):
         return os.path.isfile(self._path("ptr"))
 
     def _get(self, name: str) -> np.ndarray:
-        return np.asarray(np.load(self._path(name), mmap_mode="c"))
+        return map_array(self._path(name))
 
     def _path(self, name: str) -> str:
         return os.path.join(self.home.path, f"{self.number:06d}-{name}.npy")

@@ -29,7 +29,7 @@ from tallies.data.parquet import column, database, listed, types_of
 from tallies.data.text import NoTexts
 from tallies.disk import atomic
 from tallies.errors import DataError, nearest
-from tallies.mapped import SCRATCH, Home, Scratch
+from tallies.mapped import HEADERS, SCRATCH, Home, Scratch
 from tallies.maths import pointer
 from tallies.phases import phase
 
@@ -49,7 +49,7 @@ class Bag(NamedTuple):
 
     def load(self) -> tuple[np.ndarray, sp.csr_array]:
         """The rows of the documents in the data, and their counts (documents x words)."""
-        with np.load(os.path.join(self.home.path, self.file)) as parts:
+        with HEADERS, np.load(os.path.join(self.home.path, self.file)) as parts:
             counts = (parts["data"].astype(np.int64), parts["indices"], parts["indptr"])
             return parts["rows"], sp.csr_array(counts, shape=(self.documents, int(parts["words"])))
 
