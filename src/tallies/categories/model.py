@@ -192,12 +192,8 @@ class Conditional(Model):
         else:  # of psi, with the constant
             kernels.gram(np.insert(self.basis.kept[X], 0, 0, axis=1) if self.metric == "reduced" else X, row, gram)
 
-    def _no_grams(self) -> list[Array]:
-        """Room for the least curvature of all rows, and for what each state adds to it."""
-        return [self._no_gram() for _ in range(1 + (self.outputs[0] if self.by_state else 1))]
-
     def _add_grams(self, X: np.ndarray, P: Array, weight: Array, grams: list[Array]) -> None:
-        """Near the end of a search few rows have more than the least curvature, so most are summed once, not for every state."""
+        """The least curvature of all rows, once, then what states add to it: near the end of a search few rows have more."""
         least = FLAT * weight.mean(axis=1) / self.outputs[0]
         self._add_gram(X, least, grams[0])
         for v, gram in zip(self._curvature(P, weight).T, grams[1:], strict=True):
@@ -209,8 +205,7 @@ class Conditional(Model):
         gram = gram if self.multiply else gram + np.tril(gram, -1).T
         if not self.multiply or self.metric == "reduced":
             return gram
-        T = self.basis.T
-        return T.T @ (T.T @ gram).T
+        return self.basis.T.T @ (self.basis.T.T @ gram).T
 
     @property
     def _columns(self) -> np.ndarray:
@@ -300,9 +295,8 @@ class Conditional(Model):
     def _renewed(self, grams: Array) -> solvers.Plain:
         """The metric of the curvature that a sweep has told."""
         made = [self._full(self._whole(gram), 1.0) for gram in grams]
-        if not self.by_state:
-            return made[0]
-        return solvers.ByState(np.array([metric.L for metric in made]), self.basis if self.metric == "reduced" else None)
+        basis = self.basis if self.metric == "reduced" else None
+        return solvers.ByState(np.array([metric.L for metric in made]), basis) if self.by_state else made[0]
 
     def _evaluated(self, search: Search) -> Array:
         """The trial point in the form that a sweep wants."""
@@ -320,16 +314,17 @@ class Conditional(Model):
     def sweep(self, shard: Shard, latents: None, params: Params | Trial, rng: np.random.Generator) -> tuple[Tally, None]:
         lse = np.zeros(len(self.outputs))
         self._need(params.trial, self.multiply)
-        G, grams = np.zeros_like(params.trial), self._no_grams() if params.age < 0 else None
+        metrics = 0 if params.age >= 0 else 1 + (self.outputs[0] if self.by_state else 1)
+        G, grams = np.zeros_like(params.trial), [self._no_gram() for _ in range(metrics)]
         few = self.dense and len(shard.ids) * G.shape[1] <= FEW
         room = None if few else kernels.room_for(len(lse), G.shape[1])
         for part, X in self._blocks(shard):
             H = product(X, params.trial, once=False)
             softmax_counts(H, shard.weight[part], self._columns, lse, float(self.multiply), room)
             add_product(X, H, G, once=False)
-            if grams is not None:
+            if grams:
                 self._add_grams(X, H, shard.weight[part], grams)
-        return Tally(lse, G, None if grams is None else np.array(grams[1:]) + grams[0]), None
+        return Tally(lse, G, np.array(grams[1:]) + grams[0] if grams else None), None
 
     def _need(self, point: np.ndarray, narrow: bool = False) -> None:
         """A kernel trusts the shape of a point, `narrow` in a basis, which a checkpoint may have brought."""
@@ -392,8 +387,7 @@ def cut(model: Conditional, rows: Rows, shard_rows: int | None = None, judges: R
     """Sources of equal work; where they are cut follows from the data alone. `judges` are cut into as many parts."""
     l, M = len(rows.codes), sum(model.outputs)
     r = len(model.basis.P) if model.multiply or model.metric == "reduced" else 0
-    # eight sums of a product cost one; and exp
-    work = l * M * (r // 8 + 8) if model.multiply else l * len(model.terms.variables) * M
+    work = l * M * (r // 8 + 8 if model.multiply else len(model.terms.variables))  # eight sums of a product cost one; and exp
     parts = int(np.clip(work // SHARD_WORK, 1, min(MAX_SHARDS, l)))
     if model.metric != "diagonal":  # tallies of the survey have p^2 entries, those that tell of a metric that many for every state
         square = (r if model.metric == "reduced" else model.terms.p) ** 2
