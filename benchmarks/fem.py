@@ -282,7 +282,7 @@ def search(args):
         make, l = cases[name]
         for seed in range(args.seeds):
             X, y = make(l + 2000, np.random.default_rng(seed))
-            FEM(degree=2).fit(X[:200], y[:200])  # compile
+            FEM(degree=2, ridge=10.0).fit(X[:l], y[:l])  # compile
             model, ours = cpu(lambda X=X, y=y, l=l: FEM(degree="auto").fit(X[:l], y[:l]))
             encoder = OneHotEncoder(handle_unknown="ignore").fit(X[:l])
             trees, theirs = cpu(lambda X=X, y=y, l=l, e=encoder: XGBClassifier(n_jobs=1).fit(e.transform(X[:l]), y[:l]))

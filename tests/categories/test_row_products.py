@@ -39,6 +39,18 @@ def test_the_factor_times_itself_is_every_product_of_rows(degrees):
     assert np.linalg.matrix_rank(found.F) == len(found.F)  # no column too many
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [1, 2, 5, 6])
+@pytest.mark.parametrize("rows", [4, 1021, 1022, 1023, 1024])
+def test_products_with_few_columns_are_those_of_double_precision(rows, columns, dtype):
+    rng = np.random.default_rng(rows)
+    A, B = rng.integers(0, 1 << 20, (rows, 1300)).astype(dtype), rng.normal(size=(1300, columns))
+    found = row_products._thin(A, B)
+    np.testing.assert_allclose(found, A.astype(np.float64) @ B, rtol=1e-11, atol=1e-7)  # of sums of 1,300 terms of 1e6
+    B[7] = np.nan
+    assert np.isnan(row_products._thin(A, B)).all()
+
+
 def test_a_variable_of_one_state_adds_no_effect():
     sizes = (2, 1, 3)
     codes, layout = rows_of(100, sizes), Layout.of(sizes, (1, 2))

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from tallies.categories.kernels.fem import thin_product
 from tallies.categories.terms import Layout, feature_total
 from tallies.maths import Array
 
 SLENDER = 3  # times as many rows as columns F has: it is in double precision, and K leaves out rows that are nearly certain
 AT_ONCE = 128  # rows of K that are made
-MULTIPLIED = 32  # rows of K in double precision, which stay in the cache: a product of six columns takes a third less
+COMPILED = 1000  # rows from which products with few columns are a loop of ours: of fewer it saves less than the compiler takes
 EXACT = 1 << 24  # whole numbers up to which single precision has
 WIDE = 2048  # one-hot columns at a time
 SINGLE, DOUBLE = 1e-6, 1e-14  # of the trace of a matrix: the least eigenvalue that each precision tells from 0
@@ -44,12 +45,8 @@ class Full(NamedTuple):
         return self.K.diagonal()
 
     def times(self, a: Array) -> Array:
-        """K a of (l, o, m), in double precision, some rows of K at a time: they stay in the cache."""
-        flat = a.reshape(len(self.K), -1)
-        H = np.empty_like(flat)
-        for i in range(0, len(self.K), MULTIPLIED):
-            np.matmul(self.K[i : i + MULTIPLIED].astype(np.float64, copy=False), flat, out=H[i : i + MULTIPLIED])
-        return H.reshape(a.shape)
+        """K a of (l, o, m), in double precision."""
+        return _thin(self.K, a.reshape(len(a), -1)).reshape(a.shape)
 
     def inverse(self, v: Array, ridge: float) -> Inverse:
         """Of each output s (s K s + ridge)^-1 (g / s) with s = sqrt(v).
@@ -97,7 +94,11 @@ class Factored(NamedTuple):
 
     def times(self, a: Array) -> Array:
         """K a of (l, o, m)."""
-        return (self.F.T @ (self.F @ a.reshape(len(a), -1))).reshape(a.shape)
+        return self._spread(_thin(self.F, a.reshape(len(a), -1))).reshape(a.shape)
+
+    def _spread(self, u: Array) -> Array:
+        """F u of (r, q)."""
+        return (u.T @ self.F).T
 
     def inverse(self, v: Array, ridge: float) -> Inverse:
         """Of each output (g - v F u) / ridge with (F'v F + ridge) u = F'g, in double precision; rows as above have no v."""
@@ -105,10 +106,10 @@ class Factored(NamedTuple):
         factors = [self._part(v_o, ridge) for v_o in v.T]
 
         def solve(g: Array, on: np.ndarray) -> Array:
-            u = (self.F @ g.reshape(len(g), -1)).reshape(len(self.F), *g.shape[1:])
+            u = _thin(self.F, g.reshape(len(g), -1)).reshape(len(self.F), *g.shape[1:])
             for o in np.flatnonzero(on):
                 u[:, o] = cho_solve(factors[o], u[:, o], check_finite=False)
-            return (g - v[:, :, None] * (self.F.T @ u.reshape(len(u), -1)).reshape(g.shape)) / ridge
+            return (g - v[:, :, None] * self._spread(u.reshape(len(u), -1)).reshape(g.shape)) / ridge
 
         return solve
 
@@ -120,6 +121,17 @@ class Factored(NamedTuple):
         inner = root @ root.T
         inner[np.diag_indices_from(inner)] += max(ridge, DOUBLE * np.trace(inner))
         return cho_factor(inner.T, lower=True, overwrite_a=True, check_finite=False)
+
+
+def _thin(A: np.ndarray, B: Array) -> Array:
+    """A B in double precision, for B of a few columns, (l, q)."""
+    if len(B) < COMPILED or len(A) < 4:
+        return A.astype(np.float64, copy=False) @ B
+    q = B.shape[1]
+    turned = np.zeros((q + q % 2, len(B)))
+    turned[:q] = B.T
+    thin_product(A, turned, out := np.empty((len(A), len(turned))))
+    return out[:, :q]
 
 
 def rank_of(layout: Layout) -> float:

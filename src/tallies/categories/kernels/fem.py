@@ -235,6 +235,33 @@ def gram(ids, weight, G):
                 G[have[c], have[e]] += weight[i]
 
 
+@njit(fastmath={"reassoc", "contract"}, **JIT)
+def thin_product(A, B, out):
+    """out = A B' in double precision, for A of four rows or more, of either precision, and B of a few, an even number.
+
+    Four rows of A at a time and two of B: numbers that are read are used for eight sums, where a library's product, made for
+    matrices of many columns, waits for memory. The last rows of A are taken twice where there are not four of them.
+    """
+    columns = A.shape[1]
+    for first in range(0, A.shape[0], 4):
+        i = min(first, A.shape[0] - 4)
+        for c in range(0, B.shape[0], 2):
+            s00 = s01 = s10 = s11 = s20 = s21 = s30 = s31 = 0.0
+            for j in range(columns):
+                b, d = B[c, j], B[c + 1, j]
+                a0, a1, a2, a3 = A[i, j], A[i + 1, j], A[i + 2, j], A[i + 3, j]
+                s00 += a0 * b
+                s01 += a0 * d
+                s10 += a1 * b
+                s11 += a1 * d
+                s20 += a2 * b
+                s21 += a2 * d
+                s30 += a3 * b
+                s31 += a3 * d
+            out[i, c], out[i, c + 1], out[i + 1, c], out[i + 1, c + 1] = s00, s01, s10, s11
+            out[i + 2, c], out[i + 2, c + 1], out[i + 3, c], out[i + 3, c + 1] = s20, s21, s30, s31
+
+
 @njit(**JIT)
 def kernel_rows(A, B, table, alpha, out):
     """out_i = sum_r K(a_i, b_r) alpha_r, where K is a function of the matches, `table` (one row of it for each row of A)."""
