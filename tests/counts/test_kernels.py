@@ -179,6 +179,21 @@ def test_slopes_equal_numpy(cells, pairs, slot, used, follows, kind, close):
         np.testing.assert_allclose(yDy[np.ix_(used, used)], np.einsum("aij,ij,bij->ab", pY[used], D, pY[used]), rtol=1e-10)
 
 
+@pytest.mark.parametrize(("kind", "close"), [(np.float64, 1e-11), (np.float32, 1e-4)])
+def test_sums_of_columns_are_those_of_all_rows(kind, close):
+    """They are emptied into double precision every 256 rows, which is no divisor of 700."""
+    rng = np.random.default_rng(2)
+    A, counts, S2, pull, M, g = rng.uniform(0.5, 2, (6, 700, 3))
+    S, pairs = rng.normal(size=(2, 5, 700, 3))
+    X, shift, w, slots = rng.normal(size=(700, 2)), rng.normal(size=(2, 3)), np.ones(3), np.array([0, 2, 3])
+    out = []
+    for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
+        a, y, s2, p, m, g_, d, S_, Y_ = (part.astype(dtype) for part in (A, counts, S2, pull, M, g, g, S, pairs))
+        rest = (1.5 * m, m), 2, slots, g_, d, S_, Y_, shift.astype(dtype), m.copy(), np.ones(3, dtype)
+        out.append(steps.slopes(p, X, shift, np.ones(700), a, y, s2, w, 1.3 * w, *rest)[-1])
+    np.testing.assert_allclose(out[0], out[1], rtol=close, atol=close * np.abs(out[1]).max())
+
+
 def draw_twin(y, rate, a, b, L, uniforms):
     """The sequential proposal, one draw at a time, in NumPy."""
     grid = np.linspace(-6, 6, 41)

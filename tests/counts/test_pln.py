@@ -275,6 +275,21 @@ def test_recovers_covariance_and_coefficients():
     assert np.corrcoef(model.covariance_.ravel(), Sigma.ravel())[0, 1] > 0.95
 
 
+def test_a_fit_does_not_follow_rare_columns_for_gains_that_nothing_could_see(monkeypatch):
+    """The variance of a species of few counts goes to 0, or its effects to infinity: there is always a little left to gain."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(200), rng.normal(size=(200, 3))])
+    B = np.vstack([np.linspace(-4.5, 1, 20), rng.normal(0, 0.5, (3, 20))])
+    Y = rng.poisson(np.exp(X @ B + 0.7 * rng.normal(size=(200, 20))))
+    model, end = PLN().fit(Y, covariates=X), PLN(tol=1e-13).fit(Y, covariates=X)
+    assert model.converged_
+    assert 0 < end.elbo_ - model.elbo_ < 2e-3
+    common = Y.sum(axis=0) > 20
+    np.testing.assert_allclose(model.coefficients_[:, common], end.coefficients_[:, common], atol=2e-3)
+    monkeypatch.setattr(pln_full, "ENDLESS", 0.0)
+    assert model.n_iter_ < 0.7 * PLN().fit(Y, covariates=X).n_iter_
+
+
 def test_warm_start_goes_on():
     Y, X, O, _, _ = simulate(100, 8)
     model = PLN(max_iter=20, warm_start=True)

@@ -14,6 +14,13 @@ ESTIMATOR, PLAN, PLAIN = "counts/estimator.py", "counts/plan.py", "counts/kernel
 
 WRONGS = [
     Wrong(
+        "counts/full.py",
+        "self.tol * max(abs(F), ENDLESS if point.rare else 0.0)",
+        "self.tol * abs(F)",
+        "rare columns followed without end",
+        ("counts/test_pln.py::test_a_fit_does_not_follow_rare_columns_for_gains_that_nothing_could_see",),
+    ),
+    Wrong(
         "counts/door.py",
         "n // min(p, ROWS)",
         "n // p",

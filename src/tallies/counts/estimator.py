@@ -333,7 +333,7 @@ class PLN(Counted):
     random_state: Any = 0  # further starts of PLN-PCA, draws of importance sampling
     intercept: bool = False  # add a column of ones to the covariates; without covariates there always is one
     max_iter: int = 20_000  # most sweeps over the data, or batches of importance sampling
-    tol: float = 1e-9  # variational: stop when five steps gain less than this part of the bound; PCA: ten steps, 50 times it
+    tol: float = 1e-9  # variational: stop when five steps gain less than this part of the bound (see docs); PCA: ten, 50 times it
     n_starts: int = 3  # PLN-PCA: starts tried, since the bound has several maxima; two are fixed, any more are drawn
     warm_start: bool = False  # a second fit goes on from where the first one stopped
 

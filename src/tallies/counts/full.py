@@ -43,6 +43,7 @@ REACH_M = 3.0  # longest step of one mean: beyond e^3 the exponential is not a p
 CALM = 0.3  # move of a rare column beyond which a pair forgets it
 FAR = 1.0  # the same of any column: its rates, and with them the curvature, are others by a factor e
 PATIENCE = 2  # shorter steps tried before the pairs are forgotten: where they mislead, a step without them gains more
+ENDLESS = 5e5  # nats of which `tol` is a part, at least, where a column is rare: its gains may have no end
 SMALL = 10_000  # counts below which NumPy ends before a compiler would have begun
 
 
@@ -136,7 +137,7 @@ class Covariance(Model):
     placing: bool = False  # B and Sigma, those of the first params, stay: only the rows are fitted
     single: bool = False  # begin in single precision
     added: bool = False  # there were rows before these, whose moments are in the first params
-    tol: float = 1e-9  # stop when five steps together gain less than this part of the bound
+    tol: float = 1e-9  # stop when five steps together gain less than this part of the bound, or of ENDLESS
     sums: bool = False  # of the rows no more is wanted than their `Spread`
 
     monotone: ClassVar[bool] = True
@@ -240,7 +241,7 @@ class Covariance(Model):
             if params.single and moved and gain < 1e-6 * abs(F):  # the same step again, in double precision
                 return params._replace(single=False, rough=rough, search=search._replace(F=np.inf, path=()))
             search = lbfgs.accept(search, F, 5)._replace(slot=lbfgs.free(search) if search.step else -1)
-            if len(search.path) == 6 and search.path[0] - F < self.tol * abs(F):
+            if len(search.path) == 6 and search.path[0] - F < self.tol * max(abs(F), ENDLESS if point.rare else 0.0):
                 search = search._replace(ended="met")
             return params._replace(phase=GRADIENT, point=point, w=params.w_trial, search=search, rough=rough)
         assert params.w is not None  # known since the start

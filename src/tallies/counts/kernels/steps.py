@@ -15,7 +15,7 @@ from tallies.counts.kernels.trial import solve
 from tallies.kernels import JIT
 from tallies.kernels.blocks import BYTES, I64, Variable, rowwise
 
-FLUSH = 8  # rows whose dot products are added in the precision of the rows
+FLUSH, SELDOM = 8, 256  # rows whose dot products, and whose sums of each column, are added in the precision of the rows
 
 
 @rowwise
@@ -143,18 +143,26 @@ def slope(
         project(scale * (v * c(i)), b.add(S.size(0), I64(1)))
 
 
+@njit(nogil=True, inline="always")
+def empty(part, whole):
+    """Add to a sum in double precision, and begin again."""
+    for k in range(len(part)):
+        whole[k] += part[k]
+        part[k] = 0
+
+
 @njit(**JIT)
 def slope_rows(
-    pull, X, shift, root, A, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy, part, whole
+    pull, X, shift, root, A, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy, of_dots, of_columns
 ):  # fmt: skip
-    """`slope` for every row; `part` is `dots` seen as one axis, emptied into `whole` from time to time."""
+    """`slope` for every row; `dots` and `ZDy` are emptied into their sums in double precision from time to time."""
     for i in range(len(A)):
         v, inverse = root[i] * root[i], 1.0 / root[i]
         slope(i, A, pull, X, shift, v, inverse, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy)
         if i % FLUSH == FLUSH - 1 or i == len(A) - 1:
-            for k in range(len(part)):
-                whole[k] += part[k]
-                part[k] = 0
+            empty(dots.ravel(), of_dots)
+        if i % SELDOM == SELDOM - 1 or i == len(A) - 1:
+            empty(ZDy.ravel(), of_columns)
 
 
 def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y, B, c, keep):
@@ -166,13 +174,13 @@ def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g,
     and v c.
     """
     m, p, kind = len(S), A.shape[1], A.dtype
-    T, ZDy = np.zeros(p), np.zeros((m + 2, X.shape[1] + 1, p))
+    T, ZDy = np.zeros(p), np.zeros((m + 2, X.shape[1] + 1, p), dtype=kind)
     dots = np.zeros((m + 3, m, BYTES // kind.itemsize), dtype=kind)
-    whole = np.zeros(dots.size)
+    of_dots, of_columns = np.zeros(dots.size), np.zeros(ZDy.size)
     vectors = shift.astype(kind), root, A, counts, S2, (w - omega).astype(kind), omega.astype(kind)
     if len(c):
         bent_rows(moved[0], S2, w, X, B, c)
-    slope_rows(pull, X, *vectors, *moved, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy, dots.ravel(), whole)
-    sums = whole.reshape(dots.shape).sum(axis=2)
+    slope_rows(pull, X, *vectors, *moved, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy, of_dots, of_columns)
+    sums = of_dots.reshape(dots.shape).sum(axis=2)
     yDy = sums[3:]
-    return T, sums[0], sums[1], yDy + np.triu(yDy, 1).T, sums[2], ZDy
+    return T, sums[0], sums[1], yDy + np.triu(yDy, 1).T, sums[2], of_columns.reshape(ZDy.shape)
