@@ -108,6 +108,12 @@ def test_is_ready_within_a_second(browser, pages):
         assert min(times) < 1000
 
 
+def test_five_hundred_classes_are_searched_not_listed_beside_each_figure(browser, pages):
+    browser.open(pages["many"])
+    assert browser.run("document.querySelectorAll('.chips button').length") == 0
+    assert browser.one("#pick-class")
+
+
 def test_selecting_a_class_changes_page_and_address(browser, pages):
     browser.open(pages["wine"])
     figure = browser.figure("Where the classes lie")

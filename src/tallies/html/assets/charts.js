@@ -16,10 +16,12 @@ const Charts = (() => {
     return node;
   }
 
+  const plain = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 8 }); // made once: a page may write ten thousand numbers
+
   function number(v, digits = 4) {
     if (v === null || v === undefined || Number.isNaN(v)) return "–";
     if (v !== 0 && (Math.abs(v) >= 1e7 || Math.abs(v) < 1e-4)) return v.toExponential(2).replace("e+", "e");
-    return Number(v.toPrecision(digits)).toLocaleString("en-GB", { maximumFractionDigits: 8 }).replace("-", "−");
+    return plain.format(Number(v.toPrecision(digits))).replace("-", "−");
   }
 
   function ticks(low, high, count, whole) {

@@ -181,7 +181,12 @@
     figure.slider.children[2].textContent = `${value.toFixed(2)} – ${slide.means[value < 0.35 ? 0 : value < 0.75 ? 1 : 2]}`;
   }
 
-  function draw(figure) {
+  const widthOf = (figure) => (document.documentElement.dataset.paper ? 680 : Math.max(Math.floor(figure.node.clientWidth), 240)); // or that of a sheet
+
+  // all widths are read before the first drawing: after one, the browser would lay out the whole page to know the next
+  const drawAll = () => figures.map(widthOf).forEach((width, i) => draw(figures[i], width));
+
+  function draw(figure, width = widthOf(figure)) {
     let spec = Names.tell(current(figure.chart));
     if (figure.slider) figure.slider.hidden = !spec.slide;
     if (spec.slide) {
@@ -189,7 +194,6 @@
       spec = ranked(spec);
     }
     const picked = spec.select ? chosen[spec.select] : null, now = JSON.stringify([chosen, slides, Names.given]);
-    const width = document.documentElement.dataset.paper ? 680 : Math.max(Math.floor(figure.node.clientWidth), 240); // the width of a sheet
     if (figure.svg && figure.width === width && figure.seen === now && figure.drawn === figure.zoomed) return;
     if (!spec.rows) spec.rows = spec.values.map((row, i) => [spec.down[i], ...row]); // a large matrix is in the page once
     Object.assign(figure, { width, seen: now, spec, drawn: figure.zoomed });
@@ -210,11 +214,13 @@
     if (figure.details.open) fill(figure);
   }
 
+  const CHIPS = 60; // beyond so many nobody finds a name among them, or tells their marks apart: the box above searches
+
   function chips(figure, spec, picked) { // a legend that selects
     const series = spec.legend || (spec.kind === "heat" ? [] : (spec.series || []).filter((s) => s.key !== undefined && s.name));
     const had = figure.chips.contains(document.activeElement) ? [...figure.chips.children].indexOf(document.activeElement) : -1;
     figure.chips.replaceChildren();
-    if (!(spec.select || spec.show) || series.length < 2) return;
+    if (!(spec.select || spec.show) || series.length < 2 || series.length > CHIPS) return;
     for (const s of series) {
       const swatch = Charts.svg("svg", { viewBox: "0 0 18 12", "aria-hidden": "true" });
       swatch.append(Charts.svg("path", { d: "M0,6H18", class: "line " + Charts.colour(s.key), "stroke-dasharray": Charts.dash(s.key) }), Charts.shape(s.key, 9, 6, 4));
@@ -330,7 +336,6 @@
     const vector = (f) => hand(new Blob([alone(f)], { type: "image/svg+xml" }), file(f, "svg"));
     node.replaceChildren(figure.heading, figure.chips, figure.plot, figure.caption, html("div", { class: "tools" }, figure.zoom, button("csv", csv), button("svg", vector), button("png", png), figure.details));
     figures.push(figure);
-    draw(figure);
   }
 
   function refresh() {
@@ -344,7 +349,7 @@
     }
     hide();
     Names.retell();
-    figures.forEach(draw);
+    drawAll();
     document.querySelectorAll("[data-rows-of]").forEach((table) => { // rows of a table that belong to the selected item
       const want = chosen[table.dataset.rowsOf];
       for (const row of table.tBodies[0].rows) row.hidden = want !== null && row.dataset.key !== String(want);
@@ -391,12 +396,15 @@
   refresh();
   read();
   addEventListener("hashchange", read);
-  const redraw = () => figures.forEach((f) => { f.width = 0; draw(f); });
+  const redraw = () => {
+    for (const f of figures) f.width = 0;
+    drawAll();
+  };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   addEventListener("beforeprint", () => { document.documentElement.dataset.paper = "yes"; redraw(); }); // paper is white, whatever the screen
   addEventListener("afterprint", () => { delete document.documentElement.dataset.paper; redraw(); });
   let waiting = 0;
-  addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { hide(); figures.forEach(draw); }); });
+  addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { hide(); drawAll(); }); });
   addEventListener("keydown", (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
     if (event.key === "ArrowRight" || event.key === "ArrowLeft") { if (picks.length) { step(event.key === "ArrowRight" ? 1 : -1); event.preventDefault(); } }
