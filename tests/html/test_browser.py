@@ -110,7 +110,7 @@ def test_is_ready_within_a_second(browser, pages):
 
 def test_five_hundred_classes_are_searched_not_listed_beside_each_figure(browser, pages):
     browser.open(pages["many"])
-    assert browser.run("document.querySelectorAll('.chips button').length") == 0
+    assert browser.run("Math.max(...[...document.querySelectorAll('.chips')].map((c) => c.children.length))") <= 60
     assert browser.one("#pick-class")
 
 
