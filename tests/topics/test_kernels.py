@@ -81,6 +81,19 @@ def test_lanes_equal_their_twins(entry, real):
         assert twins.find_topic(packed, 5, mask, own_) == bits
 
 
+@pytest.mark.parametrize("entry", [np.int32, np.int64])
+def test_gathered_or_fetched_one_by_one_draws_are_the_same_bits(monkeypatch, entry):
+    rng, found = np.random.default_rng(2), []
+    packed = (rng.integers(1, 90, 16) << 6 | rng.permutation(40)[:16]).astype(entry)
+    f, own = rng.random(64).astype(np.float32), entry(packed[3] & entry(63))
+    for gathers in (True, False):
+        monkeypatch.setattr(lanes, "GATHERS", gathers)  # which is asked when a call is compiled
+        draw = njit(lambda *given: lanes.draw_16(*given))
+        found.append(draw(packed, 0, entry(63), entry(6), f, own, np.float32(0.25), np.float32(0.5), np.float32(2.0)))
+    assert found[0] == found[1]
+    assert found[0][3] == 1 << 3
+
+
 def test_atomic_operations():
     array = np.array([1, 2, 3])
     assert call_atomic(array) == (2, 7)
