@@ -85,3 +85,25 @@ def test_edges_are_exported_from_a_run(tmp_path, monkeypatch, run):
     code, _, err = run("export", "PLN", "--out", "edges.csv")
     assert (code, "a fit of pln has nothing to export" in err) == (2, True)
     assert "--probability is for pln-network" in run("export", "PLN", "--out", "edges.csv", "--probability", "0.9")[2]
+
+
+def test_weights_of_pairs_and_differences_are_reached_from_the_line(files, run):
+    """Three species: of two networks one may not join the first two."""
+    rng = np.random.default_rng(0)
+    pd.DataFrame(rng.poisson(np.exp(rng.normal(1.5, 0.8, (60, 3)))), columns=list("abc")).to_csv("more.csv", index=False)
+    weights = pd.DataFrame([[0, "inf", 1], ["inf", 0, 1], [1, 1, 0]], list("abc"), list("abc"))
+    weights.to_csv("weights.csv")
+    one = ["fit", "pln-network", "more.csv", "--penalty", "0.01", "--set", "select=none", "-q"]
+    assert run(*one, "-o", "FREE")[0] == 0
+    assert run(*one, "--weights", "weights.csv", "-o", "HELD")[0] == 0
+    for name, joined in (("FREE", True), ("HELD", False)):
+        assert run("export", name, "-o", "edges.csv")[0] == 0
+        assert (["a", "b"] in pd.read_csv("edges.csv")[["a", "b"]].to_numpy().tolist()) == joined
+    assert run("export", "FREE", "-o", "between.csv", "--against", "HELD")[0] == 0
+    table = pd.read_csv("between.csv")
+    assert table.columns[:5].tolist() == ["a", "b", "first", "second", "difference"]
+    assert len(table) == 3
+    run("fit", "pln", "counts.csv", "-q", "-o", "PLAIN")
+    code, _, err = run("export", "FREE", "-o", "between.csv", "--against", "PLAIN")
+    assert code == 2
+    assert "is no network of counts" in err

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tallies import PLN, PLNNetwork
+from tallies.counts import inverses
 from tallies.counts.answers import correlation
 from tallies.counts.network import lasso, views
 from tallies.counts.network.answers import how
@@ -95,6 +96,21 @@ def test_in_two_steps_it_is_the_lasso_of_the_correlations(counts: np.ndarray) ->
     model = PLNNetwork(penalty=0.2, select=None, tol=1e-14).fit(counts)
     np.testing.assert_allclose(model.precision_, theirs, atol=1e-5 * np.abs(theirs).max())
     np.testing.assert_allclose(model.covariance_ @ model.precision_, np.eye(8), atol=1e-9)
+
+
+def test_zeros_of_a_precision_may_be_left_out(counts: np.ndarray, monkeypatch: Any) -> None:
+    """With gaps, weights and covariates: the bound at every penalty is the same, and where it ends that of its rows."""
+    X, v, Y = np.column_stack([np.ones(len(counts)), np.arange(len(counts)) % 3]), 1.0 + np.arange(len(counts)) % 2, 1.0 * counts
+    Y[3, 1] = np.nan
+    found = []
+    for share in (0.0, 2.0):
+        monkeypatch.setattr(inverses, "SPARSE", share)
+        model = PLNNetwork(select="bic", penalty=[0.5, 0.3, 0.1]).fit(Y, covariates=X, sample_weight=v)
+        assert model.elbo_ == pytest.approx(v @ model.log_prob(Y, covariates=X), rel=1e-7)
+        found.append(model.path_["loglik"])
+    np.testing.assert_allclose(*found, rtol=1e-10)
+    R, Omega = np.arange(6.0).reshape(2, 3), np.array([[2.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 3.0]])
+    np.testing.assert_array_equal(inverses.times(R, Omega), R @ Omega)
 
 
 def test_the_bound_of_two_columns_is_below_quadrature() -> None:
@@ -199,6 +215,17 @@ def test_pairs_can_be_forbidden_and_free() -> None:
     assert subsampled.selection_probability_[0, 7] == 1
 
 
+def test_weights_of_pairs_may_be_a_file(tmp_path: Any) -> None:
+    """By names, whatever their order."""
+    Y = pd.DataFrame(chain(100, 4), columns=["oak", "elm", "fir", "yew"])
+    weights = pd.DataFrame(1.0, Y.columns[::-1], Y.columns[::-1])
+    weights.loc["oak", "elm"] = weights.loc["elm", "oak"] = np.inf
+    weights.to_csv(tmp_path / "weights.csv")
+    given, read = (PLNNetwork(penalty=0.05, select=None, weights=w).fit(Y) for w in (weights, str(tmp_path / "weights.csv")))
+    assert read.precision_[0, 1] == 0
+    np.testing.assert_array_equal(read.precision_, given.precision_)
+
+
 def test_rows_without_weight_and_missing_counts_are_as_in_pln(counts: np.ndarray) -> None:
     v = np.ones(80)
     v[60:] = 0.0
@@ -245,6 +272,16 @@ def test_edges_are_written_and_read(found: PLNNetwork, tmp_path: Any) -> None:
         found.export(tmp_path / "edges.doc")
     with pytest.raises(DataError, match="subsamples"):
         joint().fit(chain(30, 3)).export(tmp_path / "edges.csv", probability=0.9)
+
+
+def test_differences_are_written_as_they_are_told(tmp_path: Any) -> None:
+    one, other = (PLNNetwork(penalty=0.2, select=None).fit(chain(100, 4, seed)) for seed in (0, 1))
+    path = one.export(tmp_path / "between.csv", against=other, confidence=0.9)
+    pd.testing.assert_frame_equal(pd.read_csv(path), one.difference(other, confidence=0.9))
+    with pytest.raises(DataError, match=r"to \.csv or \.tsv, got 'between\.graphml'"):
+        one.export(tmp_path / "between.graphml", against=other)
+    with pytest.raises(DataError, match="leave probability out"):
+        one.export(tmp_path / "between.csv", against=other, probability=0.9)
 
 
 def test_networkx_has_the_same_edges(found: PLNNetwork, tmp_path: Any) -> None:
@@ -326,6 +363,20 @@ def test_constant_columns_are_told_and_no_smaller_penalty_is_asked_for() -> None
 def test_a_path_that_ends_too_soon_is_told(counts: np.ndarray) -> None:
     with pytest.warns(UserWarning, match="lower min_ratio"):
         PLNNetwork(penalty=[0.6, 0.3], select="bic").fit(chain(400, 5))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"select": "ebic", "gamma": 50.0}, 'EBIC chose a network without any edge, .* try select="stability"'),
+        ({"select": "stability", "instability": 1e-9}, "stability chose a network without any edge, .* try a larger instability"),
+    ],
+)
+def test_a_network_without_edges_is_told(options: dict[str, Any], said: str) -> None:
+    with pytest.warns(DataWarning, match=said):
+        model = PLNNetwork(n_penalties=6, n_subsamples=4, **options).fit(chain(60, 8))
+    assert not len(model.edges_)
+    assert model.path_["edges"].max() > 0
 
 
 def test_the_page_has_the_network(found: PLNNetwork, tmp_path: Any, monkeypatch: Any) -> None:

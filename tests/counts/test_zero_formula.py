@@ -108,6 +108,8 @@ def test_new_samples_bring_the_covariates_of_zeros(found: Any, tmp_path: Path) -
 
 def test_what_makes_no_sense_is_told(found: Any) -> None:
     _, Y, data, _ = found
+    with pytest.raises(ValueError, match="zero_inflation='~ site' asks for a table of covariates, but there is none; pass"):
+        PLN(zero_inflation="~ site").fit(Y)
     with pytest.raises(ValueError, match="needs names"):
         PLN(zero_inflation="~ site").fit(Y, covariates=np.ones((300, 1)))
     with pytest.raises(ValueError, match="there is no 'tree'"):

@@ -11,6 +11,7 @@ from scipy.special import entr, expit, gammaln
 
 import tallies
 from tallies import PLN
+from tallies.counts.answers import needless
 
 
 def drawn(seed: int = 0, n: int = 200, p: int = 5, q: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -69,6 +70,17 @@ def test_without_a_zero_it_is_a_pln_pca() -> None:
     plain = PLN(rank=1).fit(Y + 1)
     assert model.elbo_ == pytest.approx(plain.elbo_, rel=1e-7)
     np.testing.assert_allclose(model.coefficients_, plain.coefficients_, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"), [(2.5, "raises the bound by 2.5, less than"), (-2.5, "the bound ends 2.5 lower with it")]
+)
+def test_a_bound_that_falls_is_not_said_to_rise(found: Any, gain: float, said: str) -> None:
+    """Of rank models it may: with structural zeros they may end at another maximum."""
+    fitted = found[0].fitted_
+    text = needless(fitted._replace(zeros=fitted.zeros._replace(plain=fitted.likelihood.value - gain)))
+    assert said in text
+    assert "-2.5" not in text
 
 
 def test_one_share_for_all_weights_and_gaps(found: Any) -> None:

@@ -317,8 +317,8 @@ NETWORK = [
     ),
     Wrong(
         SEARCH,
-        "found._replace(Theta=found.Theta / scale, W=found.W * scale)",
-        "found._replace(Theta=found.Theta * scale, W=found.W / scale)",
+        "found._replace(Theta=found.Theta / scale, W=found.W * scale,",
+        "found._replace(Theta=found.Theta * scale, W=found.W / scale,",
         "the scale of columns the wrong way round",
     ),
     Wrong(
@@ -362,6 +362,7 @@ NETWORK = [
         "strong negative neighbours last",
     ),
     Wrong(LASSO, "0.5 * np.vdot(U, U.T)", "np.vdot(U, U.T)", "leaps misjudged"),
+    Wrong(LASSO, "slope[there] += L[there] * sign[there]", "pass", "leaps that do not know of the penalty"),
     Wrong("maths.py", "weights @ seen[1:] /", "weights @ seen[:-1] /", "leaps to where sweeps were"),
 ]
 WRONGS += [w._replace(tests=("counts/test_network_derived.py", "counts/test_lasso.py", "counts/test_network.py")) for w in NETWORK]

@@ -19,7 +19,7 @@ WRONGS = [
         "found = groups.means",
         "marks beside nothing",
     ),
-    Wrong(INFLATED, "expit(odds[:, j] - J0)", "expit(odds[:, j] + A[:, j])", "a structural zero as if Z did not know of it"),
+    Wrong(INFLATED, "expit(odds[j] - J0)", "expit(odds[j] + A[j])", "a structural zero as if Z did not know of it"),
     Wrong(INFLATED, "+ rho * (1 - rho) * (M - C) ** 2", "", "variance of Z without that between its two means"),
     Wrong(INFLATED, "+ np.diag(tally.V)) / params", ") / params", "a covariance of means alone"),
     Wrong(

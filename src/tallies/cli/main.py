@@ -214,8 +214,11 @@ def export(line: Line, run: Path, out: Path, **own: Any) -> Answer:
     if not hasattr(model, "export"):
         there = f"there is: tallies predict {run} DATA, tallies report {run}"
         raise DataError(f"a fit of {options['model']} has nothing to export; {there}")
+    more = {name: value for name, value in own.items() if name in options["told"]}
+    if "against" in more:
+        more["against"] = read_run(more["against"])[0]
     with phases.phase(f"writing {out.name}"):
-        path = model.export(out, **{name: value for name, value in own.items() if name in options["told"]})
+        path = model.export(out, **more)
     return Answer({"wrote": str(path), "bytes": path.stat().st_size}, after=f"Wrote {path}.")
 
 

@@ -116,9 +116,12 @@ def needless(fitted: Fitted) -> str:
     worth = price * float(np.log(fitted.data.v.sum()))
     if gain > worth:
         return ""
+    rise = f"it raises the bound by {gain:,.1f}, less than"
+    if gain < 0:
+        rise = f"the bound ends {-gain:,.1f} lower with it, not higher by"
     return (
-        f"the counts do not ask for zero inflation: it raises the bound by {gain:,.1f}, less than the {worth:,.1f} that its "
-        "parameters have to bring by BIC; fit with zero_inflation=None"
+        f"the counts do not ask for zero inflation: {rise} the {worth:,.1f} that its parameters have to bring by BIC; fit with "
+        "zero_inflation=None"
     )
 
 

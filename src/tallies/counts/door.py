@@ -300,10 +300,15 @@ def new_design(design: Design, covariates: Any, n: int, names: np.ndarray | None
 
 def inflating(text: str, data: Any, n: int, names: np.ndarray | None) -> Inflating:
     """The covariates of structural zeros, by a formula over the table of covariates."""
-    data = pd.DataFrame(index=range(n)) if data is None else data
     if isinstance(data, np.ndarray | list):
         raise DataError(f"zero_inflation={text!r} needs names: pass the covariates as a table, or fit by fit_formula")
-    frame, formula = read_formula(text, data)
+    try:
+        frame, formula = read_formula(text, pd.DataFrame(index=range(n)) if data is None else data)
+    except DataError as error:
+        if data is not None:
+            raise
+        none = f"zero_inflation={text!r} asks for a table of covariates, but there is none"
+        raise DataError(f"{none}; pass covariates with these columns, or fit by fit_formula") from error
     T, columns = as_design(frame, n, names, False)
     independent(T, columns)
     return Inflating(T, columns, formula)

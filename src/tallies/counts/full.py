@@ -30,7 +30,7 @@ import numpy as np
 
 from tallies import lbfgs
 from tallies.counts.guess import REACH_W, guess, rare
-from tallies.counts.inverses import invert, invert_wide
+from tallies.counts.inverses import Precision, invert, invert_wide, times
 from tallies.counts.kernels import plain
 from tallies.counts.records import Coefficients, PerColumn, Place, Shard, Spread, Sums, log_factorial
 from tallies.counts.rows import crude, squares, symmetric
@@ -108,7 +108,8 @@ class Trial(NamedTuple):
     fit: float  # sum v [Y(O+M) - A + log(S2)/2 - log Y!]
     slope: float  # g'd over the rows
     P: Annotated[np.ndarray, Form("d p", nan=True)]  # X'vR about the current B
-    G: Annotated[np.ndarray, Form("p p", nan=True)] | Annotated[np.ndarray, Form("p", nan=True)] | None  # R'vR, or its diagonal
+    G: Annotated[np.ndarray, Form("p p", nan=True)] | Annotated[np.ndarray, Form("p", nan=True)] | None  # R'vR, or its diagonal, or
+    # where Omega is given that of R'vR Omega
     R: Annotated[np.ndarray, Form("n p", nan=True)] | None  # sqrt(v) R itself, where p > n
     s2: Annotated[np.ndarray, Form("p", nan=True)]  # sum v S2
 
@@ -188,6 +189,10 @@ class Covariance(Model):
             G = np.einsum("ij,ij->j", z.R, z.R)
         elif self._wide(shard):
             R = shard.among(z.R)
+        elif self.kind == "given":  # known before the rows are, it is multiplied once: the gradient finds R Omega in place of R
+            pull = times(z.R, params.point.Omega)
+            G = np.einsum("ij,ij->j", z.R, pull)
+            z.R[...] = pull
         else:
             G = z.R.T @ z.R
         return Trial(fit - shard.constant, slope, P, G, R, s2), z
@@ -198,6 +203,8 @@ class Covariance(Model):
         Omega, slot = params.point.Omega, params.search.slot
         if params.point.pull is not None:
             pull = params.point.pull[shard.start : shard.start + len(shard.Y)]
+        elif self.kind == "given":
+            pull = z.R.copy()  # R is room for the c of `guess`
         else:
             pull = z.R * Omega if Omega.ndim == 1 else z.R @ Omega
         if pull.shape != z.A.shape:
@@ -216,7 +223,9 @@ class Covariance(Model):
         if params.sums.base is not None:  # eq. 1 of all rows, of which the earlier ones stay where they are
             P, G = params.sums.base.about(params.point.B)
             assert tally.G is not None  # a model to which rows are added is never wide
-            tally = tally._replace(P=tally.P + P, G=tally.G + (G if tally.G.ndim == 2 else G.diagonal()))
+            if self.kind == "given":
+                G = np.einsum("jk,jk->j", G, params.point.Omega)
+            tally = tally._replace(P=tally.P + P, G=tally.G + (G.diagonal() if tally.G.ndim < G.ndim else G))
         return self._start(params, tally) if params.phase == START else self._judge(params, tally)
 
     def _start(self, params: FullParams, tally: Trial) -> FullParams:
@@ -300,7 +309,7 @@ class Covariance(Model):
             inverse = 1.0 / spread, np.log(spread).sum(), 1.0 / spread
         elif self.kind == "given":
             inverse = old.Omega, old.logdet, old.omega
-            misfit = np.sum(old.Omega * (G - tally.P.T @ move)) + old.omega @ tally.s2 - N * p
+            misfit = G.sum() - np.vdot(tally.P @ old.Omega, move) + old.omega @ tally.s2 - N * p
         else:
             Sigma = G - tally.P.T @ move
             Sigma[np.diag_indices(p)] += tally.s2
@@ -360,11 +369,12 @@ class Covariance(Model):
 
 
 def begin(
-    sums: Sums, B: np.ndarray, Sigma: np.ndarray | None = None, w: np.ndarray | None = None, single: bool = False
+    sums: Sums, B: np.ndarray, Sigma: np.ndarray | Precision | None = None, w: np.ndarray | None = None, single: bool = False
 ) -> FullParams:
-    """Params to begin with: Sigma where it is given, w of a former fit where there was one."""
+    """Params to begin with: Sigma, or its inverse, where it is given, w of a former fit where there was one."""
     p = B.shape[1]
-    Omega, logdet, omega = (np.zeros(0), 0.0, np.ones(p)) if Sigma is None else invert(Sigma)
+    none = Precision(np.zeros(0), 0.0, np.ones(p))
+    Omega, logdet, omega = none if Sigma is None else Sigma if isinstance(Sigma, Precision) else invert(Sigma)
     nothing, ones = np.zeros((0, p)), np.ones(p)
     point, w_trial = Point(B, Omega, omega, float(logdet), nothing, ones, ones, rare=False), np.array(omega) if w is None else w
     search, pairs, sy = lbfgs.begin(MEMORY), lbfgs.no_pairs(np.zeros(p), np.zeros(p), MEMORY), np.zeros((MEMORY, MEMORY))

@@ -152,28 +152,32 @@ class Inflated(Model):
         return tally, InflatedLatents(z._replace(pi=_row_share(shard, z.rho)), begun if params.leap == "on" else None)
 
     def _expect(self, shard: Shard, z: Cells, params: InflatedParams) -> tuple[Cells, np.ndarray, np.ndarray, np.ndarray]:
-        """Eq. 3 to 5, a column at a time; the bound of every row, and D and V."""
-        M, S2, C, rho = (part.copy() for part in z[:4])
-        XB, Omega, zero = _means(shard, params), params.Omega, _zeros(shard)
+        """Eq. 3 to 5, a column at a time; the bound of every row, and D and V. Tables are turned, so that columns are whole."""
+        M, S2, C, rho = (part.T.copy() for part in z[:4])
+        Y, O, XB = (np.ascontiguousarray(part.T) for part in (shard.Y, shard.O, _means(shard, params)))
+        Omega, there = params.Omega, O > HIDDEN
+        zero = (Y == 0) & there
         D = (1 - rho) * M + rho * C - XB
         coupled = bool((Omega[~np.eye(len(Omega), dtype=bool)] != 0).any())
-        share = z.pi[:, None] if self.by == "row" else params.pi if params.G is None else expit(_odds(shard, params))
-        pi = np.broadcast_to(share, M.shape)
-        odds = logit(pi)
+        share = z.pi if self.by == "row" else params.pi[:, None] if params.G is None else expit(_odds(shard, params)).T
+        odds = np.broadcast_to(logit(share), M.shape)
         A = np.empty_like(M)
         for j, w in enumerate(Omega.diagonal()):
-            C[:, j] = XB[:, j] - ((D @ Omega[:, j]) / w - D[:, j] if coupled else 0.0)
-            M[:, j], S2[:, j], A[:, j] = _cells(shard.Y[:, j], shard.O[:, j], C[:, j], w, M[:, j], S2[:, j])
-            J0 = -A[:, j] - 0.5 * (w * ((M[:, j] - C[:, j]) ** 2 + S2[:, j]) - 1 - np.log(w * S2[:, j]))
-            rho[:, j] = np.where(zero[:, j], expit(odds[:, j] - J0), 0.0)
-            D[:, j] = (1 - rho[:, j]) * M[:, j] + rho[:, j] * C[:, j] - XB[:, j]
-        omega = Omega.diagonal()
+            if coupled:
+                C[j] = XB[j] - ((Omega[j] @ D) / w - D[j])
+            else:
+                C[j] = XB[j]
+            M[j], S2[j], A[j], J0 = _cells(Y[j], O[j], C[j], w, M[j], S2[j])
+            J0 += 0.5 * (1 + np.log(w))  # of a zero
+            rho[j] = np.where(zero[j], expit(odds[j] - J0), 0.0)
+            D[j] = (1 - rho[j]) * M[j] + rho[j] * C[j] - XB[j]
+        omega = Omega.diagonal()[:, None]
         V = (1 - rho) * S2 + rho / omega + rho * (1 - rho) * (M - C) ** 2
-        cells = (1 - rho) * (shard.Y * (shard.O + M) - A - log_factorial(shard.Y))
-        cells += rho * np.log(pi) + (1 - rho) * np.log1p(-pi) + entr(rho) + entr(1 - rho)
-        cells = np.where(shard.O > HIDDEN, cells, 0.0) + 0.5 * ((1 - rho) * np.log(S2) - rho * np.log(omega) + 1)
-        bound = cells.sum(axis=1) - 0.5 * (((D @ Omega) * D).sum(axis=1) + V @ omega - np.linalg.slogdet(Omega)[1])
-        return Cells(M, S2, C, rho, z.pi), bound, D, V
+        cells = (1 - rho) * (Y * (O + M) - A - log_factorial(Y))
+        cells += rho * np.log(share) + (1 - rho) * np.log1p(-share) + entr(rho) + entr(1 - rho)
+        cells = np.where(there, cells, 0.0) + 0.5 * ((1 - rho) * np.log(S2) - rho * np.log(omega) + 1)
+        bound = cells.sum(axis=0) - 0.5 * (((Omega @ D) * D).sum(axis=0) + omega[:, 0] @ V - np.linalg.slogdet(Omega)[1])
+        return Cells(M.T, S2.T, C.T, rho.T, z.pi), bound, D.T, V.T
 
     def update(self, params: InflatedParams, tally: InflatedTally, rng: np.random.Generator) -> InflatedParams:
         if _fell(params, tally):
@@ -308,25 +312,35 @@ def _along(shard: Shard, params: InflatedParams, rho: np.ndarray) -> tuple[np.nd
 
 def _cells(
     y: np.ndarray, o: np.ndarray, c: np.ndarray, w: float, m: np.ndarray, s2: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A Newton step of eq. 4 for the cells of a column, from m and s2, where it raises their part of J; and A."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A Newton step of eq. 4 for the cells of a column, from m and s2, where it raises their part of J; and A, and that part."""
 
-    def value(m: np.ndarray, s2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        A = np.exp(np.clip(o + m + 0.5 * s2, HIDDEN, TOP))
-        return np.where(o > HIDDEN, y * m, 0.0) - A - 0.5 * (w * ((m - c) ** 2 + s2) - np.log(s2)), A
+    def rate(at: Any, m: np.ndarray, s2: np.ndarray) -> np.ndarray:
+        out = 0.5 * s2
+        out += o[at]
+        out += m
+        np.maximum(np.minimum(out, TOP, out=out), HIDDEN, out=out)
+        return np.exp(out, out=out)
 
-    J, A = value(m, s2)
-    step = np.clip((y - A - w * (m - c)) / (w + A), -REACH, REACH)
-    for part, spread in ((1.0, None), (0.25, s2)):  # what falls is tried again, shorter
-        new = m + part * step
-        S2 = 1.0 / (w + np.exp(np.clip(o + new + 0.5 * s2, HIDDEN, TOP))) if spread is None else spread
-        J_new, A_new = value(new, S2)
-        up = J_new >= J
-        m, s2, J, A = (np.where(up, a, b) for a, b in ((new, m), (S2, s2), (J_new, J), (A_new, A)))
-        step = np.where(up, 0.0, step)
-        if np.abs(step).max(initial=0.0) < STILL:
-            break
-    return m, s2, A
+    def value(at: Any, m: np.ndarray, s2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        A = rate(at, m, s2)
+        return y[at] * m - A - 0.5 * (w * ((m - c[at]) ** 2 + s2) - np.log(s2)), A
+
+    J, A = value(..., m, s2)
+    step = np.maximum(np.minimum((y - A - w * (m - c)) / (w + A), REACH), -REACH)
+    new = m + step
+    S2 = 1.0 / (w + rate(..., new, s2))
+    J_new, A_new = value(..., new, S2)
+    falls = np.flatnonzero(~(J_new >= J))
+    if not len(falls):
+        return new, S2, A_new, J_new
+    new[falls], S2[falls], A_new[falls], J_new[falls] = m[falls], s2[falls], A[falls], J[falls]
+    if np.abs(step[falls]).max() >= STILL:  # what falls is tried again, shorter
+        short = m[falls] + 0.25 * step[falls]
+        J_short, A_short = value(falls, short, s2[falls])
+        up = J_short >= J[falls]
+        new[falls[up]], A_new[falls[up]], J_new[falls[up]] = short[up], A_short[up], J_short[up]
+    return new, S2, A_new, J_new
 
 
 def _zeros(shard: Shard) -> np.ndarray:

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
+from scipy.sparse import csr_array
 
 from tallies.engine import Dropped, stopping
+
+SPARSE = 0.03  # share of entries that are not 0 below which a product leaves out those that are
+
+
+class Precision(NamedTuple):
+    """The inverse of a covariance."""
+
+    Omega: np.ndarray  # (p, p)
+    logdet: float  # of the covariance
+    omega: np.ndarray  # diagonal of Omega                              (p,)
+
+
+def times(R: np.ndarray, Omega: np.ndarray) -> np.ndarray:
+    """R Omega, for an Omega that may be sparse: zeros are left out where they are many.
+
+    >>> times(np.array([[1.0, 2.0]]), np.diag([3.0, 4.0]))
+    array([[3., 8.]])
+    """
+    p = len(Omega)
+    if np.count_nonzero(Omega) > SPARSE * Omega.size:
+        return R @ Omega
+    there = np.flatnonzero(Omega)
+    rows = np.searchsorted(there, p * np.arange(p + 1))
+    return R @ csr_array((Omega.ravel()[there], there % p, rows), shape=Omega.shape)
 
 
 def invert(Sigma: np.ndarray) -> Any:

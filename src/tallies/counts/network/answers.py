@@ -145,6 +145,17 @@ def export(fitted: Fitted, path: str | FilePath, probability: float = 0.0, table
     return path
 
 
+def export_difference(table: pd.DataFrame, path: str | FilePath, probability: float) -> FilePath:
+    """Write differences between two networks to a file."""
+    path = FilePath(path)
+    if probability:
+        raise DataError("differences are those of all pairs, whatever their probability; leave probability out")
+    if path.suffix.lower() not in (".csv", ".tsv"):
+        raise DataError(f"differences are written to .csv or .tsv, got {path.name!r}; choose one of these endings")
+    table.to_csv(path, index=False, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+    return path
+
+
 # in words
 
 
@@ -178,6 +189,15 @@ def caveats(fitted: Fitted, limit: float) -> list[str]:
         found.append(
             f"the smallest penalty of the path, {graph.penalty:.3g}, was chosen: an even smaller one might be better; lower "
             "min_ratio, or pass smaller penalties"
+        )
+    if graph.rule is not None and not graph.Omega[np.triu_indices(len(graph.Omega), 1)].any() and graph.path.edges.any():
+        rule, why, other = graph.rule.upper(), "none is worth its price", 'try select="stability"'
+        if graph.rule == "stability":
+            rule, why, other = "stability", "with edges the subsamples agree too little", f"try a larger instability than {limit:g}"
+        most, some = graph.path.edges.max(), graph.path.penalty[len(graph.path.penalty) // 2]
+        found.append(
+            f"{rule} chose a network without any edge, though smaller penalties have up to {most:,}: {why}; {other}, "
+            f"a penalty of your own such as {some:.3g}, fewer columns (leave out the rarest), or more samples"
         )
     if graph.rule == "stability" and graph.probability is None:
         found.append("the fit was stopped before two subsamples were done: there are no selection probabilities; resume it")

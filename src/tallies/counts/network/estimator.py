@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from tallies.counts import fitted, plan
-from tallies.counts.door import Prepared
+from tallies.counts.door import Prepared, read_covariates
 from tallies.counts.estimator import Counted
 from tallies.counts.network import answers as network_answers
 from tallies.counts.network import intervals
@@ -56,7 +56,10 @@ class PLNNetwork(Counted):
     scale: Literal["correlation", "raw"] = option(
         "correlation", "Penalise the precision of correlations, or the raw one as others do."
     )
-    weights: Any = None  # (p, p) factors of the penalty of each pair, by place or a frame by name: inf forbids it, 0 leaves it free
+    # (p, p) factors of the penalty of each pair, by place, or a frame or its file by name: inf forbids it, 0 leaves it free
+    weights: str | Any = option(
+        None, "Table of the factors of each pair's penalty, a row and a column a species: inf forbids an edge, 0 leaves it free."
+    )
     n_penalties: int = option(20, "Penalties on the path.")
     min_ratio: float = 0.1  # the last penalty of the path beside the first, which leaves no edge
     n_subsamples: int = option(50, "Subsamples of the rows by which stability is judged.", flag="subsamples")
@@ -151,6 +154,8 @@ class PLNNetwork(Counted):
         >>> found[found["q_value"] < 0.05][["a", "b"]].values.tolist()
         [['y0', 'y1']]
         """
+        if not isinstance(other, PLNNetwork):
+            raise DataError(f"a {type(other).__name__} is no network of counts; compare with another PLNNetwork")
         return intervals.difference(self.fitted_, other.fitted_, confidence)
 
     def neighbours(self, column: Any) -> pd.DataFrame:
@@ -175,16 +180,27 @@ class PLNNetwork(Counted):
         """Groups of columns with many edges inside, the largest first: by modularity, as networkx does."""
         return network_answers.communities(self.fitted_, probability, resolution)
 
-    def export(self, path: str | FilePath, *, probability: float = 0.0, confidence: float | None = None) -> FilePath:
+    def export(
+        self,
+        path: str | FilePath,
+        *,
+        probability: float = 0.0,
+        confidence: float | None = None,
+        against: PLNNetwork | None = None,
+    ) -> FilePath:
         """Write the edges to a .csv or .tsv file, or the graph to .graphml (Cytoscape, Gephi, igraph).
 
-        With a `confidence` such as 0.95 edges have the intervals of `edge_table`.
+        With a `confidence` such as 0.95 edges have the intervals of `edge_table`. `against` another network the table is that of
+        `difference`.
 
         >>> import tempfile, os
         >>> model = PLNNetwork(penalty=0.2, select=None).fit([[1, 20, 3], [2, 30, 1], [0, 5, 2], [9, 90, 0], [4, 44, 1]])
         >>> model.export(os.path.join(tempfile.mkdtemp(), "edges.csv")).name
         'edges.csv'
         """
+        if against is not None:
+            table = self.difference(against, confidence=confidence or 0.95)
+            return network_answers.export_difference(table, path, probability)
         table = None if confidence is None else intervals.table(self.fitted_, confidence, every=False)
         return network_answers.export(self.fitted_, path, probability, table)
 
@@ -210,14 +226,14 @@ def _penalties(given: Any) -> np.ndarray:
 
 
 def pair_weights(given: Any, columns: np.ndarray) -> np.ndarray | None:
-    """Factors of the penalty (p, p), in the order of the columns; a frame is matched by its names.
+    """Factors of the penalty (p, p), in the order of the columns; a frame, or that of a file, is matched by its names.
 
     >>> pair_weights([[0, 2], [2, 0]], np.array(["oak", "elm"])).tolist()
     [[0.0, 2.0], [2.0, 0.0]]
     """
     if given is None:
         return None
-    p = len(columns)
+    p, given = len(columns), read_covariates(given) if isinstance(given, str | FilePath) else given
     if hasattr(given, "loc"):
         known, names = {str(c) for c in given.index} & {str(c) for c in given.columns}, [str(c) for c in columns]
         lost = [c for c in names if c not in known]

@@ -23,14 +23,16 @@ from scipy import linalg
 from scipy.sparse import csgraph, csr_array
 
 from tallies.counts.kernels import lasso as kernels
-from tallies.maths import limit
 
 STEPS = 100  # most Newton steps of a component
 ROUNDING = 1e-14  # of the terms of f: near its minimum a Newton step is right where f cannot tell
 CLOSE = 0.03  # share of its first move at which coordinate descent ends: what is left is left to the next step
-KEPT = 8  # sweeps from which it is guessed where they lead
+FEW = 200  # columns up to which products of whole matrices cost no more than a few sweeps
+TURNS = 3, 8  # sweeps of few columns, and of more, after which the minimum among places that keep their sign is looked for
+SLOW = 0.7, 0.9  # if they are slow: the last one moved more than this share of the one before
+MOST, NEAR = 20, 0.1  # conjugate gradients end after so many, or where the slope is this share of the first
 BLIND = 3  # Newton steps that are taken where f tells nothing any more
-SINGLE = 200  # columns of a component from which on sweeps are in single precision: directions, not where they lead, are rounded
+SINGLE = 64  # columns of a component from which on sweeps are in single precision: directions, not where they lead, are rounded
 
 
 class Solution(NamedTuple):
@@ -148,23 +150,55 @@ def _descend(Theta: Any, W: Any, G: Any, L: Any, sweeps: int, close: float, D: n
     """Write into D (0 at first) the minimum of eq. 2 over the free places, and U = D W; whether it was found in so many sweeps.
 
     Free are the places that are not 0, or would not stay so. Descent ends where the largest move of a sweep, in the metric of
-    eq. 2, is the share `close` of that of the largest sweep. Every few sweeps it leaps to where they seem to lead (Bertrand and
-    Massias 2021): where columns are strongly correlated sweeps alone take small steps for long.
+    eq. 2, is the share `close` of that of the largest sweep. Where columns are strongly correlated sweeps alone take small steps
+    for long: then every few of them it leaps to the minimum among places whose sign stays.
     """
     free = (np.abs(G) > L) | (Theta != 0)
     np.fill_diagonal(free, True)
     at = np.nonzero(np.triu(free))
-    ptr, room, seen, first = np.searchsorted(at[0], np.arange(len(G) + 1)), np.empty(len(G), U.dtype), [], 0.0
-    for _ in range(sweeps):
-        far = kernels.sweep(Theta, W, G, L, ptr, at[1], D, U, room)
+    ptr, room, first, far = np.searchsorted(at[0], np.arange(len(G) + 1)), np.empty(len(G), U.dtype), 0.0, 0.0
+    turns, slow = TURNS[len(G) > FEW], SLOW[len(G) > FEW]
+    for t in range(sweeps):
+        before, far = far, kernels.sweep(Theta, W, G, L, ptr, at[1], D, U, room)
         first = max(first, far)
         if far <= close * first:
             return True
-        seen.append(D[at])
-        if sweeps > KEPT and len(seen) > KEPT:
-            _leap(Theta, W, G, L, at, limit(np.array(seen)), D, U)
-            seen = []
+        if t % turns == turns - 1 and far > slow * before:
+            _leap(Theta, W, G, L, at, _face(Theta, W, G, L, D, U)[at], D, U)
     return False
+
+
+def _face(Theta: Any, W: Any, G: Any, L: Any, D: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """Near the minimum of eq. 2 among the entries that are not 0 if none changed its sign: by conjugate gradients, from D.
+
+    Of all entries the Hessian, D -> W D W, has the inverse D -> Theta D Theta, which leads the way among some, too.
+    """
+    to, kind = Theta + D, W.dtype
+    np.fill_diagonal(to, 1.0)
+    there = to != 0
+    sign = np.sign(to)
+    np.fill_diagonal(sign, 0.0)
+    slope = np.where(there, G + W @ U, 0.0)
+    slope[there] += L[there] * sign[there]
+    here, inverse, r = there.astype(kind), Theta.astype(kind, copy=False), (-slope).astype(kind)
+    x, along = np.zeros_like(r), here * (inverse @ (r @ inverse))
+    size = first = float(np.vdot(r, along))
+    for _ in range(MOST):
+        bent = W @ (along @ W)
+        bent *= here
+        curve = float(np.vdot(along, bent))
+        if not curve > 0:
+            break
+        x += kind.type(size / curve) * along
+        r -= kind.type(size / curve) * bent
+        z = inverse @ (r @ inverse)
+        z *= here
+        before, size = size, float(np.vdot(r, z))
+        if size <= NEAR * NEAR * first:
+            break
+        along *= kind.type(size / before)
+        along += z
+    return D + x
 
 
 def _value(Theta: Any, G: Any, L: Any, at: Any, D: np.ndarray, U: np.ndarray) -> float:

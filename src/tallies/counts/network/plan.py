@@ -26,6 +26,7 @@ from tallies.counts.answers import correlation
 from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.fitted import Fitted, Graph, Learned, Likelihood, Path
 from tallies.counts.full import Covariance
+from tallies.counts.inverses import Precision
 from tallies.counts.network import lasso
 from tallies.counts.network.penalised import Penalised, pair_penalties
 from tallies.counts.onward import restart
@@ -254,7 +255,7 @@ def _bounds(
         bits.append(np.packbits(sparse.Theta[np.triu_indices(p, 1)] != 0))
         if kept.cut:
             continue
-        start = full.begin(_sums(rows, False), found.B, sparse.W)
+        start = full.begin(_sums(rows, False), found.B, _precision(sparse))
         name, model = f"penalty {rho:.3g}", Covariance("given", tol=max(s.tol, ROUGH))
         kept = yield Stage(name, model, sources, _bound, s.max_iter, start, kept.latents)
         ends.append(kept.value.loglik)
@@ -307,7 +308,12 @@ def _sparse(c: Choice, S: np.ndarray, rho: float, start: np.ndarray | None = Non
     L, sd = pair_penalties(rho, c.weights, len(S)), np.ones(len(S)) if c.raw else np.sqrt(S.diagonal())
     scale = np.outer(sd, sd)
     found = lasso.solve(S / scale, L, None if start is None else start * scale, tol)
-    return found._replace(Theta=found.Theta / scale, W=found.W * scale)
+    return found._replace(Theta=found.Theta / scale, W=found.W * scale, logdet=found.logdet - 2 * float(np.log(sd).sum()))
+
+
+def _precision(sparse: lasso.Solution) -> Precision:
+    """With the zeros that an inverse of the covariance would lose to rounding."""
+    return Precision(sparse.Theta, -sparse.logdet, sparse.Theta.diagonal().copy())
 
 
 def _final(
@@ -323,7 +329,7 @@ def _final(
     else:
         assert found is not None
         sparse = _sparse(c, found.S, rho)
-        start, given = partial(full.begin, B=found.B, Sigma=sparse.W), Covariance("given", tol=s.tol)
+        start, given = partial(full.begin, B=found.B, Sigma=_precision(sparse)), Covariance("given", tol=s.tol)
         last = yield Stage(name, given, sources, keep, s.max_iter, start, rows=True)
         value = -last.value.F
     learned = Learned(None, "variational", "network", last.value.B, sparse.W, None, None)
