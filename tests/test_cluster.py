@@ -125,7 +125,7 @@ def test_neighbouring_shards_are_one_task_of_a_cluster_with_the_same_bits(cluste
         place = backends.place(sources)
     place.piece, latents, tasks = 16 * size, [np.zeros(2)] * 70, []
     monkeypatch.setattr(place, "_key", lambda what, key=place._key: tasks.append(what) or key(what))
-    for sweep in range(3):  # before the first nothing is known of what rows keep
+    for sweep in range(3):  # before the first what rows keep is packed, and takes more
         tasks.clear()
         monkeypatch.setattr(clusters, "EVERY", 1 if sweep == 1 else 10)  # written by the second, and read by the third
         total, latents = place.total(counted, latents)
@@ -139,11 +139,11 @@ def test_neighbouring_shards_are_one_task_of_a_cluster_with_the_same_bits(cluste
 def test_latents_are_written_where_that_takes_little_beside_the_sweeps_since(monkeypatch):
     place = object.__new__(clusters.Dask)
     place.client, place.written, place.writes = type("Client", (), {"nthreads": lambda self: {"a": 1, "b": 1}})(), 100.0, 0.0
-    clock = monkeypatch.setattr(clusters.time, "monotonic", lambda: 121.0) or clusters  # 21 seconds later
-    due = [place._due(age, kept) for age, kept in ((10, 4e8), (9, 4e8), (10, 5e8), (clock.MOST, 5e8))]
-    assert due == [True, False, False, True]
+    monkeypatch.setattr(clusters.time, "monotonic", lambda: 121.0)  # 21 seconds later
+    assert [place._due(*given) for given in ((10, 4e8, 0), (9, 4e8, 0), (10, 5e8, 0))] == [True, False, False]
+    assert [place._due(30, 5e8, sent) for sent in (8 << 20, 9 << 20)] == [False, True]  # 240 MB of params are held, and 270
     place.writes = 6e8  # bytes a second, now that it has been seen
-    assert place._due(10, 5e8)
+    assert place._due(10, 5e8, 0)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="options of one C library")

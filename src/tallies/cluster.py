@@ -29,8 +29,9 @@ from tallies.sums import GROUP, Half, Sum, add
 from tallies.workers import InFile, added, carry_out, latents_of, opened, results_of, same, store, write
 
 TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
-EVERY, MOST = 10, 50  # fewest and most sweeps after which latents are written: what a lost worker may cost
-WORTH = 20  # times as long as it takes to write them is what these sweeps take at least
+EVERY = 10  # fewest sweeps after which latents are written: what a lost worker may cost
+WORTH = 20  # times as long as it takes to write them is what these sweeps take at least,
+LINEAGE = 256 << 20  # unless their params, which the scheduler or files hold till then, take more bytes
 WRITES = 2e8  # bytes that a worker writes in a second, where it has not been seen
 LARGE = 64 << 20  # bytes that should not go through a scheduler
 ANSWERS = 5  # seconds for a scheduler to answer
@@ -59,6 +60,7 @@ class Pair(NamedTuple):
     shards: range
     age: int  # as in `There`
     needs: tuple[Any, ...]
+    sent: int  # bytes of params that went out with it
     # where it is, for tasks that take it apart: of a busy worker they would go to others, and all of it with them
     where: Mapping[str, Any]
 
@@ -84,11 +86,11 @@ class Dask:
 
         packed = dumps(value)
         if len(packed) <= TRAVELS:
-            return There(packed)
+            return There(packed, bytes=len(packed) if value is not None else 0)
         if self.scratch is not None:
             file = self.scratch.leaf(".pickle")
             write(packed, file.path)
-            return There(InFile(file.path), needs=(file.owner,))
+            return There(InFile(file.path), bytes=len(packed), needs=(file.owner,))
         if len(packed) > LARGE:
             warnings.warn(
                 f"{len(packed) / 1e6:,.0f} MB go through the scheduler, since its workers share no folder with this process; "
@@ -98,7 +100,7 @@ class Dask:
             )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph")
-            return There(self.client.submit(same, packed, key=self._key("data")))
+            return There(self.client.submit(same, packed, key=self._key("data")), bytes=len(packed))
 
     def _key(self, what: str) -> str:
         """The name of a task, as dashboards show it, and what tells it from others."""
@@ -170,7 +172,8 @@ class Dask:
             pair = submit(carry_out, *given, GROUP if adding and size >= GROUP else 1, key=self._key(what), **where)
             first.append(submit(results_of, pair, key=self._key("result"), **where))
             needs = {id(its): its for i in shards for its in (*before[i].needs, *params.needs)}
-            after.append(Pair(pair, shards, max(before[i].age for i in shards) + 1, tuple(needs.values()), where))
+            sent = params.bytes if isinstance(params.value, bytes) or not after else 0  # in each task, or once
+            after.append(Pair(pair, shards, max(before[i].age for i in shards) + 1, tuple(needs.values()), sent, where))
         return first, after
 
     def _size(self, latents: Sequence[There], threads: int) -> int:
@@ -183,10 +186,10 @@ class Dask:
         most = min(TOGETHER, len(latents) // (2 * max(threads, 1)), self.piece // kept)
         return 1 << max(most.bit_length() - 1, 0)
 
-    def _due(self, age: int, kept: int) -> bool:
-        """Whether it is time to write latents of this age and so many bytes: it takes little beside the sweeps since."""
+    def _due(self, age: int, kept: int, sent: int) -> bool:
+        """Whether it is time to write latents of this age and so many bytes, whose sweeps were sent so much."""
         speed = self.writes or WRITES * max(len(self.client.nthreads()), 1)
-        return age >= MOST or (age >= EVERY and time.monotonic() - self.written > WORTH * kept / speed)
+        return age >= EVERY and (age * sent > LINEAGE or time.monotonic() - self.written > WORTH * kept / speed)
 
     def _after(self, pairs: list[Pair], kept: int) -> list[Any]:
         """The latents after a sweep, which take so many bytes, written where it is time to; None where there are none."""
@@ -195,11 +198,11 @@ class Dask:
             return [None] * n
         submit = self.client.submit
         latents = [pair._replace(value=submit(latents_of, pair.value, key=self._key("latents"), **pair.where)) for pair in pairs]
-        if not self._due(max(its.age for its in latents), kept):
+        if not self._due(max(z.age for z in latents), kept, sum(z.sent for z in latents)):
             return [There(z.value, at, kept // n or 1, z.age, z.needs) for z in latents for at in range(len(z.shards))]
         if self.scratch is None:
             found = chain.from_iterable(self._wait([z.value for z in latents]))
-            return [self.put(its)._replace(bytes=kept // n or 1) for its in found]
+            return [self.put(its) for its in found]
         files = [[self.scratch.leaf(".pickle") for _ in z.shards] for z in latents]
         written = [(z, [file.path for file in its]) for z, its in zip(latents, files, strict=True)]
         began = time.monotonic()
