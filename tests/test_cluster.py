@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 import numpy as np
@@ -13,7 +14,7 @@ import losing
 import tallies
 from contract import CASES, abundances, gaps
 from running import begin
-from tallies import backends, engine, watch
+from tallies import backends, engine, watch, workers
 from tallies import cluster as clusters
 from tallies.counts import lazily
 from tallies.errors import ClusterError
@@ -111,6 +112,67 @@ def test_half_of_a_sweep_goes_on_upon_a_cluster_with_the_same_bits(cluster):
     assert total[0].tobytes() == whole[0].tobytes()
 
 
+def counted(i, shard, latents):
+    return (shard,), latents + 1
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
+def test_neighbouring_shards_are_one_task_of_a_cluster_with_the_same_bits(cluster, monkeypatch, size):
+    """As many as leave less than a part of a worker's memory; sums of any number are those of one shard a task."""
+    sources = [Held(x) for x in np.random.default_rng(0).normal(size=(70, 3)) ** 9]  # whose sums depend on their order
+    whole, _ = backends.Threads(sources).total(counted, [np.zeros(2)] * 70)
+    with tallies.backend(cluster):
+        place = backends.place(sources)
+    place.piece, latents, tasks = 16 * size, [np.zeros(2)] * 70, []
+    monkeypatch.setattr(place, "_key", lambda what, key=place._key: tasks.append(what) or key(what))
+    for sweep in range(3):  # before the first what rows keep is packed, and takes more
+        tasks.clear()
+        monkeypatch.setattr(clusters, "EVERY", 1 if sweep == 1 else 10)  # written by the second, and read by the third
+        total, latents = place.total(counted, latents)
+        assert total[0].tobytes() == whole[0].tobytes()
+        assert tasks.count("counted") == (-(-70 // size) if sweep else 70)
+        assert [its[0] for its in place.collect(latents)] == [sweep + 1.0] * 70
+    results, _ = place.run(counted, latents)
+    assert np.array(results).tobytes() == np.array([(source.shard,) for source in sources]).tobytes()
+
+
+def test_latents_are_written_where_that_takes_little_beside_the_sweeps_since(monkeypatch):
+    place = object.__new__(clusters.Dask)
+    place.client, place.written, place.writes = type("Client", (), {"nthreads": lambda self: {"a": 1, "b": 1}})(), 100.0, 0.0
+    monkeypatch.setattr(clusters.time, "monotonic", lambda: 121.0)  # 21 seconds later
+    assert [place._due(*given) for given in ((10, 4e8, 0), (9, 4e8, 0), (10, 5e8, 0))] == [True, False, False]
+    assert [place._due(30, 5e8, sent) for sent in (8 << 20, 9 << 20)] == [False, True]  # 240 MB of params are held, and 270
+    place.writes = 6e8  # bytes a second, now that it has been seen
+    assert place._due(10, 5e8, 0)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="options of one C library")
+def test_a_worker_keeps_pages_that_arrays_leave_behind():
+    code = """
+import resource
+import numpy as np
+from tallies import workers
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(50):
+        np.ones(1 << 17)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+before = faults()
+workers._keep_pages()
+faults()
+print(before, faults())
+"""
+    child = begin("-c", code, env={**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"})  # as Dask's nannies have it
+    assert child.stdout is not None
+    before, after = map(int, child.stdout.read().split())
+    child.wait(60)
+    if before < 50 * 256:
+        pytest.skip("another C library")
+    assert after < 1000
+
+
 def test_a_killed_client_is_resumed_with_the_same_bits(cluster, tmp_path, monkeypatch):
     code = f"""
 import sys
@@ -201,8 +263,8 @@ def test_tasks_have_names_and_nothing_is_left_behind(cluster, tmp_path):
 
 
 def test_a_worker_keeps_shards_while_there_is_room_and_lets_the_oldest_go(monkeypatch):
-    monkeypatch.setattr(clusters, "_room", lambda held: 3000)
-    loaded, made = clusters.Loaded(), []
+    monkeypatch.setattr(workers, "_room", lambda held: 3000)
+    loaded, made = workers.Loaded(), []
 
     def get(i):
         return loaded.get(("fit", i), lambda: made.append(i) or np.zeros(125))  # 1,000 bytes
@@ -210,7 +272,7 @@ def test_a_worker_keeps_shards_while_there_is_room_and_lets_the_oldest_go(monkey
     for i in (0, 1, 2, 0, 3, 0, 1):  # at 3 there is no room for 1, which was used longest ago
         get(i)
     assert made == [0, 1, 2, 3, 1]
-    monkeypatch.setattr(clusters, "_room", lambda held: 0)
+    monkeypatch.setattr(workers, "_room", lambda held: 0)
     assert get(7) is get(7)  # one stays, however large
     assert [key[1] for key in loaded.shards] == [7]
     loaded.get(("another fit", 0), lambda: np.zeros(1))

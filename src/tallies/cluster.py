@@ -2,7 +2,7 @@
 
 It works because everything that a task needs can be made again: shards are loaded from their sources by whichever worker has the
 task, random numbers are fixed by place, and params travel in the task, or are read from a file of the scratch folder. Latents are
-results of tasks; every few sweeps they are written to the scratch folder, so that no more than those sweeps are ever repeated.
+results of tasks; every some ten sweeps they are written to the scratch folder, so that no more than those sweeps are ever repeated.
 """
 
 from __future__ import annotations
@@ -11,14 +11,9 @@ import os
 import time
 import uuid
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
-from itertools import count, islice
-from pickle import loads
-from threading import Lock
-from types import MappingProxyType
+from itertools import chain, count
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -26,37 +21,48 @@ import numpy as np
 
 from tallies import remote
 from tallies._version import __version__
-from tallies.blas import aligned, one_blas_thread
 from tallies.engine import Dropped, Source
 from tallies.errors import ClusterError, DataWarning, need
-from tallies.mapped import Scratch, free_memory, nbytes
+from tallies.mapped import Scratch
 from tallies.remote import Remote
 from tallies.sums import GROUP, Half, Sum, add
+from tallies.workers import InFile, added, carry_out, latents_of, opened, results_of, same, store, write
 
 TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
-EVERY = 10  # sweeps after which latents are written: what a lost worker may cost
+EVERY = 10  # fewest sweeps after which latents are written: what a lost worker may cost
+WORTH = 20  # times as long as it takes to write them is what these sweeps take at least,
+LINEAGE = 256 << 20  # unless their params, which the scheduler or files hold till then, take more bytes
+WRITES = 2e8  # bytes that a worker writes in a second, where it has not been seen
 LARGE = 64 << 20  # bytes that should not go through a scheduler
 ANSWERS = 5  # seconds for a scheduler to answer
 WAIT = 30  # seconds for a worker to come
 LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed while a sweep is out
 STUCK = 3.0  # seconds between two looks at whether tasks wait for workers that will not come back
-FULL = 0.6  # of a worker's memory, from which on it keeps no more shards: at 0.7 Dask writes to disk what it holds
-
-
-class InFile(NamedTuple):
-    """Something packed that all workers can read."""
-
-    path: str
+TOGETHER = 2 * GROUP  # shards that may be one task
+PIECES = 16  # a worker has room for so many of what such a task leaves
+USUAL = 4 << 30  # bytes of a worker that has no limit
 
 
 class There(NamedTuple):
     """Something on the cluster, such as the latents of a shard."""
 
     value: Any  # as a task is given it: bytes, `InFile` or a future
+    at: int | None = None  # which item of the future's list it is
+    bytes: int = 0  # that it takes, where it is known
     age: int = 0  # sweeps since it was last written
     needs: tuple[Any, ...] = ()  # owners of the files from which it is made
+
+
+class Pair(NamedTuple):
+    """Results and latents of neighbouring shards, on the cluster."""
+
+    value: Any  # a future
+    shards: range
+    age: int  # as in `There`
+    needs: tuple[Any, ...]
+    sent: int  # bytes of params that went out with it
     # where it is, for tasks that take it apart: of a busy worker they would go to others, and all of it with them
-    where: Mapping[str, Any] = MappingProxyType({})
+    where: Mapping[str, Any]
 
 
 class Dask:
@@ -69,6 +75,8 @@ class Dask:
         self.client, self.name, self.numbers = client, uuid.uuid4().hex[:8], count()
         check(client)
         self.scratch = _common_scratch(client, scratch)
+        self.written, self.writes = time.monotonic(), 0.0  # when latents were last written, and how many bytes a second
+        self.piece = client.run_on_scheduler(_least_memory) // PIECES
         self.sources = [self.put(source) for source in sources]
         self.shared = self.put(shared)
 
@@ -78,11 +86,11 @@ class Dask:
 
         packed = dumps(value)
         if len(packed) <= TRAVELS:
-            return There(packed)
+            return There(packed, bytes=len(packed) if value is not None else 0)
         if self.scratch is not None:
             file = self.scratch.leaf(".pickle")
-            _write(packed, file.path)
-            return There(InFile(file.path), needs=(file.owner,))
+            write(packed, file.path)
+            return There(InFile(file.path), bytes=len(packed), needs=(file.owner,))
         if len(packed) > LARGE:
             warnings.warn(
                 f"{len(packed) / 1e6:,.0f} MB go through the scheduler, since its workers share no folder with this process; "
@@ -92,7 +100,7 @@ class Dask:
             )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph")
-            return There(self.client.submit(_same, packed, key=self._key("data")))
+            return There(self.client.submit(same, packed, key=self._key("data")), bytes=len(packed))
 
     def _key(self, what: str) -> str:
         """The name of a task, as dashboards show it, and what tells it from others."""
@@ -101,32 +109,36 @@ class Dask:
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
         with in_words():
             parts, after = self._pairs(task, latents, broadcast)
-            found = self._wait(parts)
-            return [result for result, _ in found], self._after(after, sum(has for _, has in found))
+            found = list(chain.from_iterable(self._wait(parts)))
+            return [result for result, _ in found], self._after(after, sum(size for _, size in found))
 
     def total(
         self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any, half: Half | None = None
     ) -> tuple[Any, list[Any]]:
         with in_words():
-            first = 0 if half is None else half.done
-            parts, after = self._pairs(task, latents, broadcast, first)
             if half is not None:  # of a checkpoint that was cut within a sweep: the rest of the tree is added here
                 tally = Sum(half)
-                for result, _ in self._wait(parts, after):
+                parts, after = self._pairs(task, latents, broadcast, half.done)
+                for result, _ in chain.from_iterable(self._wait(parts, after)):
                     tally.put(result)
-                return tally.value(), [*latents[:first], *self._after(after, 1)]
+                return tally.value(), [*latents[: half.done], *self._after(after, 1)]
+            parts, after = self._pairs(task, latents, broadcast, adding=True)
+            size = len(after[0].shards)  # of shards in a part, of which GROUP are one sum already
+            per = GROUP // (size if size < GROUP else size // GROUP)
             while len(parts) > 1:  # the tree of `Sum`, each part of it added by a worker that has some of it
-                groups = [parts[a : a + GROUP] for a in range(0, len(parts), GROUP)]
-                parts = [self.client.submit(add, group, key=self._key("add")) if len(group) > 1 else group[0] for group in groups]
-            ((result, has),) = self._wait(parts, after)
-            return result, self._after(after, has)
+                groups = [parts[a : a + per] for a in range(0, len(parts), per)]
+                parts = [self.client.submit(added, group, key=self._key("add")) if len(group) > 1 else group[0] for group in groups]
+                per = GROUP
+            (last,) = self._wait(parts, after)
+            result, kept = add(last)
+            return result, self._after(after, kept)
 
-    def _wait(self, parts: list[Any], pairs: Sequence[There] = ()) -> list[Any]:
+    def _wait(self, parts: list[Any], pairs: Sequence[Pair] = ()) -> list[Any]:
         """What comes of these tasks; where Ctrl-C comes first, the pairs they are made of that have not begun are called off."""
         futures, began, looked = [part for part in parts if hasattr(part, "key")], time.monotonic(), 0.0
         while not all(future.done() for future in futures):  # no waiting with a limit: its errors would hold all that is here
             if pairs and self.stop is not None and self.stop():
-                self.client.cancel([its.value for its in pairs])
+                self.client.cancel([pair.value for pair in pairs])
                 raise Dropped
             so_far = time.monotonic() - began
             if so_far - looked > STUCK:
@@ -137,143 +149,75 @@ class Dask:
 
     def collect(self, latents: list[Any]) -> list[Any]:
         with in_words():
-            there = self._wait([its.value if isinstance(its, There) else its for its in latents])
-            return [_opened(its) for its in there]
+            there = [its if isinstance(its, There) else There(its) for its in latents]
+            found = self._wait([its.value for its in there])
+            return [opened(value) if its.at is None else value[its.at] for its, value in zip(there, found, strict=True)]
 
     def _pairs(
-        self, task: Callable[..., tuple[Any, Any]], latents: list[Any], broadcast: tuple, begin: int = 0
-    ) -> tuple[list[Any], list[There]]:
-        """Futures of (result, whether there are latents), and of the pairs from which latents can be taken."""
+        self, task: Callable[..., tuple[Any, Any]], latents: list[Any], broadcast: tuple, begin: int = 0, adding: bool = False
+    ) -> tuple[list[Any], list[Pair]]:
+        """Futures of results with the bytes of what their shards keep, and of the pairs from which latents can be taken."""
         submit, params, what = self.client.submit, self.put(broadcast), task.__name__.strip("_")
-        workers = sorted(self.client.nthreads()) or [None]  # None: there is none at the moment, and Dask waits for one
+        threads = self.client.nthreads()
+        workers = sorted(threads) or [None]  # None: there is none at the moment, and Dask waits for one
         n, first, after = len(self.sources), [], []
-        for i, (source, its) in islice(enumerate(zip(self.sources, latents, strict=True)), begin, None):
+        before = [its if isinstance(its, There) else self.put(its) for its in latents]
+        size = self._size(before, sum(threads.values()))
+        for a in range(begin, n, size):
             # neighbours on one worker, where their shards stay loaded and their sums are added; on any other if it is gone
-            place = workers[i * len(workers) // n]
+            place, shards = workers[a * len(workers) // n], range(a, min(a + size, n))
             where = {} if place is None else {"workers": [place], "allow_other_workers": True}
-            before = its if isinstance(its, There) else self.put(its)
-            given = task, i, (self.name, i), source.value, self.shared.value, before.value, params.value
-            pair = submit(_carry_out, *given, key=self._key(what), **where)
-            first.append(submit(_result, pair, key=self._key("result"), **where))
-            after.append(There(pair, before.age + 1, (*before.needs, *params.needs), where))
+            sources = [(i, self.sources[i].value) for i in shards]
+            given = task, self.name, sources, self.shared.value, [before[i][:2] for i in shards], params.value
+            pair = submit(carry_out, *given, GROUP if adding and size >= GROUP else 1, key=self._key(what), **where)
+            first.append(submit(results_of, pair, key=self._key("result"), **where))
+            needs = {id(its): its for i in shards for its in (*before[i].needs, *params.needs)}
+            sent = params.bytes if isinstance(params.value, bytes) or not after else 0  # in each task, or once
+            after.append(Pair(pair, shards, max(before[i].age for i in shards) + 1, tuple(needs.values()), sent, where))
         return first, after
 
-    def _after(self, pairs: list[There], has: int) -> list[Any]:
-        """The latents after a sweep, written where it is time to; None where there are none."""
-        if not has:
-            return [None] * len(pairs)
-        latents = [
-            its._replace(value=self.client.submit(_latents, its.value, key=self._key("latents"), **its.where)) for its in pairs
-        ]
-        if max(its.age for its in latents) < EVERY:
-            return latents
+    def _size(self, latents: Sequence[There], threads: int) -> int:
+        """How many neighbouring shards are one task, a power of two. A task costs some milliseconds, however little it does; what
+        it makes is held, moved, or written to disk by Dask as one piece, which is to be a small part of a worker."""
+        kept = max(its.bytes for its in latents)
+        if not kept:  # or it is not known
+            return 1
+        # two tasks a thread at least, so that none is long alone at the end
+        most = min(TOGETHER, len(latents) // (2 * max(threads, 1)), self.piece // kept)
+        return 1 << max(most.bit_length() - 1, 0)
+
+    def _due(self, age: int, kept: int, sent: int) -> bool:
+        """Whether it is time to write latents of this age and so many bytes, whose sweeps were sent so much."""
+        speed = self.writes or WRITES * max(len(self.client.nthreads()), 1)
+        return age >= EVERY and (age * sent > LINEAGE or time.monotonic() - self.written > WORTH * kept / speed)
+
+    def _after(self, pairs: list[Pair], kept: int) -> list[Any]:
+        """The latents after a sweep, which take so many bytes, written where it is time to; None where there are none."""
+        n = sum(len(pair.shards) for pair in pairs)
+        if not kept:
+            return [None] * n
+        submit = self.client.submit
+        latents = [pair._replace(value=submit(latents_of, pair.value, key=self._key("latents"), **pair.where)) for pair in pairs]
+        if not self._due(max(z.age for z in latents), kept, sum(z.sent for z in latents)):
+            return [There(z.value, at, kept // n or 1, z.age, z.needs) for z in latents for at in range(len(z.shards))]
         if self.scratch is None:
-            return [self.put(its) for its in self._wait([its.value for its in latents])]
-        files = [self.scratch.leaf(".pickle") for _ in latents]
-        written = zip(latents, files, strict=True)
-        self._wait([self.client.submit(_store, z.value, file.path, key=self._key("store"), **z.where) for z, file in written])
-        return [There(InFile(file.path), needs=(file.owner,)) for file in files]
-
-
-# on the workers
-
-
-class Loaded:
-    """Shards that a worker has loaded, while they fit into its memory, see `_room`: those used longest ago go first."""
-
-    def __init__(self) -> None:
-        self.shards: OrderedDict[Any, tuple[int, Any]] = OrderedDict()
-        self.lock = Lock()
-
-    def get(self, key: tuple[str, Any], load: Callable[[], Any]) -> Any:
-        """The shard of this key."""
-        with self.lock:
-            for old in [old for old in self.shards if old[0] != key[0]]:  # of fits that are over, or of another client
-                del self.shards[old]
-            if key in self.shards:
-                self.shards.move_to_end(key)
-                return self.shards[key][1]
-        shard = load()
-        with self.lock:
-            self.shards[key] = nbytes(shard), shard
-            held = sum(size for size, _ in self.shards.values())
-            room = _room(held)
-            while len(self.shards) > 1 and held > room:
-                held -= self.shards.popitem(last=False)[1][0]
-        return shard
-
-
-LOADED = Loaded()
-
-
-def _room(held: int) -> int:
-    """Bytes that a worker may spend on shards, of which it holds so many: half of its memory, and no more than is left of it."""
-    from distributed import get_worker
-
-    worker = get_worker()
-    limit = worker.memory_manager.memory_limit
-    if not limit:
-        return free_memory() // 2
-    others = worker.monitor.get_process_memory() - held  # libraries, and what is in work
-    return min(limit // 2, int(FULL * limit) - others)
-
-
-def _carry_out(task: Any, i: int, key: Any, source: Any, shared: Any, latents: Any, params: Any) -> tuple[Any, Any]:
-    def load() -> Any:
-        common = LOADED.get((key[0], "shared"), lambda: _shared(shared))
-        return aligned(_opened(source).load(*common))
-
-    with one_blas_thread():
-        shard = LOADED.get(key, load)
-        # a sweep may write into its latents, and a cluster may run a task twice: it is handed a copy
-        latents = deepcopy(latents) if latents is _opened(latents) else aligned(_opened(latents))
-        return task(i, shard, latents, *aligned(_opened(params)))
-
-
-def _shared(shared: Any) -> tuple[Any, ...]:
-    source = _opened(shared)
-    return () if source is None else (aligned(source.load()),)
-
-
-def _opened(value: Any) -> Any:
-    """What was packed; anything else as it is."""
-    if isinstance(value, InFile):
-        if remote.is_url(value.path):
-            return loads(remote.read(value.path))
-        with open(value.path, "rb") as file:
-            return loads(file.read())
-    return loads(value) if isinstance(value, bytes) else value
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _result(pair: tuple[Any, Any]) -> tuple[Any, int]:
-    return pair[0], int(pair[1] is not None)
-
-
-def _latents(pair: tuple[Any, Any]) -> Any:
-    return pair[1]
-
-
-def _write(packed: bytes, path: str) -> None:
-    """Write so that a reader never sees half a file, whoever else writes it at the same time."""
-    if remote.is_url(path):
-        return remote.write(packed, path)
-    part = f"{path}.{uuid.uuid4().hex[:8]}.part"
-    with open(part, "wb") as file:
-        file.write(packed)
-    os.replace(part, path)
-
-
-def _store(latents: Any, path: str) -> None:
-    from distributed.protocol.pickle import dumps
-
-    _write(dumps(latents), path)
+            found = chain.from_iterable(self._wait([z.value for z in latents]))
+            return [self.put(its) for its in found]
+        files = [[self.scratch.leaf(".pickle") for _ in z.shards] for z in latents]
+        written = [(z, [file.path for file in its]) for z, its in zip(latents, files, strict=True)]
+        began = time.monotonic()
+        self._wait([submit(store, z.value, paths, key=self._key("store"), **z.where) for z, paths in written])
+        self.written = time.monotonic()
+        self.writes = kept / max(self.written - began, 1e-3)
+        return [There(InFile(file.path), bytes=kept // n or 1, needs=(file.owner,)) for file in chain.from_iterable(files)]
 
 
 # on the scheduler
+
+
+def _least_memory(dask_scheduler: Any = None) -> int:
+    """That of its smallest worker, in bytes; without a limit or a worker, a usual one."""
+    return min((worker.memory_limit or USUAL for worker in dask_scheduler.workers.values()), default=USUAL)
 
 
 def _let_go(name: str, dask_scheduler: Any = None) -> None:

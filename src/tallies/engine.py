@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from copy import deepcopy
 from functools import partial
 from threading import Event
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -78,6 +79,10 @@ class Model:
         """What a sweep reads of the params, where that is less than all of them: the rest need not travel with every sweep."""
         return params
 
+    def apart(self, latents: Any, params: Any) -> Any:
+        """The latents with copies of all that a sweep with these params writes into, for a backend that may run it twice."""
+        return deepcopy(latents)
+
     def rows(self, shard: Any, latents: Any, params: Any) -> Any:
         """What users want of the rows of a shard, made at the end of a stage that asks for it."""
         return latents
@@ -113,7 +118,7 @@ class Backend(Protocol):
     """Holds the shards and brings a task to each of them."""
 
     stop: Callable[[], bool] | None  # asked before each shard: True raises `Dropped`
-    copies: bool  # whether tasks are handed copies of the latents: any sweep can be dropped then
+    copies: bool  # whether sweeps work on copies of the latents, for they may be run twice: any can be dropped then
 
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
         """Call task(i, shard, latents[i], *broadcast) -> (result, latents) for every shard; results and latents in shard order."""
@@ -208,7 +213,8 @@ def _settle(i: int, shard: Any, latents: Any, model: Model, params: Any, seed: i
     return None, model.settle(shard, params, stream(seed, stage, 0, i + 1))
 
 
-def _sweep(i: int, shard: Any, latents: Any, model: Model, params: Any, seed: int, stage: int, t: int) -> tuple[Any, Any]:
+def _sweep(i: int, shard: Any, latents: Any, model: Model, params: Any, seed: int, stage: int, t: int, apart: bool) -> Any:
+    latents = model.apart(latents, params) if apart and not model.leaves_latents else latents
     return model.sweep(shard, latents, params, stream(seed, stage, t, i + 1) if model.draws else NO_STREAM)
 
 
@@ -241,7 +247,7 @@ def steps(
         state = State(params, latents, ())
     while True:
         t = len(state.objective) + 1
-        given = model, model.outgoing(state.params), seed, number, t
+        given = model, model.outgoing(state.params), seed, number, t, backend.copies
         total, latents = backend.total(_sweep, state.latents, *given, half=state.half)
         yield state._replace(latents=latents, half=Half(whole=(shards, total)))
         params = model.update(state.params, total, stream(seed, number, t, 0) if model.draws else NO_STREAM)
@@ -329,8 +335,7 @@ class Runner:
     def _sweep(self, stage: Stage, backend: Backend, loop: Iterator[State], state: State | None) -> State:
         """The next state; `Dropped` where the one before is the last, with what half of a sweep has changed of it."""
         shown, model = state is not None and bool(state.objective), stage.model
-        # half of a sweep would change none of the latents
-        nothing = state is not None and all(part is None for part in state.latents)
+        nothing = state is not None and all(part is None for part in state.latents)  # that half of a sweep would change
         droppable = shown and (nothing or model.leaves_latents or backend.copies)
         backend.stop = self.pressed if droppable or (shown and self.took >= QUICK) else self.left.is_set
         token = STOP.set(self.pressed if droppable or (shown and model.goes_on) else lambda: False)

@@ -189,6 +189,11 @@ def free(search: Search) -> int:
     return unused[0] if unused else search.order[0]
 
 
+def slots(order: tuple[int, ...], new: int = -1) -> np.ndarray:
+    """The slots in use, the one of a new pair among them."""
+    return np.array(sorted({*order, new} - {-1}), dtype=np.int64)
+
+
 def backtrack(step: Any, slope: Any, rise: Any) -> Any:
     """The next step to try after `step` failed: minimum of the parabola through the value, the slope and the rise.
 

@@ -11,6 +11,7 @@ import pytest
 
 import tallies
 from tallies.data import lazy
+from tallies.data import parquet as databases
 from tallies.data.bags import open_texts
 from tallies.data.lazy import is_lazy, open_table
 from tallies.errors import DataError
@@ -358,6 +359,23 @@ def test_files_of_a_folder_may_differ_in_types(tmp_path):
     assert model.families_ == {"size": "gaussian", "tag": "categorical", 'odd AS "x"': "categorical"}
     assert model.layout_.states[1].tolist() == ["7", "8", "s", "t"]
     assert model.params_.laws.gaussian.n.sum() == 6
+
+
+def test_texts_without_dictionaries_are_surveyed_within_the_memory_of_the_database(tmp_path, monkeypatch):
+    """DuckDB holds those of a row group for each column that a query reads: then it is asked for fewer at a time."""
+    import duckdb
+
+    texts = ", ".join(f"'state ' || (7 * i + {j}) % 8 AS c{j}" for j in range(20))
+    plain = "FORMAT parquet, COMPRESSION uncompressed, DICTIONARY_SIZE_LIMIT 1"
+    duckdb.sql(f"COPY (SELECT 'a b c d' AS said, {texts} FROM range(122880) t(i)) TO '{tmp_path / 'plain.parquet'}' ({plain})")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "plain.parquet").rename(tmp_path / "folder" / "plain.parquet")
+    usual = open_table(tmp_path / "folder").facts
+    monkeypatch.setattr(databases, "DATABASE", 32 << 20)
+    found = open_table(tmp_path / "folder")
+    assert found.facts == usual
+    assert {fact.kind for fact in usual.values()} == {"constant", "category"}
+    assert found.distinct("c3").tolist() == [f"state {k}" for k in range(8)]
 
 
 def test_filters_and_indices_are_minded(tmp_path, folder):

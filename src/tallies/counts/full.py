@@ -40,12 +40,10 @@ from tallies.forms import Form
 MEMORY = 5  # pairs kept by L-BFGS
 START, TRIAL, GRADIENT = 0, 1, 2  # what the next sweep does
 REACH_M = 3.0  # longest step of one mean: beyond e^3 the exponential is not a parabola
-CALM = 0.3  # move of a rare column beyond which a pair forgets it
-FAR = 1.0  # the same of any column: its rates, and with them the curvature, are others by a factor e
+CALM, FAR = 0.3, 1.0  # moves of a rare column, and of any, beyond which a pair forgets it: rates are others by a factor e
 PATIENCE = 2  # shorter steps tried before the pairs are forgotten: where they mislead, a step without them gains more
 ENDLESS = 5e5  # nats of which `tol` is a part, at least, where a column is rare: its gains may have no end
 SMALL = 10_000  # counts below which NumPy ends before a compiler would have begun
-
 
 Rows = Annotated[np.ndarray, Form("n p")]
 Positive = Annotated[np.ndarray, Form("n p", low=0)]
@@ -101,6 +99,11 @@ class FullLatents(NamedTuple):
     Y: Pairs  # moves of the gradient
     single: tuple[Positive, Rows] | None  # counts and offsets, as long as the fit is in single precision
 
+    def double(self) -> FullLatents:
+        """The same point in double precision."""
+        point = {k: getattr(self, k).astype(np.float64) for k in ("M", "S2", "M_trial", "S2_trial", "A", "g", "R")}
+        return self._replace(**point, single=None)
+
 
 class Trial(NamedTuple):
     """Sums at a trial point."""
@@ -108,8 +111,8 @@ class Trial(NamedTuple):
     fit: float  # sum v [Y(O+M) - A + log(S2)/2 - log Y!]
     slope: float  # g'd over the rows
     P: Annotated[np.ndarray, Form("d p", nan=True)]  # X'vR about the current B
-    G: Annotated[np.ndarray, Form("p p", nan=True)] | Annotated[np.ndarray, Form("p", nan=True)] | None  # R'vR, or its diagonal, or
-    # where Omega is given that of R'vR Omega
+    # R'vR, or its diagonal, or where Omega is given that of R'vR Omega
+    G: Annotated[np.ndarray, Form("p p", nan=True)] | Annotated[np.ndarray, Form("p", nan=True)] | None
     R: Annotated[np.ndarray, Form("n p", nan=True)] | None  # sqrt(v) R itself, where p > n
     s2: Annotated[np.ndarray, Form("p", nan=True)]  # sum v S2
 
@@ -175,14 +178,14 @@ class Covariance(Model):
         if params.phase == GRADIENT:
             return self._gradient(shard, latents, params)
         search = params.search
-        z = latents if params.single or latents.single is None else _double(latents)
+        z = latents if params.single or latents.single is None else latents.double()
         steps, Y, O = _loops(shard, z)
         fresh = params.phase == TRIAL and search.fresh
         toward, along = search.toward if fresh else None, params.along[:-1].astype(z.g.dtype)
         point = z.M, z.S2, params.w_trial if params.w is None else params.w, params.point.B.astype(z.M.dtype), shard.v
         beyond = z.M_trial, z.R, O, Y, params.w_trial, z.S2_trial, z.A, 1e-2 if params.rough else 1e-4
         pairs = z.g, z.D, z.S, z.Y, REACH_M, shard.X, z.R if params.point.rare else z.R[:0], along, z.d
-        slope, fit, s2 = steps.attempt(toward, _slots(search.order), *pairs, *point, search.step, *beyond)
+        slope, fit, s2 = steps.attempt(toward, lbfgs.slots(search.order), *pairs, *point, search.step, *beyond)
         P = (shard.rooted(shard.X).T.astype(z.R.dtype) @ z.R).astype(np.float64)
         G = R = None
         if params.phase == START or self.kind in ("diagonal", "spherical"):
@@ -197,6 +200,14 @@ class Covariance(Model):
             G = z.R.T @ z.R
         return Trial(fit - shard.constant, slope, P, G, R, s2), z
 
+    def apart(self, z: FullLatents, params: FullParams) -> FullLatents:
+        if params.phase == GRADIENT:
+            new = {k: getattr(z, k).copy() for k in ("A", "g", *("SY" if params.search.slot >= 0 else ""))}
+            return z._replace(**new, D=np.empty_like(z.D), R=z.R.copy() if params.point.rare else z.R)
+        fresh = params.phase == TRIAL and params.search.fresh
+        names = ("M_trial", "S2_trial", "A", "R") if params.single or z.single is None else ()  # else `double` makes these
+        return z._replace(**{k: np.empty_like(getattr(z, k)) for k in (*names, *("d" if fresh else ""))})
+
     def _gradient(self, shard: Shard, z: FullLatents, params: FullParams) -> tuple[Slopes, FullLatents]:
         """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
         steps, Y, _ = _loops(shard, z)
@@ -209,7 +220,7 @@ class Covariance(Model):
             pull = z.R * Omega if Omega.ndim == 1 else z.R @ Omega
         if pull.shape != z.A.shape:
             raise ValueError("a checkpoint whose gradients belong to other rows")
-        pull, slots = pull.astype(z.A.dtype, copy=False), _slots(params.search.order, slot)
+        pull, slots = pull.astype(z.A.dtype, copy=False), lbfgs.slots(params.search.order, slot)
         point, moved, c = params.point, (z.M_trial, z.M), z.R if params.point.rare else z.R[:0]
         ends = point.B.astype(z.M.dtype), c, point.calm.astype(z.A.dtype)
         rest = z.S2_trial, params.w, point.omega, moved, slot, slots, z.g, z.D, z.S, z.Y, *ends
@@ -223,8 +234,7 @@ class Covariance(Model):
         if params.sums.base is not None:  # eq. 1 of all rows, of which the earlier ones stay where they are
             P, G = params.sums.base.about(params.point.B)
             assert tally.G is not None  # a model to which rows are added is never wide
-            if self.kind == "given":
-                G = np.einsum("jk,jk->j", G, params.point.Omega)
+            G = np.einsum("jk,jk->j", G, params.point.Omega) if self.kind == "given" else G
             tally = tally._replace(P=tally.P + P, G=tally.G + (G.diagonal() if tally.G.ndim < G.ndim else G))
         return self._start(params, tally) if params.phase == START else self._judge(params, tally)
 
@@ -388,14 +398,3 @@ def _loops(shard: Shard, z: FullLatents) -> tuple[Any, np.ndarray, np.ndarray]:
     from tallies.counts.kernels import steps
 
     return steps, *((shard.Y, shard.O) if z.single is None else z.single)
-
-
-def _slots(order: tuple[int, ...], new: int = -1) -> np.ndarray:
-    """The slots in use, the one of a new pair among them."""
-    return np.array(sorted({*order, new} - {-1}), dtype=np.int64)
-
-
-def _double(z: FullLatents) -> FullLatents:
-    """The same point in double precision."""
-    point = {k: getattr(z, k).astype(np.float64) for k in ("M", "S2", "M_trial", "S2_trial", "A", "g", "R")}
-    return z._replace(**point, single=None)

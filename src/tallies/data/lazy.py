@@ -255,13 +255,12 @@ def _surveyed(name: str, paths: list[str], home: Any) -> Lazy:
         if not types:
             raise DataError(f"{name!r} has no columns")
         texts = [c for c, type in types.items() if type == "VARCHAR"]
-        signs = ", ".join(f"bool_or({column(c)} = '+')" for c in texts)
-        plus = base.execute(f"SELECT {signs} FROM {source}").fetchone() if texts else ()
+        signs = [(c, f"bool_or({column(c)} = '+')") for c in texts]
+        plus = _sums(base, source, {c: column(c) for c in texts}, signs) if texts else []
         dashed = {c for c, found in zip(texts, plus, strict=True) if found}  # "-" is no gap beside "+"
         cells = {c: _cell(c, type, c not in dashed) for c, type in types.items()}
-        told = ", ".join(f"{cell} AS {column(c)}" for c, cell in cells.items())
-        asked = ", ".join(_asked(column(c), type) for c, type in types.items())
-        rows, *sums = base.execute(f"SELECT count(*), {asked} FROM (SELECT {told} FROM {source})").fetchone()
+        sums = _sums(base, source, cells, [(c, _asked(column(c), type)) for c, type in types.items()])
+        rows = base.execute(f"SELECT count(*) FROM {source}").fetchone()[0]
         facts = {c: _fact(c, type, rows, sums[6 * i : 6 * i + 6], cells[c]) for i, (c, type) in enumerate(types.items())}
         groups = "SELECT file_name, row_group_id, min(row_group_num_rows) FROM parquet_metadata"
         about = base.execute(f"{groups}({listed(paths)}) GROUP BY ALL ORDER BY file_name, row_group_id").fetchall()
@@ -271,9 +270,25 @@ def _surveyed(name: str, paths: list[str], home: Any) -> Lazy:
     return Lazy(name, cut_rows(about, max(1, PIECE // width), home), facts, rows, home)
 
 
+def _sums(base: Any, source: str, cells: Mapping[str, str], asked: Sequence[tuple[str, str]]) -> list[Any]:
+    """Sums over columns, given by name and in SQL: of fewer at a time where those of all do not fit into DuckDB's memory. It holds
+    the texts of a row group for each column, and reads columns whose `cells` stand in a query, asked for or not."""
+    import duckdb
+
+    told = ", ".join(f"{cells[c]} AS {column(c)}" for c, _ in asked)
+    try:
+        found = base.execute(f"SELECT {', '.join(sums for _, sums in asked)} FROM (SELECT {told} FROM {source})").fetchone()
+        return list(found)
+    except duckdb.OutOfMemoryException:
+        if len(asked) == 1:
+            raise
+    half = len(asked) // 2
+    return _sums(base, source, cells, asked[:half]) + _sums(base, source, cells, asked[half:])
+
+
 def _asked(cell: str, type: str) -> str:
     """Six sums of a column: values, different ones, smallest and largest, words of each, and whether all are dates."""
-    words = f"avg(len(string_split({cell}, ' ')))" if type == "VARCHAR" else "0"
+    words = f"avg(1 + strlen({cell}) - strlen(replace({cell}, ' ', '')))" if type == "VARCHAR" else "0"
     dates = f"bool_and(regexp_full_match({cell}, {dialect.quoted(DATE.pattern)}))" if type == "VARCHAR" else "false"
     nested = type.endswith("]") or type.startswith(("STRUCT", "MAP", "BLOB"))
     ends = ("NULL", "NULL") if nested else (f"min({cell})", f"max({cell})")

@@ -25,6 +25,7 @@ def connect() -> Any:
     """A database that goes to disk before it takes more memory than `DATABASE`."""
     base = dialect.connect()
     base.execute(f"SET memory_limit = '{DATABASE}B'")
+    base.execute("SET disable_parquet_prefetching = true")  # which takes twice the memory, and no less time, of files that are here
     base.execute(f"SET temp_directory = {dialect.quoted(os.path.join(SCRATCH.get() or gettempdir(), 'tallies-duckdb'))}")
     return base
 
