@@ -308,7 +308,7 @@ class Covariance(Model):
             inverse = 1.0 / spread, np.log(spread).sum(), 1.0 / spread
         elif self.kind == "given":
             inverse = old.Omega, old.logdet, old.omega
-            misfit = G.sum() - np.vdot(tally.P @ old.Omega, move) + old.omega @ tally.s2 - N * p
+            misfit = np.sum(G) - np.vdot(tally.P @ old.Omega, move) + old.omega @ tally.s2 - N * p
         else:
             Sigma = G - tally.P.T @ move
             Sigma[np.diag_indices(p)] += tally.s2
