@@ -222,8 +222,7 @@ class Covariance(Model):
         if params.sums.base is not None:  # eq. 1 of all rows, of which the earlier ones stay where they are
             P, G = params.sums.base.about(params.point.B)
             assert tally.G is not None  # a model to which rows are added is never wide
-            if self.kind == "given":
-                G = np.einsum("jk,jk->j", G, params.point.Omega)
+            G = np.einsum("jk,jk->j", G, params.point.Omega) if self.kind == "given" else G
             tally = tally._replace(P=tally.P + P, G=tally.G + (G.diagonal() if tally.G.ndim < G.ndim else G))
         return self._start(params, tally) if params.phase == START else self._judge(params, tally)
 
@@ -307,8 +306,9 @@ class Covariance(Model):
                 spread = np.full(p, spread.mean())
             inverse = 1.0 / spread, np.log(spread).sum(), 1.0 / spread
         elif self.kind == "given":
+            assert G is not None  # a given precision is never wide
             inverse = old.Omega, old.logdet, old.omega
-            misfit = np.sum(G) - np.vdot(tally.P @ old.Omega, move) + old.omega @ tally.s2 - N * p
+            misfit = G.sum() - np.vdot(tally.P @ old.Omega, move) + old.omega @ tally.s2 - N * p
         else:
             Sigma = G - tally.P.T @ move
             Sigma[np.diag_indices(p)] += tally.s2
