@@ -318,6 +318,7 @@ class Covariance(Model):
                 spread = np.full(p, spread.mean())
             inverse = 1.0 / spread, np.log(spread).sum(), 1.0 / spread
         elif self.kind == "given":
+            assert G is not None  # a given precision is never wide
             inverse = old.Omega, old.logdet, old.omega
             misfit = G.sum() - np.vdot(tally.P @ old.Omega, move) + old.omega @ tally.s2 - N * p
         else:

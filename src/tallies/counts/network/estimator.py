@@ -199,8 +199,8 @@ class PLNNetwork(Counted):
         'edges.csv'
         """
         if against is not None:
-            table = self.difference(against, confidence=confidence or 0.95)
-            return network_answers.export_difference(table, path, probability)
+            differ = self.difference(against, confidence=confidence or 0.95)
+            return network_answers.export_difference(differ, path, probability)
         table = None if confidence is None else intervals.table(self.fitted_, confidence, every=False)
         return network_answers.export(self.fitted_, path, probability, table)
 
