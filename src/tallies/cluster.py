@@ -160,7 +160,8 @@ class Dask:
         submit, params, what = self.client.submit, self.put(broadcast), task.__name__.strip("_")
         threads = self.client.nthreads()
         workers = sorted(threads) or [None]  # None: there is none at the moment, and Dask waits for one
-        n, first, after = len(self.sources), [], []
+        n, first = len(self.sources), []
+        after: list[Pair] = []
         before = [its if isinstance(its, There) else self.put(its) for its in latents]
         size = self._size(before, sum(threads.values()))
         for a in range(begin, n, size):

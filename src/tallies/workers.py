@@ -20,6 +20,7 @@ from tallies.mapped import free_memory, nbytes
 from tallies.sums import add
 
 FULL = 0.6  # of a worker's memory, from which on it keeps no more shards: at 0.7 Dask writes to disk what it holds
+AMPLE = 2 << 30  # bytes of a worker for which those below are little
 MMAP, TRIM = (-3, 32 << 20), (-1, 64 << 20)  # options of `mallopt`, and the most that the C library sets them to by itself
 
 
@@ -61,12 +62,18 @@ def _room(held: int) -> int:
     """Bytes that a worker may spend on shards, of which it holds so many: half of its memory, and no more than is left of it."""
     from distributed import get_worker
 
-    worker = get_worker()
-    limit = worker.memory_manager.memory_limit
+    limit = _limit()
     if not limit:
         return free_memory() // 2
-    others = worker.monitor.get_process_memory() - held  # libraries, and what is in work
+    others = get_worker().monitor.get_process_memory() - held  # libraries, and what is in work
     return min(limit // 2, int(FULL * limit) - others)
+
+
+def _limit() -> int | None:
+    """Bytes that this worker may use, if there is a limit."""
+    from distributed import get_worker
+
+    return get_worker().memory_manager.memory_limit
 
 
 @cache
@@ -90,7 +97,8 @@ def carry_out(
 ) -> tuple[list[tuple[Any, int]], list[Any]]:
     """A task on neighbouring shards, given by number and source: its results, so many of them added to one, with the bytes of the
     latents beside each, and these latents."""
-    _keep_pages()
+    if (_limit() or AMPLE) >= AMPLE:
+        _keep_pages()
     results: list[tuple[Any, int]] = []
     after = []
 

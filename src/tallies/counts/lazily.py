@@ -20,7 +20,7 @@ from tallies.backends import each
 from tallies.counts.filed import Encoded, Filed
 from tallies.counts.fitted import smallest
 from tallies.counts.tables import LARGEST_COUNT, Named, named_rows, refuse_broken, refuse_large, refuse_negative
-from tallies.data.cells import Cells, matrix_in
+from tallies.data.cells import HELD, Cells, matrix_in
 from tallies.data.lazy import LARGE, Piece, open_table
 from tallies.data.table import check_names
 from tallies.errors import DataError
@@ -29,7 +29,6 @@ from tallies.maths import pointer
 from tallies.phases import phase
 from tallies.sources import Held
 
-HELD = 256 << 20  # bytes of counts that are not 0, and their places, up to which a sparse matrix is held, and kept with the fit
 AT_A_TIME = 1 << 21  # such counts of an .h5ad file or a .zarr folder that are looked at together
 
 

@@ -9,14 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.data import bags
-from tallies.data.cells import Matrix, cells_of, matrix_in
+from tallies.data.cells import HELD, Matrix, cells_of, matrix_in
 from tallies.data.lazy import LARGE
 from tallies.data.table import check_names
 from tallies.errors import DataError
 from tallies.mapped import SCRATCH, Home, Scratch
 from tallies.phases import phase
 
-HELD = 256 << 20  # bytes of counts that are not 0, and their places, up to which a sparse matrix is held
 AT_A_TIME = 1 << 22  # such counts that are read together
 
 

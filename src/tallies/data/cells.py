@@ -18,6 +18,7 @@ from tallies.data.files import reading
 from tallies.errors import DataError, need, need_file
 from tallies.mapped import Home
 
+HELD = 256 << 20  # bytes of counts that are not 0, and their places, up to which a sparse matrix is held
 PATIENCE = 60  # seconds in which a process of its own must have listed what is in an .h5ad file
 LISTING = """
 import h5py, sys
