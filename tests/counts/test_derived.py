@@ -355,3 +355,20 @@ def test_a_given_covariance_has_no_scale_to_find():
     fitted = PLN(covariance=np.array([[0.8, 0.3], [0.3, 0.6]]), tol=1e-13).fit(Y, covariates=X, sample_weight=v).fitted_
     expected = numerical_sandwich(fitted, np.empty((2, 0)))
     np.testing.assert_allclose(coefficient_covariance(fitted), expected, rtol=2e-3, atol=2e-3 * expected.max())
+
+
+def test_under_a_given_covariance_the_bound_is_that_of_its_rows_at_every_step():
+    """B moves with the rows, and what has been added up about the one before is moved with it."""
+    Y, X, v = overdispersed(n=30, p=2)
+    Sigma = np.array([[0.8, 0.3], [0.3, 0.6]])
+    Omega, before = np.linalg.inv(Sigma), -np.inf
+    for steps in (4, 6, 8):
+        with pytest.warns(Warning, match="max_iter"):
+            model = PLN(covariance=Sigma, max_iter=steps).fit(Y, covariates=X, sample_weight=v)
+        M, S2 = model.latent_mean_, model.fitted_.S2
+        R = M - X @ model.coefficients_
+        prior = np.einsum("ij,jk,ik->i", R, Omega, R) + S2 @ Omega.diagonal() + np.linalg.slogdet(Sigma)[1] - np.log(S2).sum(axis=1) - 2
+        exact = v @ ((Y * M - np.exp(M + S2 / 2) - gammaln(Y + 1)).sum(axis=1) - 0.5 * prior)
+        assert model.elbo_ == pytest.approx(exact, rel=1e-10)
+        assert model.elbo_ > before
+        before = model.elbo_

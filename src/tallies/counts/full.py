@@ -10,7 +10,6 @@ eliminated through p scalars w_j, of which S2_ij is the root of
     S2_ij (w_j + A_ij) = 1                                                                                            (eq. 2)
 
 (at the optimum w_j = Omega_jj). What is left, F(M, log w) = -J, is smooth and unconstrained; with u = S2^2 / (1 + S2^2 A/2)
-
     dF/dM = v (R Omega + A - Y + (w - Omega_jj) u A / 2),       dF/dlog w = w (w - Omega_jj) sum_i v u / 2            (eq. 3)
 
 F is minimised by L-BFGS, whose first guess of the inverse Hessian is that of `guess`. A rare species may have no end: its variance
