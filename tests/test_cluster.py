@@ -43,6 +43,22 @@ def test_all_workers_killed_at_once_change_no_bit():
     assert took < losing.HANGS
 
 
+def test_workers_that_all_wait_for_memory_are_told_of(monkeypatch):
+    """Dask pauses one at four fifths of its memory; where libraries and a piece take that, it would never wake."""
+
+    def fill(dask_worker):
+        dask_worker.memory_manager.memory_pause_fraction = 1e-6
+
+    monkeypatch.setattr(clusters, "STUCK", 0.5)
+    monkeypatch.setattr(clusters, "PAUSED", 1.0)
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    with losing.cluster() as client:
+        clusters.check(client)
+        client.run(fill)
+        with tallies.backend(client), pytest.raises(ClusterError, match="all Dask workers have paused, and nothing is in work"):
+            tallies.GDA().fit(X, y)
+
+
 @pytest.mark.parametrize(
     "case",
     [

@@ -38,6 +38,7 @@ ANSWERS = 5  # seconds for a scheduler to answer
 WAIT = 30  # seconds for a worker to come
 LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed while a sweep is out
 STUCK = 3.0  # seconds between two looks at whether tasks wait for workers that will not come back
+PAUSED = 20.0  # seconds for which all workers may have paused, with nothing in work
 TOGETHER = 2 * GROUP  # shards that may be one task
 PIECES = 16  # a worker has room for so many of what such a task leaves
 USUAL = 4 << 30  # bytes of a worker that has no limit
@@ -135,7 +136,7 @@ class Dask:
 
     def _wait(self, parts: list[Any], pairs: Sequence[Pair] = ()) -> list[Any]:
         """What comes of these tasks; where Ctrl-C comes first, the pairs they are made of that have not begun are called off."""
-        futures, began, looked = [part for part in parts if hasattr(part, "key")], time.monotonic(), 0.0
+        futures, began, looked, awake = [part for part in parts if hasattr(part, "key")], time.monotonic(), 0.0, 0.0
         while not all(future.done() for future in futures):  # no waiting with a limit: its errors would hold all that is here
             if pairs and self.stop is not None and self.stop():
                 self.client.cancel([pair.value for pair in pairs])
@@ -144,6 +145,14 @@ class Dask:
             if so_far - looked > STUCK:
                 self.client.run_on_scheduler(_let_go, name=self.name)
                 looked = so_far
+                full = self.client.run_on_scheduler(_all_paused)
+                awake = awake if full else so_far
+                if so_far - awake > PAUSED:
+                    raise ClusterError(
+                        f"all Dask workers have paused, and nothing is in work: their memory, {full / 1e6:,.0f} MB for the smallest, is "
+                        "full. Give them more (libraries alone take some 300 MB), or cut the data into smaller pieces; what was "
+                        "written to a checkpoint can be resumed"
+                    )
             time.sleep(min(0.001 + so_far / 50, LOOK))
         return self.client.gather(parts)
 
@@ -219,6 +228,13 @@ class Dask:
 def _least_memory(dask_scheduler: Any = None) -> int:
     """That of its smallest worker, in bytes; without a limit or a worker, a usual one."""
     return min((worker.memory_limit or USUAL for worker in dask_scheduler.workers.values()), default=USUAL)
+
+
+def _all_paused(dask_scheduler: Any = None) -> int:
+    """Bytes of the smallest worker where all of them wait for memory and none of them works, else 0."""
+    workers = dask_scheduler.workers.values()
+    idle = [w.status.name == "paused" and not w.metrics.get("task_counts", {}).get("executing") for w in workers]
+    return _least_memory(dask_scheduler) if idle and all(idle) else 0
 
 
 def _let_go(name: str, dask_scheduler: Any = None) -> None:
