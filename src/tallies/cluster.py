@@ -149,7 +149,7 @@ class Dask:
                 awake = awake if full else so_far
                 if so_far - awake > PAUSED:
                     raise ClusterError(
-                        f"all Dask workers have paused, and nothing is in work: their memory, {full / 1e6:,.0f} MB for the smallest, "
+                        f"all Dask workers have paused, and nothing is in work: their memory, {full / 1e6:,.0f} MB at least, "
                         "is full. Give them more (libraries alone take some 300 MB), or cut the data into smaller pieces; what was "
                         "written to a checkpoint can be resumed"
                     )
