@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tallies.forms import Form
 
-Array = NDArray[np.float64]
+Array = np.ndarray[Any, np.dtype[np.float64]]  # not NDArray, which is no type any more in NumPy 2.5: forms look at it
 
 LOG_2PI = float(np.log(2 * np.pi))
 RANK_TOL = 1e-10  # eigenvalues of a correlation matrix below this are rounding: sums over 1e6 rows are good to 1e-13
@@ -25,7 +24,7 @@ class Whitening(NamedTuple):
     log_det: Annotated[Array, Form("G", "f")]  # log determinant on the support
     rank: Annotated[int, Form(kind="i", low=0, below="d+1")]  # dimension of the support
     # whether a class spans less than the support, so that its smallest variances were raised
-    floored: Annotated[NDArray[np.bool_], Form("G", "b")]
+    floored: Annotated[np.ndarray, Form("G", "b")]
 
 
 def whiten(covariances: Array, pooled: Array, size: Array | float = 0.0) -> Whitening:
@@ -111,7 +110,7 @@ def linear(mean: Array, root: Whitening, log_prior: Array | float) -> tuple[Arra
     return coef, log_prior - 0.5 * np.square(nu).sum(axis=1) - coef @ centre
 
 
-def patterns(X: np.ndarray) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp]]]:
+def patterns(X: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Which cells are NaN, and the rows where just these are: one pair for each pattern of gaps in X."""
     if not len(X):
         return
@@ -121,7 +120,7 @@ def patterns(X: np.ndarray) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.intp
     yield from zip(found, np.split(order, ends[:-1]), strict=True)
 
 
-def regression(covariance: Array, gaps: NDArray[np.bool_], size: Array) -> tuple[Array, Array]:
+def regression(covariance: Array, gaps: np.ndarray, size: Array) -> tuple[Array, Array]:
     """Slope of the missing cells on the observed ones, and their covariance given them (pseudo-inverse where singular)."""
     m, o = np.flatnonzero(gaps), np.flatnonzero(~gaps)
     inner = covariance[o[:, None], o]

@@ -22,7 +22,6 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from tallies.concepts import author_prior, context, scores, word_counts
 from tallies.concepts.author_prior import Psi
@@ -75,7 +74,7 @@ class Params(NamedTuple):
     prior: Annotated[Array, Form("H", "f", 0)]  # pseudocounts of concepts; they stay
     words: Said | Learned | None  # what is learned of words: from labels which strings say a concept; phi of a multinomial
     changed: Annotated[int, Form(kind="i", low=-1)]  # sentences whose best concept changed in the last sweep; -1 before
-    seen: Annotated[NDArray[np.uint64], Form("t", "i", 0)]  # fingerprints of the assignments of all sweeps
+    seen: Annotated[np.ndarray, Form("t", "i", 0)]  # fingerprints of the assignments of all sweeps
     held: Annotated[Array, Form("t", "f")]  # log probability of held-out words, a sweep each
 
 
@@ -86,7 +85,7 @@ class Tally(NamedTuple):
     n_gw: sp.csr_array | None  # (G, V)  multinomial, learned: expected words of each concept
     used: Array | None  # (K,)  mention, first sweep with labels: how often each string was the loudest of a label
     changed: int
-    fingerprint: NDArray[np.uint64]  # (1,)
+    fingerprint: np.ndarray  # (1,)
     held: float
 
 
@@ -249,7 +248,7 @@ def words_in_force(fixed: Any, learned: Said | Learned | None) -> Any:
     return fixed if learned is None else learned.words
 
 
-def fingerprint_of(first: int, best: np.ndarray) -> NDArray[np.uint64]:
+def fingerprint_of(first: int, best: np.ndarray) -> np.ndarray:
     """(1,) A sum of hashes of (sentence, concept): equal assignments have equal sums, however sentences are cut into shards."""
     from pandas.util import hash_array
 
