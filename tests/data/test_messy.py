@@ -76,7 +76,8 @@ def test_what_comes_out(tmp_path, body, found):
     frame = tallies.read_table(tmp_path / name)
     assert list(frame.columns) == list(found)
     for column, values in found.items():
-        np.testing.assert_array_equal(frame[column].to_numpy(), np.array(values, dtype=frame[column].dtype))
+        there = frame[column].to_numpy()
+        np.testing.assert_array_equal(there, np.array(values, dtype=there.dtype))
 
 
 @pytest.mark.parametrize(
@@ -183,13 +184,13 @@ def test_nothing_is_fetched_for_a_file():
 
 @pytest.mark.parametrize(
     ("late", "kind"),
-    [("007", "object"), ("1.5", "float64"), ("1e3", "float64"), ("12_5", "object"), ("x", "object"), ("NA", "float64")],
+    [("007", "text"), ("1.5", "float64"), ("1e3", "float64"), ("12_5", "text"), ("x", "text"), ("NA", "float64")],
 )
 def test_a_cell_below_the_first_rows_still_says_what_a_column_is(tmp_path, late, kind):
     path = tmp_path / "late.csv"
     path.write_text("n,m\n" + "".join(f"{i},{i}.5\n" for i in range(3000)) + f"{late},7\n")
     frame = read_table(path)
-    assert frame["n"].dtype == kind
+    assert frame["n"].dtype == (pd.Series(["x"]).dtype if kind == "text" else kind)  # which pandas has renamed
     assert frame["m"].tolist() == [i + 0.5 for i in range(3000)] + [7.0]
 
 
