@@ -420,9 +420,11 @@ def test_a_sweep_that_is_dropped_between_shards_leaves_the_state_before_it(worke
     cut = runner()
     cut.pressed, cut.dropped = pressed, lambda: presses.append(cut.record())
     kept = cut.run(plan())
-    assert (kept.stopped, kept.value.sweeps, kept.cut, cut.cut) == ("interrupted", 3, True, "interrupted")
-    assert kept.objective == whole.objective[:3]
-    assert [len(record.states[0].objective) for record in presses] == [3]
+    done = kept.value.sweeps  # threads that begin in another order ask less often: none is left out before one that was begun
+    assert done == 3 if workers == 1 else 3 <= done < 30
+    assert (kept.stopped, kept.cut, cut.cut) == ("interrupted", True, "interrupted")
+    assert kept.objective == whole.objective[:done]
+    assert [len(record.states[0].objective) for record in presses] == [done]
     again = runner(record=presses[0]).run(plan())
     assert again.objective == whole.objective
     np.testing.assert_array_equal(again.value.mean, whole.value.mean)
