@@ -27,12 +27,7 @@ def times(R: np.ndarray, Omega: np.ndarray) -> np.ndarray:
     >>> times(np.array([[1.0, 2.0]]), np.diag([3.0, 4.0]))
     array([[3., 8.]])
     """
-    p = len(Omega)
-    if np.count_nonzero(Omega) > SPARSE * Omega.size:
-        return R @ Omega
-    there = np.flatnonzero(Omega)
-    rows = np.searchsorted(there, p * np.arange(p + 1))
-    return R @ csr_array((Omega.ravel()[there], there % p, rows), shape=Omega.shape)
+    return R @ (csr_array(Omega) if np.count_nonzero(Omega) <= SPARSE * Omega.size else Omega)
 
 
 def invert(Sigma: np.ndarray) -> Any:
