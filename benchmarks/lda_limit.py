@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -78,8 +79,6 @@ def main() -> None:
     parser.add_argument("--topics", type=int, default=100)
     parser.add_argument("--no-rival", action="store_true")
     options = parser.parse_args()
-    import tempfile
-
     X, _ = read(options.data)
     if options.grow:
         X, _ = grow(X, options.grow)
