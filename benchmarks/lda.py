@@ -299,11 +299,13 @@ def compare(
         phi = np.ascontiguousarray(phi, dtype=np.float32)
         return float(np.exp(-completion(T, [Topics(phi, np.asarray(alpha, dtype=float))], np.random.default_rng(0)).value))
 
+    last = marks[-1]
+    fine = sorted({*range(10, last, max(last // 20, 1)), *marks, 4 * last // 3, 2 * last})  # to find the crossing
+    ours(X, lambda phi, alpha: 0.0, K, 0, [10], threads, alpha, beta)  # loops that only many documents ask for are compiled, too
     curves: dict[str, list[Curve]] = {}
     for seed in range(seeds):
         for name, run in {"tallies": ours, **{r: RIVALS[r] for r in rivals}}.items():
-            mine = marks if name != "tallies" else [16, *marks, 4 * marks[-1] // 3, 2 * marks[-1]]  # to find the crossing
-            curve = run(X, score, K, seed + 1, mine, threads, alpha, beta)
+            curve = run(X, score, K, seed + 1, fine if name == "tallies" else marks, threads, alpha, beta)
             curves.setdefault(name, []).append(curve)
             speed = int(X.data.sum()) * (curve[-1][2] - curve[0][2]) / max(curve[-1][0] - curve[0][0], 1e-9) / 1e6
             points = ", ".join(f"{s:.1f}s {p:.0f}" for s, p, _ in curve)
