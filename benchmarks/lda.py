@@ -220,15 +220,15 @@ def run_gensim(X: Any, score: Callable, K: int, seed: int, marks: list[int], thr
 RIVALS = {"tomotopy": run_tomotopy, "lda": run_lda, "sklearn": run_sklearn, "gensim": run_gensim}
 
 
-def transform_rates(X: sp.csr_array, T: sp.csr_array, K: int, rivals: list[str]) -> None:
-    """Print documents per CPU second whose topics are found, by programs fitted to the same documents (20 sweeps, or one pass)."""
+def transform_rates(X: sp.csr_array, T: sp.csr_array, K: int, rivals: list[str]) -> dict[str, float]:
+    """Documents per CPU second whose topics are found, by programs fitted to the same documents (20 sweeps, or one pass)."""
     with warnings.catch_warnings(), tallies.backend("threads", workers=1):
         warnings.simplefilter("ignore")
         model = LDA(n_topics=K, alpha=0.1, max_iter=20, burn_in=15, random_state=1).fit(X)
         model.transform(T[:10])  # compiled before the clock starts
         with (clock := Clock(1)):
             model.transform(T)
-    print(f"K={K} tallies   {T.shape[0] / clock.spent:.0f} documents a second", flush=True)
+    rates = {"tallies": T.shape[0] / clock.spent}
     if "tomotopy" in rivals:
         import tomotopy as tp
 
@@ -239,7 +239,7 @@ def transform_rates(X: sp.csr_array, T: sp.csr_array, K: int, rivals: list[str])
         new = [other.make_doc(words) for words in documents(T)]
         with (clock := Clock(1)):
             other.infer(new, workers=1)
-        print(f"K={K} tomotopy  {T.shape[0] / clock.spent:.0f} documents a second", flush=True)
+        rates["tomotopy"] = T.shape[0] / clock.spent
     if "gensim" in rivals:
         from gensim.matutils import Sparse2Corpus
         from gensim.models import LdaModel
@@ -249,7 +249,10 @@ def transform_rates(X: sp.csr_array, T: sp.csr_array, K: int, rivals: list[str])
         new = list(next(bags))
         with (clock := Clock(1)):
             online.inference(new)
-        print(f"K={K} gensim    {T.shape[0] / clock.spent:.0f} documents a second", flush=True)
+        rates["gensim"] = T.shape[0] / clock.spent
+    for name, rate in rates.items():
+        print(f"K={K} {name:9} {rate:.0f} documents a second", flush=True)
+    return rates
 
 
 def peak_memory(name: str, path: str, K: int, copies: int) -> float:
