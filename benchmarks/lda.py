@@ -166,6 +166,7 @@ def run_lda(X: Any, score: Callable, K: int, seed: int, marks: list[int], thread
     import logging
 
     sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != Path(__file__).resolve().parent]  # this file has its name
+    sys.modules.pop("lda", None)
     import lda
 
     logging.getLogger("lda").setLevel(logging.ERROR)
