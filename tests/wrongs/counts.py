@@ -355,6 +355,12 @@ NETWORK = [
         "curve = W[i, i] * W[j, j]",
         "curvature of a pair without its own",
     ),
+    Wrong(
+        "counts/kernels/lasso.py",
+        "c[q, i], c[q, j] = U[i, top + q], U[j, top + q]",
+        "c[r, i], c[r, j] = U[i, i], U[j, i]",
+        "slopes that do not know of moves of other rows of the square",
+    ),
     Wrong(GRAPH, "out[a, b] = out[b, a] = graph.probability", "out[a, b] = graph.probability", "probabilities of one triangle"),
     Wrong(
         GRAPH,
