@@ -173,6 +173,9 @@ def test_a_criterion_asks_for_each_lasso_once(counts: np.ndarray, monkeypatch: A
     monkeypatch.setattr(lasso, "solve", lambda S, L, *rest, **more: (asked.append(L.max()), whole(S, L, *rest, **more))[1])
     model = PLNNetwork(select="bic", n_penalties=4).fit(counts)
     np.testing.assert_allclose(asked, [*model.path_["penalty"], model.penalty_])
+    asked.clear()
+    PLNNetwork(penalty=0.2, select=None).fit(counts)
+    assert asked == [0.2]  # nothing is chosen
 
 
 @pytest.mark.parametrize("at", ["all correlations", "penalty"])

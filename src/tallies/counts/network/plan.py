@@ -74,7 +74,7 @@ class Begun(NamedTuple):
 
     found: Ended
     penalty: Annotated[np.ndarray, Form("L", low=0)]
-    bits: Bits | None  # in two steps, where no criterion asks for more than these
+    bits: Bits | None  # in two steps, where subsamples judge
 
 
 class Tried(NamedTuple):
@@ -101,7 +101,7 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
         if c.joint and len(penalty) > 1:
             begin = kept.params and restart(kept.params), kept.latents
             bits, loglik, kept = yield from _joint_path(s, c, live, data.sources, penalty, begin, "", np.ones(p, dtype=bool))
-        elif bits is None and not c.joint:
+        elif _by_bounds(c, penalty) and not c.joint:
             penalty, bits, loglik, kept = yield from _bounds(s, c, live, data.sources, penalty, kept)
         if c.rule == "stability" and not kept.cut:
             times, drawn = yield from _subsamples(s, c, live, found, penalty, seed, shard_rows)
@@ -159,7 +159,7 @@ def _begun(rows: Rows, c: Choice, end: End) -> Begun:
     found = _ended(rows, end)
     S = found.S if c.raw else correlation(found.S)
     penalty = grid(S, c) if c.penalties is None else c.penalties
-    return Begun(found, penalty, None if c.joint or _by_bounds(c, penalty) else _lassos(S, c.weights, penalty))
+    return Begun(found, penalty, _lassos(S, c.weights, penalty) if c.rule == "stability" and not c.joint else None)
 
 
 def _by_bounds(c: Choice, penalty: np.ndarray) -> bool:
