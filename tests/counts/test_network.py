@@ -178,6 +178,20 @@ def test_a_criterion_asks_for_each_lasso_once(counts: np.ndarray, monkeypatch: A
     assert asked == [0.2]  # nothing is chosen
 
 
+def test_all_correlations_of_more_columns_than_rows_end_where_nothing_is_learned_any_more() -> None:
+    """A PLN follows variances to 0, one column after the other, for hundreds of sweeps; those of fewer columns it ends as ever."""
+    sweeps = []
+    for Y in (chain(20, 60, mean=2.0), chain(60, 20, mean=2.0)):
+        for model in (PLNNetwork(penalty=0.5, select=None), PLN()):
+            names: list[str] = []
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit(Y, callback=lambda stage, state, names=names: names.append(stage.name))
+            sweeps.append(names.count(names[0]))
+    assert sweeps[0] < 0.8 * sweeps[1]
+    assert sweeps[2] == sweeps[3]
+
+
 @pytest.mark.parametrize("at", ["all correlations", "penalty"])
 def test_a_criterion_that_is_cut_leaves_a_sparse_network(counts: np.ndarray, at: str) -> None:
     model = PLNNetwork(select="bic", n_penalties=12, min_ratio=0.01)

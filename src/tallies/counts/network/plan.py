@@ -36,6 +36,8 @@ from tallies.engine import End, Kept, Stage
 from tallies.forms import Form
 
 ROUGH = 1e-8  # stopping rule of fits on the way, which only say which pairs are chosen and how good a penalty is
+LOOSE = 1e-6  # the same of all correlations of more columns than rows: variances of one column after the other go to 0 for
+# hundreds of sweeps then, which says nothing of who is joined to whom
 PATH_GAP = 1e-7  # of the lassos along a path, a column
 
 Bits = Annotated[np.ndarray, Form("L b", "i", 0, 255)]  # the pairs that are chosen at each penalty, eight in a byte
@@ -95,7 +97,7 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
     penalty, drawn = c.penalties, 0
     if not (c.joint and penalty is not None and len(penalty) == 1 and c.rule != "stability"):  # which is the last stage alone
         name, kind = ("independent columns", "diagonal") if c.joint else ("all correlations", "full")
-        model = Covariance(kind, single=live.Y.size > plan.SINGLE, tol=s.tol)
+        model = Covariance(kind, single=live.Y.size > plan.SINGLE, tol=s.tol if c.joint else _tolerance(s, live))
         kept = yield Stage(name, model, data.sources, partial(_begun, live, c), s.max_iter, rows=True)
         found, penalty, bits = kept.value
         if c.joint and len(penalty) > 1:
@@ -160,6 +162,12 @@ def _begun(rows: Rows, c: Choice, end: End) -> Begun:
     S = found.S if c.raw else correlation(found.S)
     penalty = grid(S, c) if c.penalties is None else c.penalties
     return Begun(found, penalty, _lassos(S, c.weights, penalty) if c.rule == "stability" and not c.joint else None)
+
+
+def _tolerance(s: Settings, rows: Rows) -> float:
+    """The stopping rule of all correlations."""
+    n, p = rows.Y.shape
+    return max(s.tol, LOOSE) if p > n else s.tol
 
 
 def _by_bounds(c: Choice, penalty: np.ndarray) -> bool:
@@ -286,7 +294,7 @@ def _subsamples(
             bits, _, kept = yield from _joint_path(s, c, some, sources, penalty, begin, f"{name}, ", seen)
         else:
             single = some.Y.size > plan.SINGLE
-            model, start = Covariance("full", single=single, tol=tol), _begin(some, w, True, single)
+            model, start = Covariance("full", single=single, tol=max(tol, _tolerance(s, some))), _begin(some, w, True, single)
             keep = partial(_picked, some, c, penalty, seen)
             kept = yield Stage(name, model, sources, keep, s.max_iter, start, rows=True)
             bits = kept.value.bits
