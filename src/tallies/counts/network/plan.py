@@ -97,7 +97,7 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
     penalty, drawn = c.penalties, 0
     if not (c.joint and penalty is not None and len(penalty) == 1 and c.rule != "stability"):  # which is the last stage alone
         name, kind = ("independent columns", "diagonal") if c.joint else ("all correlations", "full")
-        model = Covariance(kind, single=live.Y.size > plan.SINGLE, tol=s.tol if c.joint else _tolerance(s, live))
+        model = Covariance(kind, single=_single(live), tol=s.tol if c.joint else _tolerance(s, live))
         kept = yield Stage(name, model, data.sources, partial(_begun, live, c), s.max_iter, rows=True)
         found, penalty, bits = kept.value
         if c.joint and len(penalty) > 1:
@@ -164,6 +164,11 @@ def _begun(rows: Rows, c: Choice, end: End) -> Begun:
     return Begun(found, penalty, _lassos(S, c.weights, penalty) if c.rule == "stability" and not c.joint else None)
 
 
+def _single(rows: Rows) -> bool:
+    """Whether a search begins in single precision."""
+    return bool(np.prod(rows.Y.shape) > plan.SINGLE)
+
+
 def _tolerance(s: Settings, rows: Rows) -> float:
     """The stopping rule of all correlations."""
     n, p = rows.Y.shape
@@ -228,7 +233,7 @@ def _sums(rows: Rows, wide: bool) -> Sums:
 def _begin(rows: Rows, w: np.ndarray | None, wide: bool, single: bool) -> full.FullParams:
     """Params for rows whose means are known."""
     p = rows.Y.shape[1]
-    return full.begin(_sums(rows, wide and len(rows.Y) < p), np.zeros((rows.X.shape[1], p)), None, w, single)
+    return full.begin(_sums(rows, wide and len(rows.X) < p), np.zeros((rows.X.shape[1], p)), None, w, single)
 
 
 def _joint_path(
@@ -286,14 +291,15 @@ def _subsamples(
         chosen = np.sort(np.random.default_rng([seed, k]).choice(n, size, replace=False))
         some = Rows(*(part[chosen] for part in rows))
         seen = some.v @ some.Y > 0
-        some = some._replace(Y=some.Y[:, seen], O=some.O[:, seen], X=_independent(some.X))
+        O = some.O if some.O.shape[1] == 1 else some.O[:, seen]
+        some = some._replace(Y=some.Y[:, seen], O=O, X=_independent(some.X))
         sources = cut(some, shard_rows, found.M[np.ix_(chosen, seen)])
         w = None if found.w is None else found.w[seen]
         if c.joint:
             begin = _begin(some, w, False, False), None
             bits, _, kept = yield from _joint_path(s, c, some, sources, penalty, begin, f"{name}, ", seen)
         else:
-            single = some.Y.size > plan.SINGLE
+            single = _single(some)
             model, start = Covariance("full", single=single, tol=max(tol, _tolerance(s, some))), _begin(some, w, True, single)
             keep = partial(_picked, some, c, penalty, seen)
             kept = yield Stage(name, model, sources, keep, s.max_iter, start, rows=True)
@@ -330,7 +336,7 @@ def _final(
     """The fit at the chosen penalty, as if it had been given: its lasso, its end, the model and the bound."""
     name, keep = f"fit with penalty {rho:.3g}", partial(_ended, rows)
     if c.joint:
-        model = Penalised(penalty=rho, weights=c.weights, raw=c.raw, single=rows.Y.size > plan.SINGLE, tol=s.tol)
+        model = Penalised(penalty=rho, weights=c.weights, raw=c.raw, single=_single(rows), tol=s.tol)
         last = yield Stage(name, model, sources, keep, s.max_iter, rows=True)
         sparse = _sparse(c, last.value.S, rho)
         value = -last.value.F + 0.5 * float(rows.v.sum()) * sparse.penalty
