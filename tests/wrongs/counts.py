@@ -296,6 +296,12 @@ NETWORK = [
         "np.count_nonzero(fitted.graph.Omega)",
         "parameters of a network counted twice",
     ),
+    Wrong(
+        SEARCH,
+        "max(s.tol, LOOSE) if p > n else s.tol",
+        "max(s.tol, LOOSE) if p < n else s.tol",
+        "correlations of few columns that end too soon, and of many that do not end",
+    ),
     Wrong(SEARCH, "2 * np.mean(f * (1 - f))", "np.mean(f * (1 - f))", "half of the instability of StARS"),
     Wrong(
         SEARCH,
