@@ -5,8 +5,9 @@
     python benchmarks/bench.py list                                         what there is, and what each needs
 
 Each measurement of benchmarks/measurements.py runs in a process of its own, in which ours and the rival take turns, and is stored in
-benchmarks/results/NAME.json. One whose rival is not installed or whose data are not given is left out with a word. --quick takes tiny
-sizes: nothing is stored and no promise judged. The exit code is 1 where a measurement came to no end or a stored ratio is below its promise.
+benchmarks/results/NAME.json; one without a rival is a table as it is. One whose rival is not installed or whose data are not given is left
+out with a word. --quick takes tiny sizes: nothing is stored and no promise judged. The exit code is 1 where a measurement came to no end or
+a stored ratio is below its promise.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
+from numbers import Integral, Real
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measurements import MEASUREMENTS, PROMISED, Given, Measurement, Pair
+from cases import Given, Pair
+from measurements import MEASUREMENTS, PROMISED, Measurement
 
 HERE = Path(__file__).resolve().parent
 RESULTS, PAGE = HERE / "results", HERE.parent / "docs" / "benchmarks.md"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 BY_NAME = {m.name: m for m in MEASUREMENTS}
-COLUMNS = ("measurement", "ours", "rival", "ratio", "range", "runs", "promised", "versions", "machine")
+SUMMARY = ("measurement", "beside", "cases", "ratios", "promised", "measured")
 
 
 # one measurement
@@ -60,6 +63,14 @@ def lacks(m: Measurement, folder: Path | None, quick: bool = False) -> list[str]
 def place(name: str, folder: Path | None) -> Path | None:
     """The folder below this one that has the file."""
     return next((path.parent for path in sorted(folder.rglob(name))), None) if folder else None
+
+
+def cells(rows: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
+    """Rows of a table as they are printed."""
+    found = [{name: figure(value) if isinstance(value, Real) else str(value) for name, value in row.items()} for row in rows]
+    if not found:
+        raise SystemExit("no row was measured, and nothing is stored")
+    return found
 
 
 def grouped(pairs: Iterable[Pair], more: bool) -> list[dict[str, Any]]:
@@ -101,7 +112,8 @@ def measure(m: Measurement, folder: Path | None, quick: bool) -> dict[str, Any]:
 
     before = machine()  # the load is that of others
     repeats = 1 if quick else m.repeats
-    rows = grouped(m.run(Given(place(m.data[0], folder) if m.data else None, quick, repeats)), m.more)
+    found = m.run(Given(place(m.data[0], folder) if m.data else None, quick, repeats))
+    rows = cells(found) if m.rival is None else grouped(found, m.more)
     versions = {"tallies": tallies.__version__, "python": platform.python_version(), "numpy": numpy.__version__}
     versions |= {name: version(name) for name in (m.rival, m.along) if name}
     today = datetime.date.today().isoformat()
@@ -130,30 +142,36 @@ def stored(folder: Path) -> list[dict[str, Any]]:
 # what is told of them
 
 
-def figure(x: float) -> str:
-    return f"{x:,.0f}" if x >= 1000 else f"{x:.3g}"
+def figure(x: Any) -> str:
+    if isinstance(x, bool):
+        return "yes" if x else "no"
+    return f"{x:,.0f}" if abs(x) >= 1000 or isinstance(x, Integral) else f"{x:.3g}"
 
 
-def lines(result: dict[str, Any], judged: bool) -> list[list[str]]:
-    """Cells of a measurement: a line of its own, and under it a line a case."""
-    m, versions, on = BY_NAME[result["name"]], result["versions"], result["machine"]
-    told = ", ".join(f"{name} {value}" for name, value in versions.items())
-    where = f"{on['cores']} cores of {on['processor']}, load {on['load']}, {result['date']}"
-    found = [[f"**{m.name}**: {m.what}; {result['unit']}", "", m.rival or "written here", "", "", "", "", told, where]]
+def markdown(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    columns = list(columns)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *rows))
+
+
+def table(result: dict[str, Any], judged: bool = True) -> str:
+    """A measurement in Markdown, for the page and for the terminal: a line a case, and how it was measured."""
+    m, on = BY_NAME[result["name"]], result["machine"]
+    versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items())
+    how = f"`make bench NAMES={m.name}`: {m.what}; {result['unit']}. {versions}; {on['cores']} cores of {on['processor']}, load {on['load']}, {result['date']}."
+    if m.rival is None:
+        columns = list(dict.fromkeys(name for row in result["rows"] for name in row))
+        return f"{markdown(columns, ([row.get(name, '') for name in columns] for row in result['rows']))}\n\n{how}"
+    promised = PROMISED.get(m.name, {}) if judged else {}
+    columns = ["case", "ours", m.rival or "written here", "ratio", "range", "runs", *["promised"] * bool(promised)]
+    rows = []
     for row in result["rows"]:
-        promise = PROMISED.get(m.name, {}).get(row["case"]) if judged else None
-        figures = [figure(row[key]) for key in ("ours", "rival", "ratio")]
-        spread = f"{figure(row['least'])} to {figure(row['most'])}"
+        promise = promised.get(row["case"])
         cold = f" (cold {figure(row['cold'][0])} and {figure(row['cold'][1])})" if "cold" in row else ""
         word = "" if promise is None else figure(promise) + ", **missed**" * (row["ratio"] < promise)
-        found.append([row["case"] + cold, *figures, spread, str(len(row["pairs"])), word, "", ""])
-    return found
-
-
-def table(results: list[dict[str, Any]], judged: bool = True) -> str:
-    """Markdown, for the page and for the terminal."""
-    cells = [list(COLUMNS), ["---"] * len(COLUMNS), *(line for result in results for line in lines(result, judged))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+        spread = f"{figure(row['least'])} to {figure(row['most'])}"
+        line = [row["case"] + cold, *(figure(row[key]) for key in ("ours", "rival", "ratio")), spread, str(len(row["pairs"]))]
+        rows.append([*line, *[word] * bool(promised)])
+    return f"{markdown(columns, rows)}\n\n{how}"
 
 
 def below(results: list[dict[str, Any]]) -> list[str]:
@@ -161,24 +179,29 @@ def below(results: list[dict[str, Any]]) -> list[str]:
     found = []
     for result in results:
         for row in result["rows"]:
-            promise = PROMISED.get(result["name"], {}).get(row["case"])
+            promise = PROMISED.get(result["name"], {}).get(row.get("case"))
             if promise is not None and row["ratio"] < promise:
                 found.append(f"{result['name']}, {row['case']}: {figure(row['ratio'])}, and {figure(promise)} was promised")
     return found
 
 
 def section(results: list[dict[str, Any]]) -> str:
-    """The part of the page that is of all results."""
+    """The part of the page that is of all comparisons."""
+    rows = []
+    for result in results:
+        m = BY_NAME[result["name"]]
+        if m.rival is None:
+            continue
+        ratios = [row["ratio"] for row in result["rows"]]
+        promised = PROMISED.get(m.name, {})
+        missed = sum(row["ratio"] < promised.get(row["case"], 0.0) for row in result["rows"])
+        word = f"{len(promised)}{f', **{missed} missed**' if missed else ', all kept'}" if promised else ""
+        spread = figure(ratios[0]) if len(ratios) == 1 else f"{figure(min(ratios))} to {figure(max(ratios))}"
+        where = f"{result['machine']['processor']}, {result['date']}"
+        rows.append([f"{m.name}: {m.what}; {m.unit}", m.rival or "written here", str(len(ratios)), spread, word, where])
     others = [m.name for m in MEASUREMENTS if m.name not in {result["name"] for result in results}]
-    parts = [
-        "## Measured by make bench",
-        "`make bench` measures, stores in `benchmarks/results/` and writes this section: no figure of it is typed by hand. Ours and the rival take turns in\n"
-        "one process, on the same data. Figures are medians over the runs; the ratio is the median of the rival's over ours, run by run (where more is better,\n"
-        "ours over the rival's), so above 1 ours is better. Cold is the first run of a process. The load is that of the machine when a measurement began.",
-        table(results) if results else "",
-        f"Not measured yet: {', '.join(others)}." if others else "",
-    ]
-    return "\n\n".join(part for part in parts if part)
+    missing = [f"Not measured yet: {', '.join(others)}."] if others else []
+    return "\n\n".join([*([markdown(SUMMARY, rows)] if rows else []), *missing])
 
 
 def page(text: str, results: list[dict[str, Any]]) -> str:
@@ -189,11 +212,9 @@ def page(text: str, results: list[dict[str, Any]]) -> str:
         name = found[1]
         if name is None:
             return f"<!-- bench -->\n{section(results)}\n<!-- /bench -->"
-        made = table([by_name[name]]) if name in by_name else f"Not measured yet: `make bench NAMES={name}`."
+        made = table(by_name[name]) if name in by_name else f"Not measured yet: `make bench NAMES={name}`."
         return f"<!-- bench:{name} -->\n{made}\n<!-- /bench -->"
 
-    if "<!-- bench -->" not in text:
-        text = text.replace("\n## ", "\n<!-- bench -->\n<!-- /bench -->\n\n## ", 1)
     return re.sub(r"<!-- bench(?::([\w-]+))? -->\n.*?<!-- /bench -->", between, text, flags=re.S)
 
 
@@ -206,7 +227,7 @@ def write() -> None:
 
 def told(results: list[dict[str, Any]], failed: Iterable[str] = (), judged: bool = True) -> int:
     """Print the table, and what is wrong; the exit code."""
-    print(table(results, judged) if results else "nothing was measured")
+    print("\n\n".join(f"{result['name']}\n{table(result, judged)}" for result in results) or "nothing was measured")
     wrong = [f"{name} was not measured to its end" for name in failed] + (below(results) if judged else [])
     for line in wrong:
         print(f"FAILED: {line}", file=sys.stderr)

@@ -246,9 +246,7 @@ def screen(args):
 
 def recover(args):
     """Couplings in zero-sum gauge against those that made the data: the seed's solution and ours on the same draws."""
-    print(f"{'':62}{'the seed, unpenalised':^38}{'ours, ridge auto':^38}")
-    columns = "".join(f"{'RMSE':>8}{'correlation: mean, range':>30}" for _ in range(2))
-    print(f"{f'couplings; means of {args.draws} draws':62}{columns}")
+    rows = []
     for lag, n, m, l in ((0, 20, 4, args.rows // 2), (1, 30, 10, args.rows)):
         make, where = (kinetic, np.ones((n * m, n * m), dtype=bool)) if lag else (potts, others(n, m))
         usual = 2 / np.sqrt(n * m)
@@ -262,9 +260,16 @@ def recover(args):
                     J = model.fit(X).couplings_[where]
                     found.append((np.sqrt(np.mean((J - truth) ** 2)), np.corrcoef(J, truth)[0, 1]))
             text = f"{'kinetic' if lag else 'equilibrium'} n={n} m={m} l={l}, sd {sd:.3f}{', zero-sum' * even}{', one pair in ten' * (density < 1)}"
-            parts = [np.array(found[k::2]) for k in (0, 1)]
-            figures = [f"{p[:, 0].mean():8.4f}{p[:, 1].mean():12.4f}  {p[:, 1].min():.4f} to {p[:, 1].max():.4f}" for p in parts]
-            print(f"{text:62}{figures[0]}{figures[1]}", flush=True)
+            row = {f"couplings; means of {args.draws} draws": text}
+            for k, who in enumerate(("the seed, unpenalised", "ours, ridge auto")):
+                error, r = np.array(found[k::2]).T
+                row |= {
+                    f"{who}: RMSE": f"{error.mean():.4f}",
+                    f"{who}: correlation": f"{r.mean():.4f} ({r.min():.3f} to {r.max():.3f})",
+                }
+            rows.append(row)
+            print(row, flush=True)
+    return rows
 
 
 def search(args):
@@ -317,11 +322,12 @@ def splice(args):
     X, y = load(args.folder, "splice")
     FEM(degree=2, ridge=10.0).fit(X[::32], y[::32])
     FEM(degree=3, ridge=10.0, solver="kernel").fit(X[::32], y[::32])
+    rows = []
     for degree, ridge in ((2, 10.0), (2, 1.0), (3, 100.0), (3, 10.0)):
         model, seconds = cpu(lambda degree=degree, ridge=ridge: FEM(degree=degree, ridge=ridge).fit(X, y))
-        print(
-            f"splice degree {degree} ridge {ridge:g}: {seconds:.2f} CPU s, {model.solver_}, {model.n_iter_} sweeps, settled {model.converged_}"
-        )
+        rows.append({"degree": degree, "ridge": ridge, "CPU s": seconds, "solver": model.solver_, "sweeps": model.n_iter_})
+        print(rows[-1] | {"settled": model.converged_}, flush=True)
+    return rows
 
 
 def nested(args):

@@ -91,19 +91,27 @@ def networks(options):
     model = tallies.FEMNetwork(ridge=ridge, reweight=options.reweight, max_iter=options.sweeps)
     with tallies.backend("threads", workers=options.threads):
         model.fit(x, callback=told)
-    print(
-        f"fit: {time.perf_counter() - start:.1f} s, CPU {time.process_time() - cpu:.1f} s, peak {peak():.2f} GB, ridge {model.ridge_:.3g}"
-    )
+    spent = time.process_time() - cpu
+    print(f"fit: {time.perf_counter() - start:.1f} s, CPU {spent:.1f} s, peak {peak():.2f} GB, ridge {model.ridge_:.3g}")
     print(f"sweeps {model.n_iter_}, converged {model.converged_}, objective {model.history_[-1]:.2f}")
     start = time.perf_counter()
     S = model.scores()
     n = options.sites
     shares = ", ".join(f"top {k}: {precision(S, pairs, k):.3f}" for k in (n // 2, n, 2 * n))
     print(f"precision of contacts {shares}; scores took {time.perf_counter() - start:.1f} s, peak {peak():.2f} GB")
+    row = {
+        "sites": n,
+        "states": options.states,
+        "rows": options.rows,
+        "ridge": f"{options.ridge} ({model.ridge_:.3g})",
+        "sweeps": model.n_iter_,
+    }
+    row |= {"CPU s": spent, "peak, GB": peak(), "contacts among the first 2 n pairs": precision(S, pairs, 2 * n)}
     if options.save:
         model.save(options.save)
         model.report(options.save + ".html")
         print(f"saved and reported, peak {peak():.2f} GB")
+    return row
 
 
 def peak():
@@ -111,7 +119,7 @@ def peak():
 
 
 def reference(options):
-    """Sparse one-hot rows and scipy's L-BFGS, output by output, to the same objective as FEMNetwork."""
+    """CPU seconds of all outputs, by some of them: sparse one-hot rows and scipy's L-BFGS, output by output, to the same objective as FEMNetwork."""
     n, m, ridge = options.sites, options.states, float(options.ridge)
     x, _ = alignment(n, m, options.rows, options.ancestors, options.seed)
     l, ones = len(x), np.ones(x.size)
@@ -133,9 +141,9 @@ def reference(options):
         found = minimize(lost, np.zeros(len(keep) * m), jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-9})
         total -= found.fun
     spent = time.process_time() - start
-    print(
-        f"{options.outputs} outputs: CPU {spent:.1f} s, objective {total:.3f}; all {n} would take {spent * n / options.outputs:.0f} s"
-    )
+    whole = spent * n / options.outputs
+    print(f"{options.outputs} outputs: CPU {spent:.1f} s, objective {total:.3f}; all {n} would take {whole:.0f} s")
+    return whole
 
 
 def main():

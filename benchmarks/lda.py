@@ -166,6 +166,7 @@ def run_lda(X: Any, score: Callable, K: int, seed: int, marks: list[int], thread
     import logging
 
     sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() != Path(__file__).resolve().parent]  # this file has its name
+    sys.modules.pop("lda", None)
     import lda
 
     logging.getLogger("lda").setLevel(logging.ERROR)
@@ -220,15 +221,15 @@ def run_gensim(X: Any, score: Callable, K: int, seed: int, marks: list[int], thr
 RIVALS = {"tomotopy": run_tomotopy, "lda": run_lda, "sklearn": run_sklearn, "gensim": run_gensim}
 
 
-def transform_rates(X: sp.csr_array, T: sp.csr_array, K: int, rivals: list[str]) -> None:
-    """Print documents per CPU second whose topics are found, by programs fitted to the same documents (20 sweeps, or one pass)."""
+def transform_rates(X: sp.csr_array, T: sp.csr_array, K: int, rivals: list[str]) -> dict[str, float]:
+    """Documents per CPU second whose topics are found, by programs fitted to the same documents (20 sweeps, or one pass)."""
     with warnings.catch_warnings(), tallies.backend("threads", workers=1):
         warnings.simplefilter("ignore")
         model = LDA(n_topics=K, alpha=0.1, max_iter=20, burn_in=15, random_state=1).fit(X)
         model.transform(T[:10])  # compiled before the clock starts
         with (clock := Clock(1)):
             model.transform(T)
-    print(f"K={K} tallies   {T.shape[0] / clock.spent:.0f} documents a second", flush=True)
+    rates = {"tallies": T.shape[0] / clock.spent}
     if "tomotopy" in rivals:
         import tomotopy as tp
 
@@ -239,7 +240,7 @@ def transform_rates(X: sp.csr_array, T: sp.csr_array, K: int, rivals: list[str])
         new = [other.make_doc(words) for words in documents(T)]
         with (clock := Clock(1)):
             other.infer(new, workers=1)
-        print(f"K={K} tomotopy  {T.shape[0] / clock.spent:.0f} documents a second", flush=True)
+        rates["tomotopy"] = T.shape[0] / clock.spent
     if "gensim" in rivals:
         from gensim.matutils import Sparse2Corpus
         from gensim.models import LdaModel
@@ -249,7 +250,10 @@ def transform_rates(X: sp.csr_array, T: sp.csr_array, K: int, rivals: list[str])
         new = list(next(bags))
         with (clock := Clock(1)):
             online.inference(new)
-        print(f"K={K} gensim    {T.shape[0] / clock.spent:.0f} documents a second", flush=True)
+        rates["gensim"] = T.shape[0] / clock.spent
+    for name, rate in rates.items():
+        print(f"K={K} {name:9} {rate:.0f} documents a second", flush=True)
+    return rates
 
 
 def peak_memory(name: str, path: str, K: int, copies: int) -> float:
@@ -299,11 +303,13 @@ def compare(
         phi = np.ascontiguousarray(phi, dtype=np.float32)
         return float(np.exp(-completion(T, [Topics(phi, np.asarray(alpha, dtype=float))], np.random.default_rng(0)).value))
 
+    last = marks[-1]
+    fine = sorted({*range(10, last, max(last // 20, 1)), *marks, 4 * last // 3, 2 * last})  # to find the crossing
+    ours(X, lambda phi, alpha: 0.0, K, 0, [10], threads, alpha, beta)  # loops that only many documents ask for are compiled, too
     curves: dict[str, list[Curve]] = {}
     for seed in range(seeds):
         for name, run in {"tallies": ours, **{r: RIVALS[r] for r in rivals}}.items():
-            mine = marks if name != "tallies" else [16, *marks, 4 * marks[-1] // 3, 2 * marks[-1]]  # to find the crossing
-            curve = run(X, score, K, seed + 1, mine, threads, alpha, beta)
+            curve = run(X, score, K, seed + 1, fine if name == "tallies" else marks, threads, alpha, beta)
             curves.setdefault(name, []).append(curve)
             speed = int(X.data.sum()) * (curve[-1][2] - curve[0][2]) / max(curve[-1][0] - curve[0][0], 1e-9) / 1e6
             points = ", ".join(f"{s:.1f}s {p:.0f}" for s, p, _ in curve)

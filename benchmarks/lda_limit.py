@@ -71,19 +71,18 @@ def state_of(X: Any, K: int, n_sweeps: int) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--grow", type=int, default=0, metavar="DOCUMENTS")
-    parser.add_argument("--sweeps", type=int, default=100)
-    parser.add_argument("--topics", type=int, default=100)
-    parser.add_argument("--no-rival", action="store_true")
-    options = parser.parse_args()
-    X, _ = read(options.data)
-    if options.grow:
-        X, _ = grow(X, options.grow)
-    K, N = options.topics, int(X.sum())
-    shard, counts = state_of(X, K, options.sweeps)
+TOLD = {
+    "whole": "does all of its work",
+    "draws": "draws a topic for every token, and takes none",
+    "reads": "reads lists and counts, and draws nothing",
+    "tomotopy": "is tomotopy's, after as many of its own",
+}
+
+
+def limit(X: Any, K: int, n_sweeps: int, rival: bool = True) -> list[dict[str, Any]]:
+    """Tokens a second of each kind of sweep, and how many times the rival's."""
+    N = int(X.sum())
+    shard, counts = state_of(X, K, n_sweeps)
     lists = np.bincount(shard.layout.words, minlength=len(counts.size)) @ counts.size / N
     kinds = {"whole": sampling}
     spent: dict[str, list[float]] = {name: [] for name in ("whole", *LEFT_OUT, "tomotopy")}
@@ -100,26 +99,43 @@ def main() -> None:
                 changed = (before != counts.z).mean() if name == "whole" else changed
                 assert name == "whole" or (before == counts.z).all()
         sampler.sampling = sampling
-    if not options.no_rival:
+    if rival:
         import tomotopy as tp
 
         model = tp.LDAModel(k=K, alpha=0.1, eta=0.01, seed=1)
         model.optim_interval = 0
         for words in documents(X):
             model.add_doc(words)
-        model.train(options.sweeps, workers=1)
+        model.train(n_sweeps, workers=1)
         for _ in range(6):
             start = time.process_time()
             model.train(1, workers=1)
             spent["tomotopy"].append(time.process_time() - start)
-    print(f"{X.shape[0]} documents, {X.shape[1]} words, {N} tokens, K={K}, after {options.sweeps} sweeps")
+    print(f"{X.shape[0]} documents, {X.shape[1]} words, {N} tokens, K={K}, after {n_sweeps} sweeps")
     print(f"a token's list has {lists:.1f} topics in the mean; {changed:.0%} of tokens change their topic in a sweep")
-    rates = {name: N / np.median(times[1:]) / 1e6 for name, times in spent.items() if times}
-    for name, rate in rates.items():
-        print(
-            f"{name:9}{rate:7.1f} million tokens a second"
-            + (f", {rate / rates['tomotopy']:.2f} times" if "tomotopy" in rates else "")
-        )
+    rates = {name: float(N / np.median(times[1:]) / 1e6) for name, times in spent.items() if times}
+    rows = [
+        {"a sweep that": TOLD[name], "million tokens a second": rate}
+        | ({"times tomotopy's": rate / rates["tomotopy"]} if rival else {})
+        for name, rate in rates.items()
+    ]
+    for row in rows:
+        print(row)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("--grow", type=int, default=0, metavar="DOCUMENTS")
+    parser.add_argument("--sweeps", type=int, default=100)
+    parser.add_argument("--topics", type=int, default=100)
+    parser.add_argument("--no-rival", action="store_true")
+    options = parser.parse_args()
+    X, _ = read(options.data)
+    if options.grow:
+        X, _ = grow(X, options.grow)
+    limit(X, options.topics, options.sweeps, not options.no_rival)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
     python benchmarks/scaling.py measure --together --seconds 4                            a process a curve: quicker, memory is that of later fits
     python benchmarks/scaling.py threads                                                   the same fits on one thread and on two
     python benchmarks/scaling.py draw                                                      docs/images/scaling/*.png from it
-    python benchmarks/scaling.py table                                                     slopes and ratios from it
 
+`make bench NAMES="scaling threads"` does all of it, and writes slopes and ratios to docs/benchmarks.md.
 Data are made here. Each point is a process of its own: first the smallest size (ours: this size, too), to import and compile, then the fit
 that counts, in CPU seconds of one thread (wall seconds in the cases of threads); memory is the peak of the process during that fit above what it held before.
 A curve ends where a point takes longer than `--seconds`. Rivals that are not installed are left out with a word.
@@ -417,26 +417,27 @@ def slope(curve: list[Any]) -> float:
     return float(np.polyfit(size, seconds, 1)[0]) if len(size) > 1 else float("nan")
 
 
-def table() -> None:
-    """Markdown: how each grows, and the ratio at the largest size that both did."""
-    stored = json.loads(STORED.read_text())
-    print(
-        "| case | grows | ours: s, MB, power | rival: s, MB, power | ratio at the largest size of both | alike in |\n|---|---|---|---|---|---|"
-    )
+def curves() -> list[dict[str, str]]:
+    """How each grows, and the ratio at the largest size that both did."""
+    stored, rows = json.loads(STORED.read_text()), []
     for name, case in CASES.items():
         if name in stored:
-            curves = stored[name]
-            told = [
-                f"{c[-1][1]:.2f}, {c[-1][2]:.0f}, {slope(c):.2f} at {c[-1][0]:,}" if (c := curves.get(side)) else ""
-                for side in ("ours", "rival")
-            ]
-            both = min(len(curves["ours"]), len(curves.get("rival", ())))
-            ratio = f"{curves['rival'][both - 1][1] / curves['ours'][both - 1][1]:.1f}" if both else ""
-            print(f"| {name} | {case.over} | {told[0]} | {told[1]} | {ratio} | {case.equal} |")
-    if "threads" in stored:
-        print("\n| model | size | one thread, s | two threads, s | ratio |\n|---|---|---|---|---|")
-        for model, (size, single, double) in stored["threads"].items():
-            print(f"| {model} | {size:,} | {single:.2f} | {double:.2f} | {single / double:.2f} |")
+            ours, rival = (stored[name].get(side, []) for side in ("ours", "rival"))
+            told = [f"{c[-1][1]:.2f}, {c[-1][2]:.0f}, {slope(c):.2f} at {c[-1][0]:,}" if c else "" for c in (ours, rival)]
+            both = min(len(ours), len(rival))
+            ratio = f"{rival[both - 1][1] / ours[both - 1][1]:.1f}" if both else ""
+            row = {"case": name, "grows": case.over, "ours: s, MB, power": told[0], "rival: s, MB, power": told[1]}
+            rows.append(row | {"ratio at the largest size of both": ratio, "alike in": case.equal})
+    return rows
+
+
+def on_threads() -> list[dict[str, Any]]:
+    """Seconds of the same fits on one thread, by the processor, and on two, by the clock."""
+    stored = json.loads(STORED.read_text()).get("threads", {})
+    return [
+        {"model": model, "size": size, "one thread, s": one, "two threads, s": two, "ratio": one / two}
+        for model, (size, one, two) in stored.items()
+    ]
 
 
 def main() -> None:
@@ -451,7 +452,6 @@ def main() -> None:
             options.add_argument("--sides", nargs="+", choices=["ours", "rival"], default=["ours", "rival"])
             options.add_argument("--together", action="store_true")
     parts.add_parser("draw")
-    parts.add_parser("table")
     alone = parts.add_parser("one")
     alone.add_argument("name", choices=list(CASES))
     alone.add_argument("side", choices=["ours", "rival"])
@@ -471,7 +471,7 @@ def main() -> None:
     elif given.part == "one":
         print(json.dumps(one(given.name, given.side, given.size, given.threads)))
     else:
-        {"draw": draw, "table": table}[given.part]()
+        draw()
 
 
 if __name__ == "__main__":

@@ -52,10 +52,14 @@ def whiten(covariances: Array, pooled: Array, size: Array | float = 0.0) -> Whit
     else:
         stretch = 2 * np.log(np.maximum(np.linalg.svd(V * scale[:, None], compute_uv=False), 1e-300)).sum()
     for k in range(K):
-        spread, turn = np.linalg.eigh(V.T @ (covariances[k] * np.outer(inverse, inverse)) @ V)
+        if np.array_equal(covariances[k], pooled):  # as where all classes share one
+            spread, turned = values[values > RANK_TOL], V
+        else:
+            spread, turn = np.linalg.eigh(V.T @ (covariances[k] * np.outer(inverse, inverse)) @ V)
+            turned = V @ turn
         floored[k] = (spread < FLOOR).any()
         spread = np.maximum(spread, FLOOR)
-        W[k, :, :rank] = inverse[:, None] * (V @ turn) / np.sqrt(spread)
+        W[k, :, :rank] = inverse[:, None] * turned / np.sqrt(spread)
         log_det[k] = np.log(spread).sum() + stretch
     return Whitening(W, log_det, rank, floored)
 

@@ -72,7 +72,7 @@ def test_few_rows_or_rows_with_gaps_have_no_factor():
 
 
 @pytest.mark.parametrize("factored", [True, False])
-@pytest.mark.parametrize("ridge", [1.0, 1e-3, 1e-6])
+@pytest.mark.parametrize("ridge", [1.0, 0.1, 1e-3, 1e-6])  # none, fewer than columns of F, most, and nearly all rows have curvature
 @pytest.mark.parametrize("m", [2, 3])
 def test_inverses_are_those_of_the_curvature_of_rows_that_have_any(m, ridge, factored):
     codes, layout, rng = rows_of(300, (2,) * 8), Layout.of((2,) * 8, (1, 2)), np.random.default_rng(m)
@@ -84,7 +84,7 @@ def test_inverses_are_those_of_the_curvature_of_rows_that_have_any(m, ridge, fac
     for o in range(2):
         seen = np.where(v[:, o] * np.diag(K) > ridge, v[:, o], 0.0)
         left = seen[:, None] * (K @ z[:, o]) + ridge * z[:, o] - g[:, o]
-        np.testing.assert_allclose(left, 0, atol=1e-7)
+        np.testing.assert_allclose(left, 0, atol=1e-5 if ridge == 0.1 else 1e-7)  # the first takes single precision
 
 
 def coin(l=600, n=16):

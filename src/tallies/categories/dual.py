@@ -204,24 +204,21 @@ def softmax(H: Array, axis: int = 2) -> tuple[Array, Array]:
 
 def newton(K: Full | Factored, g: Array, P: Array, weight: Array, ridge: float, forcing: float) -> tuple[Array, Array]:
     """(l, o, m)  z, the solution of eq. 3 for some outputs, and K z: products with K are those of all of them at once."""
-    m = P.shape[2]
-    v = weight * (1.0 - np.square(P).sum(axis=2)) / (m - 1)
-    two = m == 2  # columns are one another's opposite, and V is v
-    r: Any = g[:, :, 1:] if two else g
+    v = weight * (1.0 - np.square(P).sum(axis=2)) / (P.shape[2] - 1)
     inverse = K.inverse(v, ridge)  # eq. 4
 
     def solve(r: Array) -> tuple[Array, Array]:
-        z = inverse(r, on)
-        return z, K.times(z)
+        z = inverse(r[:, :, 1:], on)
+        return _all_states(z), _all_states(K.times(z))
 
-    whole, on = _dots(r, r), np.ones(v.shape[1], dtype=bool)
+    r, whole, on = g, _dots(g, g), np.ones(v.shape[1], dtype=bool)
     x, Kx = np.zeros_like(r), np.zeros_like(r)
     d, Kd = solve(r)
     rz = _dots(r, Kd)
     none = np.finfo(float).eps * len(g) ** 0.5 * K.diagonal.max() / ridge  # a share of r'r: what is left moves no row
     for _ in range(INNER):
         on &= rz > none * _dots(r, r)
-        q = (v[:, :, None] * Kd if two else weight[:, :, None] * P * (Kd - (P * Kd).sum(axis=2, keepdims=True))) + ridge * d
+        q = weight[:, :, None] * P * (Kd - (P * Kd).sum(axis=2, keepdims=True)) + ridge * d
         length = _over(rz, _dots(q, Kd), on)
         x, Kx, r = x + length * d, Kx + length * Kd, r - length * q
         on &= _dots(r, r) > forcing * whole
@@ -231,7 +228,12 @@ def newton(K: Full | Factored, g: Array, P: Array, weight: Array, ridge: float, 
         rz, before = _dots(r, Kz), rz
         more = _over(rz, before, on)
         d, Kd = z + more * d, Kz + more * Kd
-    return (np.concatenate([-x, x], axis=2), np.concatenate([-Kx, Kx], axis=2)) if two else (x, Kx)
+    return x, Kx
+
+
+def _all_states(a: Array) -> Array:
+    """(l, o, m) of all states but the first: rows, and products with K, sum to 0 over the states."""
+    return np.concatenate([-a.sum(axis=2, keepdims=True), a], axis=2)
 
 
 def _over(a: Array, b: Array, on: np.ndarray) -> Array:
