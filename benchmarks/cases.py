@@ -199,7 +199,9 @@ def family(part: str) -> Callable[[Given], Iterator[Pair]]:
         import pln_family
 
         for _ in range(given.repeats if part == "lda" else 1):
-            yield from pairs_of(getattr(pln_family, f"part_{part}")(SimpleNamespace(seeds=given.repeats, small=given.quick)))
+            yield from pairs_of(
+                getattr(pln_family, f"part_{part}")(SimpleNamespace(seeds=given.repeats, first=0, small=given.quick))
+            )
 
     return run
 

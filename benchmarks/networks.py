@@ -7,7 +7,7 @@ FOLDER holds oaks_Abundance.csv and oaks_Offset.csv as shipped with the R packag
 lasso      seconds and gaps of our graphical lasso and of scikit-learn's, at the same penalties, cold: its own 100 sweeps, and the fewest
            after which it is within 1e-6 of our objective ("near")
 path       20 penalties on oaks, and on 500 x 1,000 with a covariate: CPU seconds, most edges, peak memory
-wide       a path of 20 penalties on 1,313 x 3,772, or another size (--wide ROWS COLUMNS), each stage as it begins; one penalty: --penalty
+wide       a path of 20 penalties on 1,313 x 3,772, or another size (--wide ROWS COLUMNS), each stage as it begins; one penalty: --penalty; --joint
 stability  50 subsamples on 300 x 100
 recovery   area under precision-recall of five kinds of graphs (300 x 100, depth varies, a covariate): the order in which edges enter
            the path of (a) two steps, (j) the joint fit, (s) shares of subsamples, mean over the path, (c) the lasso on centred log ratios;
@@ -202,7 +202,7 @@ def part_wide(options: Any) -> list[dict[str, Any]]:
 
     choice: dict[str, Any] = {"select": "bic"} if options.penalty is None else {"select": None, "penalty": options.penalty}
     warnings.simplefilter("ignore")
-    model = tallies.PLNNetwork(**choice, tol=options.tol).fit(Y, covariates=X, offsets=O, callback=look)
+    model = tallies.PLNNetwork(**choice, joint=options.joint, tol=options.tol).fit(Y, covariates=X, offsets=O, callback=look)
     told("the end")
     print(model.path_.to_string(), flush=True)
     return rows
@@ -363,7 +363,9 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=list(KINDS))
     parser.add_argument("--subsamples", type=int, default=50)
     parser.add_argument("--tol", type=float, default=1e-9)
-    parser.add_argument("--joint", action="store_true", help="the joint path as well, which takes 20 fits")
+    parser.add_argument(
+        "--joint", action="store_true", help="of the part wide: jointly; of recovery: the joint path as well, which takes 20 fits"
+    )
     parser.add_argument("--theirs", action="store_true", help="the path of pyPLNmodels as well")
     parser.add_argument("--wide", type=int, nargs=2, default=[1313, 3772], metavar=("ROWS", "COLUMNS"))
     parser.add_argument("--penalty", type=float, help="of the part wide: one alone")

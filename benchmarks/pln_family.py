@@ -1,6 +1,6 @@
 """The rest of the PLN family: discriminants beside logistic regression, and both beside pyPLNmodels.
 
-    python benchmarks/pln_family.py [--part discriminant misfit lda mixture zeros] [--seeds 5]
+    python benchmarks/pln_family.py [--part discriminant misfit lda mixture zeros] [--seeds 5] [--first 0]
 
 discriminant  log loss in four folds of labelled counts (depth varies), beside multinomial logistic regression on log counts
 misfit        the same of counts that are not of its model: negative binomial, multinomial, with zeros put in
@@ -186,7 +186,7 @@ def part_mixture(options: Any) -> list[dict[str, Any]]:
     PlnMixture(labelled(9, 300, 40)[0], n_cluster=2).fit(maxiter=5, verbose=False)
     rows = []
     for n, p in ((500, 50), (1000, 100))[: 1 if options.small else 2]:
-        for seed in range(min(options.seeds, 3)):
+        for seed in range(options.first, options.first + min(options.seeds, 3)):
             Y, _, depth = labelled(seed, n, p, K=4, apart=0.5)
             O, start = np.repeat(depth[:, None], p, axis=1), time.process_time()
             mine: Curve = []
@@ -225,7 +225,7 @@ def part_zeros(options: Any) -> list[dict[str, Any]]:
     ZIPln(labelled(9, 300, 40)[0]).fit(maxiter=5, verbose=False)
     rows = []
     for n, p in ((500, 30), (1000, 60))[: 1 if options.small else 2]:
-        for seed in range(min(options.seeds, 2)):
+        for seed in range(options.first, options.first + min(options.seeds, 2)):
             Y, _, depth = labelled(seed, n, p, K=1, apart=0.0, mean=1.5)
             rng = np.random.default_rng([seed, 1])
             pi = rng.uniform(0.05, 0.5, p)
@@ -271,6 +271,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", nargs="+", default=["discriminant"])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="first seed of mixture and zeros")
     parser.add_argument("--small", action="store_true", help="the first case of each part alone")
     options = parser.parse_args()
     for part in options.part:

@@ -121,8 +121,11 @@ def test_directions_in_single_precision_lead_to_the_same_end(monkeypatch: pytest
     np.testing.assert_allclose(ends[0].Theta, ends[1].Theta, atol=1e-6)
 
 
-def test_the_loop_minimises_its_quadratic_model() -> None:
-    """Against the conditions of eq. 2 in NumPy."""
+@pytest.mark.parametrize("wide", [1, 1000])
+def test_the_loop_minimises_its_quadratic_model(wide: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the conditions of eq. 2 in NumPy; over squares of 4, whose last one is smaller, and row by row."""
+    monkeypatch.setattr(lasso, "WIDE", wide)
+    monkeypatch.setattr(lasso, "SQUARE", 4)
     S = correlations(10, 40)
     L, Theta = np.full(S.shape, 0.1), np.eye(10)
     W = np.linalg.inv(Theta + 0.1 * np.eye(10, k=1) + 0.1 * np.eye(10, k=-1))
@@ -144,7 +147,7 @@ def test_a_move_of_one_place_is_to_its_minimum() -> None:
     G, moved = S - W, 0
     for i, j in zip(*np.triu_indices(6), strict=True):
         D, U = np.zeros_like(S), np.zeros_like(S)
-        far = kernels.sweep(Theta, W, G, L, (np.arange(7) > i).astype(int), np.array([j]), D, U, np.empty(6))
+        far = kernels.sweep(Theta, W, G, L, (np.arange(7) > i).astype(int), np.array([j]), D, U, np.empty((1, 6)))
         slope, to, penalty = (G + W @ D @ W)[i, j], (Theta + D)[i, j], L[i, j] * (i != j)
         assert abs(slope + penalty * np.sign(to)) < 1e-14 if to else abs(slope) <= penalty
         np.testing.assert_allclose(U, D @ W, atol=1e-15)
@@ -152,6 +155,22 @@ def test_a_move_of_one_place_is_to_its_minimum() -> None:
         assert far == pytest.approx(np.sqrt(np.trace(W @ D @ W @ D) / (1 + (i != j))))
         moved += i != j and to != 0
     assert moved > 5
+
+
+def test_a_sweep_over_squares_visits_each_place_once_with_the_slope_of_that_moment() -> None:
+    """Against the same visits one at a time in NumPy, where the slope is found anew for each."""
+    S = correlations(7, 40)
+    L, Theta, W = np.full(S.shape, 0.05), np.eye(7), np.linalg.inv(np.eye(7) + 0.3 * S)
+    np.fill_diagonal(L, 0.0)
+    G, at, D, U, slow = S - W, np.nonzero(np.triu(np.ones((7, 7)))), *np.zeros((3, 7, 7))
+    kernels.sweep(Theta, W, G, L, np.searchsorted(at[0], np.arange(8)), at[1], D, U, np.empty((3, 7)))
+    for i, j in sorted(zip(*at, strict=True), key=lambda place: (place[0] // 3, place[1] // 3, *place)):
+        curve = W[i, j] ** 2 + (i != j) * W[i, i] * W[j, j]
+        here = (Theta + slow)[i, j]
+        to = here - (G + W @ slow @ W)[i, j] / curve
+        slow[i, j] = slow[j, i] = slow[i, j] + np.sign(to) * max(abs(to) - L[i, j] / curve, 0.0) - here
+    np.testing.assert_allclose(D, slow, atol=1e-14)
+    np.testing.assert_allclose(U, D @ W, atol=1e-14)
 
 
 def test_among_places_whose_sign_stays_the_minimum_solves_linear_equations(monkeypatch: pytest.MonkeyPatch) -> None:

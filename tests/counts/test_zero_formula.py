@@ -110,6 +110,9 @@ def test_what_makes_no_sense_is_told(found: Any) -> None:
     _, Y, data, _ = found
     with pytest.raises(ValueError, match="zero_inflation='~ site' asks for a table of covariates, but there is none; pass"):
         PLN(zero_inflation="~ site").fit(Y)
+    for nothing in (None, np.ones((300, 1))):
+        with pytest.raises(ValueError, match=f"a formula needs the table of its variables: .*, got {type(nothing).__name__}"):
+            PLN().fit_formula("~ 1", Y, nothing)
     with pytest.raises(ValueError, match="needs names"):
         PLN(zero_inflation="~ site").fit(Y, covariates=np.ones((300, 1)))
     with pytest.raises(ValueError, match="there is no 'tree'"):

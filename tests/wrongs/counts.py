@@ -296,6 +296,12 @@ NETWORK = [
         "np.count_nonzero(fitted.graph.Omega)",
         "parameters of a network counted twice",
     ),
+    Wrong(
+        SEARCH,
+        "max(s.tol, LOOSE) if p > n else s.tol",
+        "max(s.tol, LOOSE) if p < n else s.tol",
+        "correlations of few columns that end too soon, and of many that do not end",
+    ),
     Wrong(SEARCH, "2 * np.mean(f * (1 - f))", "np.mean(f * (1 - f))", "half of the instability of StARS"),
     Wrong(
         SEARCH,
@@ -354,6 +360,12 @@ NETWORK = [
         "curve = W[i, j] * W[i, j] + W[i, i] * W[j, j]",
         "curve = W[i, i] * W[j, j]",
         "curvature of a pair without its own",
+    ),
+    Wrong(
+        "counts/kernels/lasso.py",
+        "c[q, i], c[q, j] = U[i, top + q], U[j, top + q]",
+        "c[r, i], c[r, j] = U[i, i], U[j, i]",
+        "slopes that do not know of moves of other rows of the square",
     ),
     Wrong(GRAPH, "out[a, b] = out[b, a] = graph.probability", "out[a, b] = graph.probability", "probabilities of one triangle"),
     Wrong(

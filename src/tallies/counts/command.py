@@ -34,7 +34,7 @@ REPORT = (*SCORE, Option("group", "Column of the covariates that colours the map
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a PLN to the tables that the options name: data, covariates, formula, offsets."""
     whole = options.get("rows") is None  # none of the rows are held out
-    counts, table, offsets = tables(options, options["data"], sparse=whole and model._keeps_sparse(model._settings()))
+    counts, table, offsets = tables(options, options["data"], sparse=whole and model._keeps_sparse(model._settings()) == "files")
     if table is not None:
         return model.fit_formula(options.get("formula") or everything(table), counts, table, offsets=offsets, **run)
     if options.get("formula"):

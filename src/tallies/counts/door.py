@@ -366,7 +366,11 @@ def _frame(data: Any) -> pd.DataFrame:
         return read_covariates(data)
     if isinstance(data, dict):
         return pd.DataFrame(data)
-    return nw.from_native(data, eager_only=True).to_pandas()
+    try:
+        return nw.from_native(data, eager_only=True).to_pandas()
+    except TypeError as error:
+        needs = "a formula needs the table of its variables: a data frame, a dict of columns or a file"
+        raise DataError(f"{needs}, got {type(data).__name__}") from error
 
 
 def _matrix(formula: Formula, frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:

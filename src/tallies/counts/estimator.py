@@ -75,7 +75,7 @@ class FromCounts(Estimator):
 
         Each may be a path, see `read_counts` and `read_table`: all columns of a file of covariates are used, with an intercept,
         and words as categories. Names of columns of the file of counts may stand for covariates and weights. Sparse counts, also of
-        an AnnData, and those of a folder of tables stay sparse in a `PLN` whose offsets are one number a row, or in their files.
+        an AnnData, stay so in a `PLN` or `PLNNetwork` whose offsets are one number a row; in a folder those of a `PLN`.
         """
         return self._fit(self._prepare(counts, y, covariates, offsets, sample_weight), **run)
 
@@ -111,11 +111,11 @@ class FromCounts(Estimator):
         read: fitted.Formula | None = None,
         data: Any = None,
     ) -> Prepared:
-        sparse = self._keeps_sparse(settings := self._settings())
-        counts, beside, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight, sparse)
+        keeps = self._keeps_sparse(settings := self._settings())
+        counts, beside, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight, keeps == "files")
         if beside is not covariates:
             covariates, read = read_formula(everything(beside), beside)
-        table = as_counts(counts, sparse and one_a_row(offsets))
+        table = as_counts(counts, keeps != "" and one_a_row(offsets))
         (n, p), added = table.Y.shape, self.intercept and read is None
         v = check_weights(sample_weight, n)
         X, names, classes = self._beside(y, v, *as_design(covariates, n, table.rows, added))
@@ -132,9 +132,9 @@ class FromCounts(Estimator):
         zeros = door.inflating(str(getattr(self, "zero_inflation", None)), about, n, table.rows) if asked else None
         return Prepared(rows, sources, Inputs(p, table.columns), design, rule, W, w, table.rows, classes, zeros, beyond)
 
-    def _keeps_sparse(self, settings: plan.Settings) -> bool:
-        """Whether sparse counts stay sparse: its plan asks for no whole table."""
-        return False
+    def _keeps_sparse(self, settings: plan.Settings) -> Literal["", "memory", "files"]:
+        """Where sparse counts stay so: nowhere, in memory, or in their files, too, if its plan asks for no whole table."""
+        return ""
 
     def _beside(
         self, y: Any, v: np.ndarray, X: np.ndarray, names: np.ndarray
@@ -377,8 +377,8 @@ class PLN(Counted):
         path = OverRanks(ranks=tuple(int(q) for q in ranks), model=cls(**options))
         return path.fit(counts, covariates=covariates, offsets=offsets, sample_weight=sample_weight, **run).table_
 
-    def _keeps_sparse(self, settings: plan.Settings) -> bool:
-        return settings.inflation is None
+    def _keeps_sparse(self, settings: plan.Settings) -> Literal["", "memory", "files"]:
+        return "files" if settings.inflation is None else ""
 
     def _settings(self) -> plan.Settings:
         sampling: Any = Importance() if self.method == "importance" else self.method

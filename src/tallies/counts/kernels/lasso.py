@@ -21,36 +21,44 @@ def dot(x, y):
 def sweep(Theta, W, G, L, ptr, places, D, U, c):
     """One sweep of coordinate descent over the free places, in D and U = D W; its largest move, in the metric of eq. 2.
 
-    Row i of the upper triangle is free at places[ptr[i]:ptr[i+1]], the diagonal among them; c is room for p numbers. W, U and c
-    may be in single precision: twice as many of them are in the cache, and nearly all of the time goes by waiting for these.
+    Row i of the upper triangle is free at places[ptr[i]:ptr[i+1]], the diagonal among them; c is room for b rows of p numbers. W, U
+    and c may be in single precision: twice as many of them are in the cache, and nearly all of the time goes by waiting for these.
+    So places are visited in squares of b rows and columns, whose rows of W and U are used again before others take their room.
     """
-    p = len(W)
+    p, b = len(W), len(c)
     far = 0.0
-    for i in range(p):
+    for top in range(0, p, b):
+        many = min(b, p - top)
+        next_one = ptr[top : top + many].copy()
         for l in range(p):
-            c[l] = U[l, i]
-        for a in range(ptr[i], ptr[i + 1]):
-            j = places[a]
-            slope = G[i, j] + dot(W[j], c)  # (W D W)_ij = W_j'U_i
-            if j == i:
-                curve = W[i, i] * W[i, i]
-                move = -slope / curve
-            else:
-                curve = W[i, j] * W[i, j] + W[i, i] * W[j, j]
-                here, edge = Theta[i, j] + D[i, j], L[i, j] / curve
-                to = here - slope / curve
-                move = max(to - edge, 0.0) + min(to + edge, 0.0) - here
-            if move == 0.0:
-                continue
-            far = max(far, abs(move) * np.sqrt(curve))
-            D[i, j] += move
-            by = W.dtype.type(move)
-            c[i] += by * W[i, j]
-            for l in range(p):
-                U[i, l] += by * W[j, l]
-            if j != i:
-                D[j, i] += move
-                c[j] += by * W[i, i]
-                for l in range(p):
-                    U[j, l] += by * W[i, l]
+            for r in range(many):
+                c[r, l] = U[l, top + r]
+        for end in range(top + b, p + b, b):
+            for r in range(many):
+                i = top + r
+                while next_one[r] < ptr[i + 1] and places[next_one[r]] < end:
+                    j = places[next_one[r]]
+                    next_one[r] += 1
+                    slope = G[i, j] + dot(W[j], c[r])  # (W D W)_ij = W_j'U_i
+                    if j == i:
+                        curve = W[i, i] * W[i, i]
+                        move = -slope / curve
+                    else:
+                        curve = W[i, j] * W[i, j] + W[i, i] * W[j, j]
+                        here, edge = Theta[i, j] + D[i, j], L[i, j] / curve
+                        to = here - slope / curve
+                        move = max(to - edge, 0.0) + min(to + edge, 0.0) - here
+                    if move == 0.0:
+                        continue
+                    far = max(far, abs(move) * np.sqrt(curve))
+                    D[i, j] += move
+                    by = W.dtype.type(move)
+                    for l in range(p):
+                        U[i, l] += by * W[j, l]
+                    if j != i:
+                        D[j, i] += move
+                        for l in range(p):
+                            U[j, l] += by * W[i, l]
+                    for q in range(many):
+                        c[q, i], c[q, j] = U[i, top + q], U[j, top + q]
     return far

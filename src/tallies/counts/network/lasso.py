@@ -32,6 +32,7 @@ TURNS = 3, 8  # sweeps of few columns, and of more, after which the minimum amon
 SLOW = 0.7, 0.9  # if they are slow: the last one moved more than this share of the one before
 MOST, NEAR = 20, 0.1  # conjugate gradients end after so many, or where the slope is this share of the first
 BLIND = 3  # Newton steps that are taken where f tells nothing any more
+WIDE, SQUARE = 1500, 32  # columns from which on W and U leave the cache, and sweeps go over squares of so many rows and columns
 SINGLE = 64  # columns of a component from which on sweeps are in single precision: directions, not where they lead, are rounded
 
 
@@ -156,8 +157,9 @@ def _descend(Theta: Any, W: Any, G: Any, L: Any, sweeps: int, close: float, D: n
     free = (np.abs(G) > L) | (Theta != 0)
     np.fill_diagonal(free, True)
     at = np.nonzero(np.triu(free))
-    ptr, room, first, far = np.searchsorted(at[0], np.arange(len(G) + 1)), np.empty(len(G), U.dtype), 0.0, 0.0
-    turns, slow = TURNS[len(G) > FEW], SLOW[len(G) > FEW]
+    p, first, far = len(G), 0.0, 0.0
+    ptr, room = np.searchsorted(at[0], np.arange(p + 1)), np.empty((SQUARE if p >= WIDE else 1, p), U.dtype)
+    turns, slow = TURNS[p > FEW], SLOW[p > FEW]
     for t in range(sweeps):
         before, far = far, kernels.sweep(Theta, W, G, L, ptr, at[1], D, U, room)
         first = max(first, far)

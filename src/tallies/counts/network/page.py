@@ -27,7 +27,7 @@ def page(model: Any, about: About, counts: Any = None, covariates: Any = None, o
     score = None if counts is None or ours else model._evaluate(counts, covariates, offsets)
     out = begin(model, about, "Network of", _lead(model, species))
     out.findings = _found(model, species)
-    rare = [species[j] for j in np.flatnonzero(np.nansum(model.fitted_.data.Y, axis=0) < THIN)]
+    rare = [species[j] for j in np.flatnonzero(model.fitted_.data.Y.sum(axis=0) < THIN)]
     seldom = f"{plural(len(rare), 'species was', 'species were')} counted fewer than {THIN} times in all ({listing(rare, 5)})"
     out.warnings += told((rare, f"{seldom}: their edges, or that they have none, say little."))
     whole, levels = len(species) <= LISTED, [] if model.selection_probability_ is None else LEVELS

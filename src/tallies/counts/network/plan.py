@@ -36,6 +36,8 @@ from tallies.engine import End, Kept, Stage
 from tallies.forms import Form
 
 ROUGH = 1e-8  # stopping rule of fits on the way, which only say which pairs are chosen and how good a penalty is
+LOOSE = 1e-6  # the same of all correlations of more columns than rows: variances of one column after the other go to 0 for
+# hundreds of sweeps then, which says nothing of who is joined to whom
 PATH_GAP = 1e-7  # of the lassos along a path, a column
 
 Bits = Annotated[np.ndarray, Form("L b", "i", 0, 255)]  # the pairs that are chosen at each penalty, eight in a byte
@@ -74,7 +76,7 @@ class Begun(NamedTuple):
 
     found: Ended
     penalty: Annotated[np.ndarray, Form("L", low=0)]
-    bits: Bits | None  # in two steps, where no criterion asks for more than these
+    bits: Bits | None  # in two steps, where subsamples judge
 
 
 class Tried(NamedTuple):
@@ -95,13 +97,13 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
     penalty, drawn = c.penalties, 0
     if not (c.joint and penalty is not None and len(penalty) == 1 and c.rule != "stability"):  # which is the last stage alone
         name, kind = ("independent columns", "diagonal") if c.joint else ("all correlations", "full")
-        model = Covariance(kind, single=live.Y.size > plan.SINGLE, tol=s.tol)
+        model = Covariance(kind, single=_single(live), tol=s.tol if c.joint else _tolerance(s, live))
         kept = yield Stage(name, model, data.sources, partial(_begun, live, c), s.max_iter, rows=True)
         found, penalty, bits = kept.value
         if c.joint and len(penalty) > 1:
             begin = kept.params and restart(kept.params), kept.latents
             bits, loglik, kept = yield from _joint_path(s, c, live, data.sources, penalty, begin, "", np.ones(p, dtype=bool))
-        elif bits is None and not c.joint:
+        elif _by_bounds(c, penalty) and not c.joint:
             penalty, bits, loglik, kept = yield from _bounds(s, c, live, data.sources, penalty, kept)
         if c.rule == "stability" and not kept.cut:
             times, drawn = yield from _subsamples(s, c, live, found, penalty, seed, shard_rows)
@@ -159,7 +161,18 @@ def _begun(rows: Rows, c: Choice, end: End) -> Begun:
     found = _ended(rows, end)
     S = found.S if c.raw else correlation(found.S)
     penalty = grid(S, c) if c.penalties is None else c.penalties
-    return Begun(found, penalty, None if c.joint or _by_bounds(c, penalty) else _lassos(S, c.weights, penalty))
+    return Begun(found, penalty, _lassos(S, c.weights, penalty) if c.rule == "stability" and not c.joint else None)
+
+
+def _single(rows: Rows) -> bool:
+    """Whether a search begins in single precision."""
+    return bool(np.prod(rows.Y.shape) > plan.SINGLE)
+
+
+def _tolerance(s: Settings, rows: Rows) -> float:
+    """The stopping rule of all correlations."""
+    n, p = rows.Y.shape
+    return max(s.tol, LOOSE) if p > n else s.tol
 
 
 def _by_bounds(c: Choice, penalty: np.ndarray) -> bool:
@@ -220,7 +233,7 @@ def _sums(rows: Rows, wide: bool) -> Sums:
 def _begin(rows: Rows, w: np.ndarray | None, wide: bool, single: bool) -> full.FullParams:
     """Params for rows whose means are known."""
     p = rows.Y.shape[1]
-    return full.begin(_sums(rows, wide and len(rows.Y) < p), np.zeros((rows.X.shape[1], p)), None, w, single)
+    return full.begin(_sums(rows, wide and len(rows.X) < p), np.zeros((rows.X.shape[1], p)), None, w, single)
 
 
 def _joint_path(
@@ -278,15 +291,16 @@ def _subsamples(
         chosen = np.sort(np.random.default_rng([seed, k]).choice(n, size, replace=False))
         some = Rows(*(part[chosen] for part in rows))
         seen = some.v @ some.Y > 0
-        some = some._replace(Y=some.Y[:, seen], O=some.O[:, seen], X=_independent(some.X))
+        O = some.O if some.O.shape[1] == 1 else some.O[:, seen]
+        some = some._replace(Y=some.Y[:, seen], O=O, X=_independent(some.X))
         sources = cut(some, shard_rows, found.M[np.ix_(chosen, seen)])
         w = None if found.w is None else found.w[seen]
         if c.joint:
             begin = _begin(some, w, False, False), None
             bits, _, kept = yield from _joint_path(s, c, some, sources, penalty, begin, f"{name}, ", seen)
         else:
-            single = some.Y.size > plan.SINGLE
-            model, start = Covariance("full", single=single, tol=tol), _begin(some, w, True, single)
+            single = _single(some)
+            model, start = Covariance("full", single=single, tol=max(tol, _tolerance(s, some))), _begin(some, w, True, single)
             keep = partial(_picked, some, c, penalty, seen)
             kept = yield Stage(name, model, sources, keep, s.max_iter, start, rows=True)
             bits = kept.value.bits
@@ -322,7 +336,7 @@ def _final(
     """The fit at the chosen penalty, as if it had been given: its lasso, its end, the model and the bound."""
     name, keep = f"fit with penalty {rho:.3g}", partial(_ended, rows)
     if c.joint:
-        model = Penalised(penalty=rho, weights=c.weights, raw=c.raw, single=rows.Y.size > plan.SINGLE, tol=s.tol)
+        model = Penalised(penalty=rho, weights=c.weights, raw=c.raw, single=_single(rows), tol=s.tol)
         last = yield Stage(name, model, sources, keep, s.max_iter, rows=True)
         sparse = _sparse(c, last.value.S, rho)
         value = -last.value.F + 0.5 * float(rows.v.sum()) * sparse.penalty
