@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 import tallies
-from tallies import PLN, Importance
+from tallies import PLN, Importance, PLNDiscriminant, PLNMixture
 from tallies.counts.alignment import one_a_row
 from tallies.counts.door import Sparse
 from tallies.data import lazy
@@ -165,3 +166,19 @@ def test_peak_memory_does_not_follow_the_table():
     """A table of 48 MB, and offsets of as much, of which 1 MB are not zero."""
     told = subprocess.run([sys.executable, "-W", "ignore", "-c", CHILD], capture_output=True, text=True, check=True, timeout=100)
     assert float(told.stdout) < 40
+
+
+@pytest.mark.parametrize("offsets", [None, "logsum"])
+@pytest.mark.parametrize(
+    "model", [PLNMixture(n_components=2), PLNMixture(n_components=2, covariance="diagonal"), PLNDiscriminant()], ids=str
+)
+def test_groups_of_sparse_counts_have_the_bits_of_the_table_and_pages(model, offsets, tmp_path):
+    groups = np.arange(120) % 2
+    Y_of = RNG.poisson(np.exp(0.5 * RNG.normal(size=(120, 4)) + 1.5 * np.outer(groups, [1, 0, 1, 0]) + [0, 0, 0, 2]))
+    Y_of[:, 3] += 1  # no row is empty
+    there, found = (clone(model).fit(counts, groups, offsets=offsets) for counts in (Y_of, sp.csr_array(Y_of)))
+    assert sp.issparse(found.fitted_.data.Y) and found.fitted_.data.O.shape == (120, 1)
+    for counts in (Y_of, sp.csr_array(Y_of)):
+        np.testing.assert_array_equal(found.predict_proba(counts, offsets=offsets), there.predict_proba(Y_of, offsets=offsets))
+    assert found.report(tmp_path / "alone.html").exists()
+    assert found.report(tmp_path / "with.html", sp.csr_array(Y_of)).exists()

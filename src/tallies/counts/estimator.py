@@ -75,7 +75,7 @@ class FromCounts(Estimator):
 
         Each may be a path, see `read_counts` and `read_table`: all columns of a file of covariates are used, with an intercept,
         and words as categories. Names of columns of the file of counts may stand for covariates and weights. Sparse counts, also of
-        an AnnData, stay so in a `PLN` or `PLNNetwork` whose offsets are one number a row; in a folder those of a `PLN`.
+        an AnnData, stay so where offsets are one number a row, and no zeros are structural; in a folder those of a `PLN`.
         """
         return self._fit(self._prepare(counts, y, covariates, offsets, sample_weight), **run)
 
@@ -134,7 +134,7 @@ class FromCounts(Estimator):
 
     def _keeps_sparse(self, settings: plan.Settings) -> Literal["", "memory", "files"]:
         """Where sparse counts stay so: nowhere, in memory, or in their files, too, if its plan asks for no whole table."""
-        return ""
+        return "memory"
 
     def _beside(
         self, y: Any, v: np.ndarray, X: np.ndarray, names: np.ndarray

@@ -129,7 +129,7 @@ def free_numbers(K: int, kind: Kind, d: int, p: int) -> int:
 def fit(c: Choice, data: Prepared, seed: int, shard_rows: int | None) -> Generator[Stage, Kept, FittedMixture]:
     """The plan; returns the fitted record."""
     live = data.rows.take(data.rows.v > 0)
-    start = Covariance(c.kind, single=live.Y.size > plan.SINGLE, tol=max(c.tol, ROUGH))
+    start = Covariance(c.kind, single=len(live.X) * live.Y.shape[1] > plan.SINGLE, tol=max(c.tol, ROUGH))
     kept = yield Stage("one component", start, data.sources, partial(_grouped, live), c.max_iter, rows=True)
     grouped: Grouped = kept.value
     sources, found = cut(live, shard_rows, grouped.M), []

@@ -166,7 +166,7 @@ def _begun(rows: Rows, c: Choice, end: End) -> Begun:
 
 def _single(rows: Rows) -> bool:
     """Whether a search begins in single precision."""
-    return bool(np.prod(rows.Y.shape) > plan.SINGLE)
+    return len(rows.X) * rows.Y.shape[1] > plan.SINGLE
 
 
 def _tolerance(s: Settings, rows: Rows) -> float:
