@@ -64,6 +64,7 @@ FLOOR = {
         "cli",
         "_version",
         "aside",
+        "answering",
         "backends",
         "data",
         "demo",

@@ -236,7 +236,12 @@ def fitted_columns(model: Any, frame: pd.DataFrame, path: str | Path) -> pd.Data
 
 def from_file(X: Any, y: Any = None, sample_weight: Any = None, *, model: Any, fitted: bool = True) -> tuple[Any, Any, Any]:
     """What a model is asked of (unless `fitted`: fitted to) where X may be a path: the columns of its fit, or those of
-    use; y and the weights may be names of others. Anything else stays as it is."""
+    use; y and the weights may be names of others. Of an AnnData, or a file of one, these may be names of columns of obs. Anything
+    else stays as it is."""
+    from tallies.data.cells import beside, is_cells
+
+    if is_cells(X):
+        return X, beside(X, y, "target"), beside(X, sample_weight, "weights")
     if not isinstance(X, str | Path):
         return X, y, sample_weight
     from tallies.data.files import read_table

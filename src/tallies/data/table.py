@@ -129,6 +129,13 @@ def checked(estimator: Any, X: Any, reset: bool, **rules: Any) -> Any:
 
     Nothing is set on the estimator: what it was fitted on is in its record, see `estimator.Inputs`.
     """
+    from tallies.data.cells import is_cells
+
+    if is_cells(X):
+        name = type(estimator).__name__
+        raise DataError(
+            f"{name} takes a table here, but X is an AnnData, or a file of one; pass columns of it: X[:, GENES].to_df()"
+        )
     check_names(X)
     refuse_dates(X)
     kinds = getattr(X, "dtypes", ())
