@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import tallies
+from tallies.categories import choose
 from tallies.data import lazy
 from tallies.data import parquet as databases
 from tallies.data.bags import open_texts
@@ -294,6 +295,16 @@ def test_fem_chooses_its_ridge_on_a_sample(tmp_path):
         tallies.FEM(bins=3).fit(folder, "kind")
     with pytest.raises(ValueError, match="beyond memory has none"):
         tallies.FEM(solver="kernel").fit(folder, "kind")
+
+
+def test_fem_of_files_holds_no_features_of_all_rows(tmp_path, monkeypatch):
+    """What rows in memory may take is no limit of those that stay in files."""
+    frame = table()[[*FEM_USED, "kind"]]
+    folder = parted(frame, tmp_path / "table", parquet)
+    monkeypatch.setattr(choose, "BUDGET", 10_000)  # three features of 2,200 rows are 26 kB
+    assert tallies.FEM(ridge=1.0, solver="lbfgs").fit(folder, "kind").n_rows_ == ROWS
+    with pytest.raises(DataError, match="distinct rows"):
+        tallies.FEM(ridge=1.0, solver="lbfgs", cv=2).fit(frame[FEM_USED].assign(eggs=np.arange(ROWS)), frame["kind"])
 
 
 def test_fem_of_a_folder_on_a_cluster_has_the_same_bits(tmp_path, cluster):
