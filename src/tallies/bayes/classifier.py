@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
@@ -34,6 +34,7 @@ from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, 
 from tallies.evaluation.score import Scored, mean_score
 from tallies.maths import Array
 from tallies.sources import Held, held
+from tallies.streams import fit_batches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,14 +85,17 @@ class Classifier(FileClassifier, Estimator, ABC):
 
     # fitting
 
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Fit to rows X with labels y; NaN in X is missing, and so is a label when `semi_supervised=True`. X may be a file (see
         `read_table`), a folder of files or a lazy frame, of which only pieces are ever read; then y and `sample_weight` name
         columns of it, and what became of the others is in `columns_`. Of an AnnData, an .h5ad file or a .zarr folder they may
-        name columns of obs; rows that are sparse stay so, or are laid out some at a time.
+        name columns of obs; rows that are sparse stay so, or are laid out some at a time. An iterator gives batches (X, y), each
+        for `partial_fit`.
 
         One pass suffices unless something is hidden; then EM runs, with `progress`, `checkpoint`, `resume` and `callback`.
         """
+        if isinstance(X, Iterator):
+            return fit_batches(self, X, dict(run), y, sample_weight)
         if is_lazy(X):
             table = open_table(X)  # may have made files, which last as long as it
             return self._fit(self._survey(table, y, sample_weight), **run)
@@ -100,7 +104,7 @@ class Classifier(FileClassifier, Estimator, ABC):
         X, y, sample_weight = from_file(X, y, sample_weight, model=self, fitted=False)
         return self._fit(self._prepare(X, y, sample_weight=sample_weight), **run)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, *, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Add rows to the fit: exactly the model that all rows at once would give. `classes` may name those still to come.
 
         >>> import tallies
@@ -117,7 +121,7 @@ class Classifier(FileClassifier, Estimator, ABC):
                 validate_data(self, X, reset=False, skip_check_array=True)
             classes, families = earlier.classes if classes is None else classes, earlier.layout.families
         data = self._prepare(X, y, sample_weight=sample_weight, classes=classes, families=families, batch=True)
-        batch = clone(self)._fit(data).fitted_
+        batch = clone(self)._fit(data, **run).fitted_
         self.fitted_ = batch if earlier is None else self._merged(earlier, batch)
         return self
 
