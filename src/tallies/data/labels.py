@@ -74,7 +74,8 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
     present = _plain(y[~absent] if absent.any() else y)
     if len(present) == 0:
         raise DataError(f"y must hold labels, but all {n} are missing; label some rows of every class")
-    if present.dtype.kind in "fO":
+    texts = present.dtype.kind == "O" and isinstance(present[0], str)  # then all are
+    if present.dtype.kind in "fO" and not texts:
         with np.errstate(invalid="ignore"):  # infinities are no whole numbers, whatever a cast makes of them
             check_classification_targets(present)  # a continuous target is not a class
     codes = np.full(n, -1, dtype=np.int32)
@@ -84,6 +85,10 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
         seen = np.bincount(present.astype(np.int64) - low) > 0
         classes = (np.flatnonzero(seen) + low).astype(present.dtype)
         codes[~absent] = (np.cumsum(seen) - 1).astype(np.int32)[present.astype(np.int64) - low]
+    elif texts:
+        from pandas import factorize
+
+        codes[~absent], classes = factorize(present, sort=True)  # no sort of all rows
     else:
         classes, inverse = np.unique(present, return_inverse=True)
         codes[~absent] = inverse
