@@ -24,8 +24,9 @@ from tallies.bayes.reasons import Reasons, explained, two_best
 from tallies.data import scoring
 from tallies.data.cells import is_cells, matrix_of
 from tallies.data.columns import read_columns
+from tallies.data.judged import FileClassifier
 from tallies.data.kinds import from_file
-from tallies.data.labels import FileClassifier, encode_labels, label_codes
+from tallies.data.labels import encode_labels, label_codes
 from tallies.data.lazy import Lazy, is_lazy, open_table
 from tallies.data.table import check_weights, in_fitted_order, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Source, Stage

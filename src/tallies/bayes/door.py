@@ -152,10 +152,12 @@ def _union(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _encode(values: np.ndarray, states: np.ndarray | None, family: str, name: Any) -> np.ndarray:
     """Code of each value, -1 where missing, the number of states where unseen; of a column without states its numbers."""
-    from pandas import Index, isna
-
     if states is None:
         return _numbers(values, family, name)
+    if family == "bernoulli" and values.dtype.kind == "b":
+        return values.astype(np.int32)
+    from pandas import Index, isna
+
     absent = isna(values)
     if family == "bernoulli":
         odd = values[~absent & ~np.isin(values, [0, 1])]

@@ -55,8 +55,9 @@ from tallies.categories.scores import strongest_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.categories.words import effects_table, explained, feature_names, find_states
 from tallies.data import scoring
+from tallies.data.judged import FileClassifier
 from tallies.data.kinds import from_file
-from tallies.data.labels import FileClassifier, encode_labels, label_codes
+from tallies.data.labels import encode_labels, label_codes
 from tallies.data.lazy import Lazy, is_lazy, open_table
 from tallies.data.table import check_weights
 from tallies.engine import Plan
