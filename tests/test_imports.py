@@ -57,6 +57,7 @@ FLOOR = {
         "registry",
         "html",
     },  # html: when asked for a page
+    "streams": {"errors"},
     "html": {"html", "_version", "data", "disk", "errors", "evaluation", "maths", "registry", "storage", "phases"},
     "runs": {"_version", "disk", "errors", "estimator"},
     "datasets": {"data", "errors"},
@@ -64,6 +65,7 @@ FLOOR = {
         "cli",
         "_version",
         "aside",
+        "answering",
         "backends",
         "data",
         "demo",
@@ -98,6 +100,7 @@ BASE = {
     "sources",
     "kernels",
     "phases",
+    "streams",
     "sums",
 }
 

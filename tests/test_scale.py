@@ -120,3 +120,21 @@ def test_pln_of_a_rank(sweeps, p, q, d):
     assert near(min((sweep.tally for sweep in sweeps), key=lambda tally: len(dumps(tally))), 8 * p * k)
     assert near(sweeps[-1].params, 8 * p * (k * k + 18 * k + 3))
     assert sweeps[-1].kept == n * 8 * (37 * q + 2 * q * q)
+
+
+@pytest.mark.parametrize(("G", "A"), [(150, 30), (600, 90)])
+def test_author_concept(sweeps, G, A):
+    rng = np.random.default_rng(0)
+    words = ["".join(chr(97 + i // 26**k % 26) for k in range(3)) + "word" for i in range(2 * G)]
+    concepts = tallies.Ontology([f"c{g}" for g in range(G)], [f"{words[2 * g]} {words[2 * g + 1]}" for g in range(G)])
+    spoken = rng.integers(0, G, (2 * A, 5))
+    texts = [" ".join(f"The {words[2 * g]} {words[2 * g + 1]} is here." for g in row) for row in spoken]
+    corpus = tallies.Corpus.from_texts(texts, authors=[[f"Author {d % A}"] for d in range(2 * A)], sentences=True)
+    model = tallies.AuthorConcept(author_backoff=10.0, max_iter=8).fit(corpus, concepts)
+    H, last = G + 1, sweeps[-1]
+    params = next(its for its in last.params if hasattr(its, "psi"))
+    c, c_new, t = params.psi.own.nnz, last.tally.n_rows.nnz, len(params.seen)
+    assert near(params, 24 * H + 16 * c + 16 * A + 16 * t)
+    assert near(last.tally, 8 * H + 16 * c_new + 8 * A)
+    keep, mentioned = 30, 1  # concepts of each of these sentences
+    assert last.kept == pytest.approx(model.n_sentences_ * (8 * keep + 1 + 28 * mentioned), rel=0.1)

@@ -10,8 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from tallies.backends import each
 from tallies.data import dialect
+from tallies.data.cells import Cells, Matrix
 from tallies.data.kinds import fitted_columns
 from tallies.data.lazy import open_table
 from tallies.disk import atomic
@@ -65,6 +68,32 @@ def write_parts(
     return folder
 
 
+class CellRows(NamedTuple):
+    """Some rows of a matrix of cells."""
+
+    cells: Cells
+    first: int
+    stop: int
+    names: np.ndarray
+
+    def frame(self, _: str) -> tuple[np.ndarray, Any]:
+        """Their names and numbers."""
+        return self.names, self.cells.read(self.first, self.stop)
+
+
+def write_cells(
+    model: Any, matrix: Matrix, known: np.ndarray, out: str | os.PathLike | None, ask: Callable[[Any, Any], Any]
+) -> Path:
+    """Write ask(model, names and numbers of some rows) for every piece of a matrix, whose columns must be those of the fit."""
+    if len(known) != len(matrix.columns) or (np.asarray(known).astype(str) != matrix.columns).any():
+        raise DataError(
+            f"the columns of {matrix.cells.file!r} are not those of the fit in its order; select and sort them, or pass an AnnData "
+            "of some cells, whose columns are matched by name"
+        )
+    pieces = [CellRows(matrix.cells, a, b, matrix.rows[a:b]) for a, b in matrix.spans()]
+    return write_parts(model, pieces, "", len(matrix.rows), out, ask)
+
+
 def _bar(rows: int) -> Any:
     from tqdm.auto import tqdm
 
@@ -92,9 +121,13 @@ def _with_ids(ids: list[str], ask: Callable[[Any, Any], Any], model: Any, frame:
 
 def predictions(model: Any, X: pd.DataFrame) -> pd.DataFrame:
     """The class of each row, and the probability of each."""
+    return called(model, model.predict_proba(X))
+
+
+def called(model: Any, shares: np.ndarray) -> pd.DataFrame:
+    """The most probable class of each row, and the probabilities."""
     import pandas as pd
 
-    shares = model.predict_proba(X)
     found = pd.DataFrame(shares, columns=[f"p({name})" for name in model.classes_.tolist()])
     found.insert(0, "prediction", model.classes_[shares.argmax(axis=1)])
     return found

@@ -150,8 +150,8 @@ class Dask:
                 if so_far - awake > PAUSED:
                     raise ClusterError(
                         f"all Dask workers have paused, and nothing is in work: their memory, {full / 1e6:,.0f} MB at least, "
-                        "is full. Give them more (libraries alone take some 300 MB), or cut the data into smaller pieces; what was "
-                        "written to a checkpoint can be resumed"
+                        "is full. Give them more (libraries alone take 150 to 300 MB), or cut the data into smaller pieces; what "
+                        "was written to a checkpoint can be resumed"
                     )
             time.sleep(min(0.001 + so_far / 50, LOOK))
         return self.client.gather(parts)

@@ -16,6 +16,7 @@ from tallies import PLN, Importance
 from tallies.counts import coefficients, lazily
 from tallies.counts.door import Sparse
 from tallies.counts.filed import Cells, Encoded, Filed, Spans
+from tallies.data import cells as in_files
 from tallies.data import lazy
 from tallies.errors import DataError, FileError
 
@@ -67,8 +68,8 @@ def write(folder, frame, kind="parquet"):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Nothing is held; pieces of some twenty rows, and shards that begin in one and end in another."""
-    monkeypatch.setattr(lazily, "HELD", 0)
-    monkeypatch.setattr(lazily, "LARGE", 0)
+    for module, name in ((lazily, "HELD"), (in_files, "HELD"), (in_files, "LARGE")):
+        monkeypatch.setattr(module, name, 0)
     monkeypatch.setattr(lazily, "AT_A_TIME", 70)
     monkeypatch.setattr(lazy, "PIECE", 20 * 8 * 9)
     monkeypatch.setattr(PLN, "shard_rows", 40)

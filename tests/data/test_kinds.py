@@ -9,7 +9,9 @@ import pytest
 import tallies
 from messier import messier_files
 from messy import messy_files
+from tallies.data import kinds
 from tallies.data.kinds import describe
+from tallies.data.labels import encode_labels
 from tallies.errors import DataError
 
 FILES = {messy.name: messy for messy in [*messy_files(), *messier_files()]}
@@ -110,3 +112,25 @@ def test_advice_on_extras_fits_the_install(monkeypatch):
     assert "pip install -e '" in str(errors.MissingExtra("p", "plots", "Drawing"))
     monkeypatch.setattr(errors, "__file__", "/usr/lib/python3/site-packages/tallies/errors.py")
     assert str(errors.MissingExtra("p", "plots", "Drawing")).endswith("pip install 'tallies[plots]'")
+
+
+def test_the_values_of_measured_numbers_are_not_counted_in_many_rows(monkeypatch):
+    monkeypatch.setattr(kinds, "MANY", 50)
+    rng = np.random.default_rng(0)
+    size, step = pd.Series(rng.normal(size=60)), pd.Series(np.arange(60.0) + 1.0)
+    size[3] = None
+    assert kinds.kind_of_column("size", size) == ("number", 1, 0)
+    assert kinds.kind_of_column("size", size[:40]) == ("number", 1, 39)
+    assert kinds.kind_of_column("half", pd.Series(np.full(60, 0.5))) == ("constant", 0, 1)  # these three are what they were
+    assert kinds.kind_of_column("plot", step) == ("id", 0, 60)
+    assert kinds.kind_of_column("eggs", step % 7) == ("number", 0, 7)
+
+
+def test_classes_that_are_texts_are_sorted_and_coded():
+    y = np.array(["oak", "elm", None, "ash", "elm"] * 9, dtype=object)
+    classes, codes = encode_labels(y, len(y), missing=True)
+    known = y[codes >= 0].astype(str)
+    np.testing.assert_array_equal(classes, np.unique(known))
+    np.testing.assert_array_equal(classes[codes[codes >= 0]], known)
+    assert (codes < 0).sum() == 9
+    assert classes.dtype == object

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -10,6 +13,8 @@ import pandas as pd
 import pytest
 
 import tallies
+from tallies.bayes.lazily import survey
+from tallies.categories import choose
 from tallies.data import lazy
 from tallies.data import parquet as databases
 from tallies.data.bags import open_texts
@@ -296,6 +301,16 @@ def test_fem_chooses_its_ridge_on_a_sample(tmp_path):
         tallies.FEM(solver="kernel").fit(folder, "kind")
 
 
+def test_fem_of_files_holds_no_features_of_all_rows(tmp_path, monkeypatch):
+    """What rows in memory may take is no limit of those that stay in files."""
+    frame = table()[[*FEM_USED, "kind"]]
+    folder = parted(frame, tmp_path / "table", parquet)
+    monkeypatch.setattr(choose, "BUDGET", 10_000)  # three features of 2,200 rows are 26 kB
+    assert tallies.FEM(ridge=1.0, solver="lbfgs").fit(folder, "kind").n_rows_ == ROWS
+    with pytest.raises(DataError, match="distinct rows"):
+        tallies.FEM(ridge=1.0, solver="lbfgs", cv=2).fit(frame[FEM_USED].assign(eggs=np.arange(ROWS)), frame["kind"])
+
+
 def test_fem_of_a_folder_on_a_cluster_has_the_same_bits(tmp_path, cluster):
     folder = parted(table()[[*FEM_USED, "kind"]], tmp_path / "table", parquet)
     here = tallies.FEM(ridge=1.0).fit(folder, "kind")
@@ -390,6 +405,20 @@ def test_filters_and_indices_are_minded(tmp_path, folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_who_makes_shards_of_files_needs_neither_scikit_learn_nor_pandas(tmp_path):
+    """They take 100 MB of a worker, which may have 512."""
+    folder = parted(table()[["size", "width", "eggs", "colour", "wings", "kind"]], tmp_path / "table", parquet)
+    for model in (tallies.GDA(), tallies.NaiveBayes()):
+        sources, known, _ = survey(model, open_table(folder), "kind", None, model._families())
+        (tmp_path / "sent").write_bytes(pickle.dumps((sources, known, model._model(known.classes, known.layout))))
+        code = (
+            "import pickle, sys; sources, known, model = pickle.load(open(sys.argv[1], 'rb')); "
+            "model.survey(sources[0].load(known)); print({'sklearn', 'pandas'} & set(sys.modules))"
+        )
+        done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "sent")], capture_output=True, text=True)
+        assert (done.stdout, done.returncode) == ("set()\n", 0), done.stderr
+
+
 def test_a_process_may_fork_after_files_were_read(folder):
     with tallies.backend("threads", workers=2):
         tallies.NaiveBayes().fit(folder, "kind")

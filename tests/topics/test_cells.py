@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import tallies
 from tallies import LDA
-from tallies.data import cell_bags
+from tallies.data import cells as in_files
 from tallies.errors import DataError
 
 anndata = pytest.importorskip("anndata", reason="needs tallies[anndata]")
@@ -37,8 +37,7 @@ def write(tmp_path, suffix, form=sp.csr_matrix):
 def large(monkeypatch):
     """Nothing is held, and some twenty cells are read at a time."""
     for name, size in (("HELD", 0), ("LARGE", 0), ("AT_A_TIME", 100)):
-        monkeypatch.setattr(cell_bags, name, size)
-    monkeypatch.setattr("tallies.topics.lazily.AT_A_TIME", 100)
+        monkeypatch.setattr(in_files, name, size)
 
 
 @pytest.mark.parametrize(("suffix", "form"), [("h5ad", sp.csr_matrix), ("h5ad", sp.csc_matrix), ("zarr", np.asarray)])

@@ -7,8 +7,24 @@ ANSWERS, CORRELATED, FAMILIES, MARGINALS, MODEL, REASONS, SCATTER, CLASSIFIER = 
 )
 COLUMNS = "bayes/kernels/columns.py"
 EXPORTED = ("test_export.py",)
+CELLS, OF_CELLS = "bayes/cells.py", ("bayes/test_cells.py",)
 
 WRONGS = [
+    Wrong(CELLS, "part, first, first + b - a, y[cut]", "part, first, first + b - a, y[: b - a]", "labels of other cells", OF_CELLS),
+    Wrong(
+        CELLS,
+        "order = Index(names).get_indexer(Index(known.names))",
+        "order = np.arange(known.n)",
+        "columns of new cells in their own order",
+        OF_CELLS,
+    ),
+    Wrong(
+        CELLS,
+        "laid_out(X).min(axis=0, keepdims=True) for X in pieces(rows, n, d)]",
+        "laid_out(X).min(axis=0, keepdims=True) for X in [first]]",
+        "families of whole numbers by the first cell",
+        OF_CELLS,
+    ),
     Wrong(
         FAMILIES,
         "return smoothing * float(np.sum(xlogy(mean, self.rate) - self.rate))",

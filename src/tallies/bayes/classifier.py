@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
-from tallies.answering import predictions, write_answers
-from tallies.bayes import answers, export
+from tallies.answering import predictions, write_answers, write_cells
+from tallies.bayes import answers, cells, export
 from tallies.bayes.answers import Fitted
 from tallies.bayes.door import Layout, Table
 from tallies.bayes.families import Place
@@ -22,9 +22,11 @@ from tallies.bayes.marginals import bits_needed, telling
 from tallies.bayes.model import ClassModel, Shard
 from tallies.bayes.reasons import Reasons, explained, two_best
 from tallies.data import scoring
+from tallies.data.cells import is_cells, matrix_of
 from tallies.data.columns import read_columns
+from tallies.data.judged import FileClassifier
 from tallies.data.kinds import from_file
-from tallies.data.labels import FileClassifier, encode_labels, label_codes
+from tallies.data.labels import encode_labels, label_codes
 from tallies.data.lazy import Lazy, is_lazy, open_table
 from tallies.data.table import check_weights, in_fitted_order, table_bytes, table_rows, take_rows
 from tallies.engine import Plan, Source, Stage
@@ -33,6 +35,7 @@ from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, 
 from tallies.evaluation.score import Scored, mean_score
 from tallies.maths import Array
 from tallies.sources import Held, held
+from tallies.streams import fit_batches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,20 +86,26 @@ class Classifier(FileClassifier, Estimator, ABC):
 
     # fitting
 
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Fit to rows X with labels y; NaN in X is missing, and so is a label when `semi_supervised=True`. X may be a file (see
         `read_table`), a folder of files or a lazy frame, of which only pieces are ever read; then y and `sample_weight` name
-        columns of it, and what became of the others is in `columns_`.
+        columns of it, and what became of the others is in `columns_`. Of an AnnData, an .h5ad file or a .zarr folder they may
+        name columns of obs; rows that are sparse stay so, or are laid out some at a time. An iterator gives batches (X, y), each
+        for `partial_fit`.
 
         One pass suffices unless something is hidden; then EM runs, with `progress`, `checkpoint`, `resume` and `callback`.
         """
+        if isinstance(X, Iterator):
+            return fit_batches(self, X, dict(run), y, sample_weight)
         if is_lazy(X):
             table = open_table(X)  # may have made files, which last as long as it
             return self._fit(self._survey(table, y, sample_weight), **run)
+        if is_cells(X):
+            return self._fit(self._of_cells(X, y, sample_weight), **run)
         X, y, sample_weight = from_file(X, y, sample_weight, model=self, fitted=False)
         return self._fit(self._prepare(X, y, sample_weight=sample_weight), **run)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, *, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Add rows to the fit: exactly the model that all rows at once would give. `classes` may name those still to come.
 
         >>> import tallies
@@ -108,11 +117,12 @@ class Classifier(FileClassifier, Estimator, ABC):
         X, y, sample_weight = from_file(X, y, sample_weight, model=self, fitted=earlier is not None)
         families = None
         if earlier is not None:
-            X = in_fitted_order(self, X)
-            validate_data(self, X, reset=False, skip_check_array=True)
+            if not is_cells(X):
+                X = in_fitted_order(self, X)
+                validate_data(self, X, reset=False, skip_check_array=True)
             classes, families = earlier.classes if classes is None else classes, earlier.layout.families
         data = self._prepare(X, y, sample_weight=sample_weight, classes=classes, families=families, batch=True)
-        batch = clone(self)._fit(data).fitted_
+        batch = clone(self)._fit(data, **run).fitted_
         self.fitted_ = batch if earlier is None else self._merged(earlier, batch)
         return self
 
@@ -154,7 +164,12 @@ class Classifier(FileClassifier, Estimator, ABC):
     def _prepare(
         self, X: Any, y: Any, *, sample_weight: Any = None, classes: Any = None, families: Any = None, batch: bool = False
     ) -> Data:
-        table, layout = self._read(X, families=families)
+        if is_cells(X):
+            known = self.fitted_.inputs if families is not None else None
+            table, layout, inputs = cells.batch(X, families or self._families(), known)
+        else:
+            table, layout = self._read(X, families=families)
+            inputs = Inputs.of(X, len(layout.families), table=True)
         n = table_rows(table)
         if classes is None:
             classes, codes = encode_labels(y, n, missing=self.semi_supervised, least=1 if batch else 2)
@@ -164,7 +179,7 @@ class Classifier(FileClassifier, Estimator, ABC):
         self._foresee(n, len(classes), len(layout.families))
         weight = check_weights(sample_weight, n)
         sources = held(lambda cut: Shard(take_rows(table, cut), codes[cut], weight[cut]), n, table_bytes(table), self.shard_rows)
-        return Data(sources, Inputs.of(X, len(layout.families), table=True), classes, layout, batch)
+        return Data(sources, inputs, classes, layout, batch)
 
     def _survey(self, table: Lazy, y: Any, sample_weight: Any) -> Data:
         """The door for a table beyond memory."""
@@ -172,6 +187,12 @@ class Classifier(FileClassifier, Estimator, ABC):
         self._foresee(table.rows, len(known.classes), len(known.names))
         inputs = Inputs(len(known.names), np.array(known.names, dtype=object), columns)
         return Data(sources, inputs, known.classes, known.layout, batch=False, shared=Held(known))
+
+    def _of_cells(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        """The door for a matrix of cells, which may stay in its file."""
+        sources, names, classes, layout = cells.survey(self, X, y, sample_weight, self._families())
+        self._foresee(sum(len(source.y) for source in sources), len(classes), len(names))
+        return Data(sources, Inputs(len(names), names), classes, layout, batch=False, shared=Held(layout))
 
     def _plan(self, data: Data, seed: int) -> Plan:
         model = self._model(data.classes, data.layout)
@@ -219,18 +240,27 @@ class Classifier(FileClassifier, Estimator, ABC):
         """New rows, coded as in the fit."""
         return self._read(X, self.fitted_.layout)[0]
 
+    def _over(self, X: Any, task: Callable[..., None], columns: int | None, dtype: Any, *given: Any) -> Array:
+        """(n,) or (n, columns) answers of a task; cells are laid out some at a time."""
+        tables = cells.tables(self.fitted_, X) if is_cells(X) else [self._table(X)]
+        found = [answers.over_table(task, table, columns, dtype, self.fitted_.params, *given) for table in tables]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
     def _matrix(self, task: Callable[..., None], X: Any, *given: Any) -> Array:
         """(n, K) answers of a task."""
-        fitted: Fitted = self.fitted_
-        return answers.over_table(task, self._table(X), len(fitted.classes), np.float64, fitted.params, *given)
+        return self._over(X, task, len(self.classes_), np.float64, *given)
 
     def predict(self, X: Any, *, out: str | Path | None = None) -> Any:
-        """The most probable class of each row; of a table beyond memory written to a folder `out` of Parquet files, with ids and
-        probabilities."""
+        """The most probable class of each row; of a table or cells beyond memory written to a folder `out` of Parquet files, with
+        ids and probabilities."""
         if is_lazy(X):
             return write_answers(self, X, out, predictions)
+        matrix = matrix_of(X)
+        if matrix is not None:
+            few = matrix if "multinomial" in self.layout_.families else matrix.laid_out()
+            return write_cells(self, few, self.fitted_.names(), out, cells.predictions)
         classes, params = self.fitted_.classes, self.fitted_.params
-        return answers.over_table(answers.labels, self._table(X), None, classes.dtype, params, classes, params.plane())
+        return self._over(X, answers.labels, None, classes.dtype, classes, params.plane())
 
     def predict_log_proba(self, X: Any) -> Array:
         """log P(y=k | x); columns as in classes_."""
@@ -256,7 +286,7 @@ class Classifier(FileClassifier, Estimator, ABC):
 
     def log_prob(self, X: Any) -> Array:
         """log P(x) of each row: low values mark rows unlike anything the model was fitted on."""
-        return answers.over_table(answers.evidence, self._table(X), None, np.float64, self.fitted_.params)
+        return self._over(X, answers.evidence, None, np.float64)
 
     def explain(self, X: Any) -> pd.DataFrame:
         """Why each row was called so: what each of its values adds to the log odds of the class called against the runner-up.

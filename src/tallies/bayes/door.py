@@ -116,7 +116,7 @@ def read_table(estimator: Any, X: Any, families: Any, known: Layout | None) -> t
         chosen = choose(names, values, families)
         states = _whole_states(X) if numbers and set(chosen) == {"categorical"} and X.dtype.kind in "iu" else None
         known = Layout(chosen, states or [states_of(v, f) if f in CODED else None for v, f in zip(values, chosen, strict=True)])
-    table = _as_it_is(X, known) if numbers else None
+    table = as_it_is(X, known) if numbers else None
     return table or blocks(values, names, known), known
 
 
@@ -152,10 +152,12 @@ def _union(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _encode(values: np.ndarray, states: np.ndarray | None, family: str, name: Any) -> np.ndarray:
     """Code of each value, -1 where missing, the number of states where unseen; of a column without states its numbers."""
-    from pandas import Index, isna
-
     if states is None:
         return _numbers(values, family, name)
+    if family == "bernoulli" and values.dtype.kind == "b":
+        return values.astype(np.int32)
+    from pandas import Index, isna
+
     absent = isna(values)
     if family == "bernoulli":
         odd = values[~absent & ~np.isin(values, [0, 1])]
@@ -213,7 +215,7 @@ def blocks(values: list[np.ndarray], names: list[Any], layout: Layout, coded: Co
     return Table(stack("gaussian"), stack(*CODED), stack("poisson"), None if counts is None else sparse(sp.csr_array(counts)))
 
 
-def _as_it_is(X: np.ndarray, layout: Layout) -> Table | None:
+def as_it_is(X: np.ndarray, layout: Layout) -> Table | None:
     """An array of numbers whose columns are all of one family as a table, without a copy where its values can stand as they are."""
     families, kind = set(layout.families), X.dtype.kind
     if families == {"gaussian"}:

@@ -50,16 +50,18 @@ RIDGE = 1.0  # where there are too few rows for folds
 # the solver
 
 
-def cheapest(l: int, layout: Layout, outputs: tuple[int, ...], solver: str, network: bool = False, whole: bool = True) -> str:
+def cheapest(
+    l: int, layout: Layout, outputs: tuple[int, ...], solver: str, network: bool = False, whole: bool = True, filed: bool = False
+) -> str:
     """The metric of the cheapest way to fit l rows, by counts of operations; a network, and screened pairs, have no kernel.
-    `whole`: every variable of every row has a state, as a basis needs."""
+    `whole`: every variable of every row has a state, as a basis needs. `filed`: features of rows may stay in files."""
     sizes, degrees, n = np.array(layout.sizes), layout.degrees, len(layout.sizes)
     columns, states = sum(outputs), outputs[0]
     terms = None if layout.pairs is None else terms_of(layout)
     p = float(terms.p) if terms is not None else feature_total(sizes, degrees)
     C = len(terms.variables) if terms is not None else sum(math.comb(n, k) for k in degrees)
     sweep = 5e-9 * l * C * max(columns / 4, 1.0) + 1.5e-7 * p * columns  # seconds: features of rows, and vectors of L-BFGS
-    held = 4.0 * l * C + 8.0 * p * columns * (2 * MEMORY + 8)
+    held = 4.0 * l * C * (not filed) + 8.0 * p * columns * (2 * MEMORY + 8)
     gram = 1e-9 * l * C * C / 2 + p**3 / 3 / 2.5e10
     solved = 1 if network else columns  # with a metric, at the speed of memory; the many columns of a network share its reading
     # seconds of one core, and bytes; with the sweeps that each way takes to settle, seen on tables from 400 to 13,000 rows: twice
@@ -104,7 +106,8 @@ def cheapest(l: int, layout: Layout, outputs: tuple[int, ...], solver: str, netw
 def arrange(codes: np.ndarray, layout: Layout, outputs: tuple[int, ...], solver: str, lag: int | None = None) -> Any:
     """The model that fits these rows at the least cost. `lag`: of a network, whose outputs are the inputs."""
     whole = codes.min(initial=0) >= 0  # rows without a state have no place in a basis
-    metric = cheapest(len(codes), layout, outputs, solver, network=lag is not None, whole=bool(whole))
+    filed = not isinstance(codes, np.ndarray)
+    metric = cheapest(len(codes), layout, outputs, solver, network=lag is not None, whole=bool(whole), filed=filed)
     if metric == "kernel":
         return Dual(layout, outputs)
     if metric == "gram" and lag == 0 and max(layout.degrees) > 1:  # one inverse serves all while what each leaves out is small

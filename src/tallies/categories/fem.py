@@ -17,7 +17,7 @@ References: Hoang, Song, Periwal, Jo 2019 (free energy minimisation); Boehning a
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path as FilePath
@@ -55,8 +55,9 @@ from tallies.categories.scores import strongest_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.categories.words import effects_table, explained, feature_names, find_states
 from tallies.data import scoring
+from tallies.data.judged import FileClassifier
 from tallies.data.kinds import from_file
-from tallies.data.labels import FileClassifier, encode_labels, label_codes
+from tallies.data.labels import encode_labels, label_codes
 from tallies.data.lazy import Lazy, is_lazy, open_table
 from tallies.data.table import check_weights
 from tallies.engine import Plan
@@ -64,6 +65,7 @@ from tallies.errors import at_least
 from tallies.estimator import Inputs, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Scored, mean_score
 from tallies.maths import Array
+from tallies.streams import fit_batches
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -98,12 +100,14 @@ class FEM(FileClassifier, Categorical):
     records = (Fitted, *base.RECORDS, *screening.RECORDS, *stream.RECORDS)
     next_steps = ("model.interactions()", "model.predict_proba(X)", 'model.report("page.html", X, y)')
 
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, **run: Unpack[RunOptions]) -> Self:
         """Fit to rows X of categories with labels y; X may be a file (see `read_table`), of whose columns y names one.
 
         Of a folder of files or a lazy frame only pieces are ever read: the weights are those of all rows, while ridge, degree and
-        pairs, where they are searched for, are chosen on a sample.
+        pairs, where they are searched for, are chosen on a sample. An iterator gives batches (X, y), each for `partial_fit`.
         """
+        if isinstance(X, Iterator):
+            return fit_batches(self, X, dict(run), y, sample_weight)
         if is_lazy(X):
             table = open_table(X)  # may have made files, which last as long as it
             return self._fit(self._survey(table, y, sample_weight), **run)

@@ -170,25 +170,35 @@ def _read(options: Mapping[str, Any], path: str, need_target: bool) -> tuple[pd.
 
 def labels(options: Mapping[str, Any]) -> Any:
     """The classes of all rows, over which rows are held out evenly."""
+    from tallies.data.cells import is_cells
     from tallies.data.lazy import is_lazy
 
-    if is_lazy(options["data"]):
+    if is_lazy(options["data"]) or is_cells(Path(options["data"])):
         raise DataError("of a table that is not in memory no rows are held out; keep a file of it apart, for `tallies score`")
     return _read(options, options["data"], need_target=True)[1]
 
 
-def features(model: Any, options: Mapping[str, Any], path: str, need_target: bool = False) -> tuple[pd.DataFrame, pd.Series | None]:
-    """What a model is asked of in another table: its columns, and the target where it is there."""
+def features(model: Any, options: Mapping[str, Any], path: str, need_target: bool = False) -> tuple[Any, Any]:
+    """What a model is asked of in another table: its columns, and the target where it is there; of cells the file itself."""
+    from tallies.data.cells import beside, is_cells
     from tallies.data.kinds import fitted_columns
 
+    if is_cells(Path(path)):
+        return Path(path), beside(Path(path), options["target"], "target") if need_target else None
     frame, y = _read(options, path, need_target)
     return rows_of(fitted_columns(model, frame, path), options), rows_of(y, options)
 
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a model to the table that the options name; a folder of files, or a large one, is never in memory whole."""
+    from tallies.data.cells import is_cells
     from tallies.data.lazy import is_lazy
 
+    if is_cells(Path(options["data"])):
+        told = next((key for key in ("columns", "drop", "keep", "kinds") if options.get(key)), None)
+        if told is not None:
+            raise DataError(f"--{told} is for tables; of cells all columns are used: select them in the file")
+        return model.fit(options["data"], options["target"], sample_weight=options.get("weights"), **run)
     if is_lazy(options["data"]):
         table, roles = pieces(options)
         return model.fit(
@@ -219,22 +229,26 @@ def pieces(options: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
 
 def predict(model: Any, options: Mapping[str, Any], path: str, more: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """One row a row: its ids, the predicted class, the probability of each, and `more`, functions of the features."""
-    import pandas as pd
-
+    from tallies.answering import called
+    from tallies.data.cells import is_cells, names_of_rows
     from tallies.data.kinds import fitted_columns
 
+    if is_cells(Path(path)):
+        found = called(model, model.predict_proba(path))
+        found.insert(0, "id", names_of_rows(path))
+        return found.assign(**{name: answer(path) for name, answer in (more or {}).items()})
     frame, _ = _read(options, path, need_target=False)
     X = fitted_columns(model, frame, path)
-    shares = pd.DataFrame(model.predict_proba(X), columns=[f"p({name})" for name in model.classes_.tolist()])
-    shares.insert(0, "prediction", model.predict(X))
+    shares = called(model, model.predict_proba(X))
     return with_ids(model, frame, shares.assign(**{name: answer(X) for name, answer in (more or {}).items()}))
 
 
 def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any) -> Any:
     """The same of a table that is more than fits into memory, as a folder; None where it does."""
+    from tallies.data.cells import matrix_of
     from tallies.data.lazy import is_lazy
 
-    return model.predict(path, out=out) if is_lazy(path) else None
+    return model.predict(path, out=out) if is_lazy(path) or matrix_of(path) is not None else None
 
 
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:

@@ -74,7 +74,7 @@ def asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, 
 
 def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any) -> Any:
     """The same of counts that are more than fit into memory, as a folder; None where they do."""
-    if not is_lazy(path) or Path(path).suffix.lower() == ".zarr":
+    if not is_lazy(path):
         return None
     covariates, offsets = (Path(options[name]) if name in options.get("told", ()) else None for name in ("covariates", "offsets"))
     return write_places(model, path, covariates, offsets, out)

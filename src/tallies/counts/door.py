@@ -89,7 +89,7 @@ def from_files(
     """Counts and what belongs to their rows, each of which may be a path; where the counts are one, names of columns of that file
     may stand for covariates and weights. Anything else stays as it is. `sparse`: counts of an .h5ad file or a .zarr folder are an
     AnnData, where that is sparse, and those of a folder of tables a sparse matrix with names; more than is held stay in files."""
-    lazy = is_lazy(counts) and Path(str(counts)).suffix.lower() != ".zarr"
+    lazy = is_lazy(counts)
     if sparse and lazy:
         names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
         names = names if all(isinstance(name, str) for name in names) and not _is_file(covariates) else []

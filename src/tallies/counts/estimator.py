@@ -18,7 +18,7 @@ References: Aitchison and Ho 1989; Chiquet, Mariadassou and Robin 2018, 2021; Ba
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, Unpack
 
@@ -41,6 +41,7 @@ from tallies.engine import Plan
 from tallies.errors import DataError, DataWarning, at_least, one_of
 from tallies.estimator import Estimator, Inputs, RunOptions, option, seed_of
 from tallies.evaluation.score import Scored, mean_score
+from tallies.streams import fit_batches
 
 
 class FromCounts(Estimator):
@@ -74,9 +75,11 @@ class FromCounts(Estimator):
         their rows, offsets also by those of their columns.
 
         Each may be a path, see `read_counts` and `read_table`: all columns of a file of covariates are used, with an intercept,
-        and words as categories. Names of columns of the file of counts may stand for covariates and weights. Sparse counts, also of
-        an AnnData, stay so where offsets are one number a row, and no zeros are structural; in a folder those of a `PLN`.
+        and words as categories. Names of columns of the file of counts may stand for covariates and weights. Sparse counts stay
+        so where offsets are one number a row, and no zeros are structural. An iterator gives batches, each for `partial_fit`.
         """
+        if isinstance(counts, Iterator):
+            return fit_batches(self, counts, dict(run), covariates, offsets, sample_weight)
         return self._fit(self._prepare(counts, y, covariates, offsets, sample_weight), **run)
 
     def fit_formula(
@@ -344,10 +347,8 @@ class PLN(Counted):
     def partial_fit(
         self, counts: Any, y: Any = None, *, covariates: Any = None, offsets: Any = None, sample_weight: Any = None, **run: Any
     ) -> Self:
-        """Add rows that come once, without those before: these count by what they have left, see `counts.stream`; rank=None.
-
-        Rows that are then known, such as those of `latent_mean_`, are the last batch.
-        """
+        """Add rows that come once, without those before: these count by what they have left, see `counts.stream`; rank=None. Rows
+        that are then known, such as those of `latent_mean_`, are the last batch."""
         return stream.partial_fit(self, counts, y, covariates, offsets, sample_weight, run)
 
     @classmethod

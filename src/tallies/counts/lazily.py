@@ -20,8 +20,8 @@ from tallies.backends import each
 from tallies.counts.filed import Encoded, Filed
 from tallies.counts.fitted import smallest
 from tallies.counts.tables import LARGEST_COUNT, Named, named_rows, refuse_broken, refuse_large, refuse_negative
-from tallies.data.cells import HELD, Cells, matrix_in
-from tallies.data.lazy import LARGE, Piece, open_table
+from tallies.data.cells import HELD, Cells, matrix_of
+from tallies.data.lazy import Piece, open_table
 from tallies.data.table import check_names
 from tallies.errors import DataError
 from tallies.mapped import SCRATCH, Home, Scratch, free_memory
@@ -144,7 +144,7 @@ def _encode(work: tuple[Piece, Encoded], cells: str, species: list[str]) -> Look
 
 def read_cells(path: Path) -> Named | None:
     """The counts of an .h5ad file or a .zarr folder that are more than is held; None: they are to be read whole."""
-    found = matrix_in(path, HELD, LARGE)
+    found = matrix_of(path)
     if found is None:
         return None
     spans = [(found.cells, a, b) for a, b in found.spans(AT_A_TIME)]

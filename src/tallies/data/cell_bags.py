@@ -9,20 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.data import bags
-from tallies.data.cells import HELD, Matrix, cells_of, matrix_in
-from tallies.data.lazy import LARGE
+from tallies.data.cells import matrix_of
 from tallies.data.table import check_names
 from tallies.errors import DataError
 from tallies.mapped import SCRATCH, Home, Scratch
 from tallies.phases import phase
-
-AT_A_TIME = 1 << 22  # such counts that are read together
-
-
-def matrix_of(X: Any) -> Matrix | None:
-    """The matrix of a path, or of an AnnData that leaves it in a file; None where it is small, and read whole."""
-    path = cells_of(X)
-    return None if path is None else matrix_in(path, HELD, LARGE)
 
 
 def open_cells(X: Any, shards: int | None = None, **words: Any) -> bags.Bags:
@@ -46,7 +37,7 @@ def count(X: Any, out: Path, shards: int | None = None, **words: Any) -> Path:
     half.mkdir(parents=True)
     frequency = np.zeros(V, dtype=np.int64)
     np.save(half / "same.npy", np.arange(V, dtype=np.int32))
-    for k, (first, stop) in enumerate(matrix.spans(AT_A_TIME)):
+    for k, (first, stop) in enumerate(matrix.spans()):
         Y = _whole(matrix.cells.read(first, stop))
         frequency += np.asarray(Y.sum(axis=0)).ravel()
         np.savez(

@@ -15,10 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.data.files import reading
-from tallies.errors import DataError, need, need_file
+from tallies.data.lazy import LARGE
+from tallies.errors import DataError, nearest, need, need_file
 from tallies.mapped import Home
 
 HELD = 256 << 20  # bytes of counts that are not 0, and their places, up to which a sparse matrix is held
+AT_A_TIME = 1 << 22  # such counts that are read together
 PATIENCE = 60  # seconds in which a process of its own must have listed what is in an .h5ad file
 LISTING = """
 import h5py, sys
@@ -46,11 +48,15 @@ class Cells(NamedTuple):
         return os.path.join(self.home.path, self.file)
 
     def read(self, first: int, stop: int) -> sp.csr_array:
-        """Some of the rows."""
+        """Some of the rows, sparse."""
+        return sp.csr_array(self.block(first, stop))
+
+    def block(self, first: int, stop: int) -> Any:
+        """Some of the rows, sparse or laid out as they are in the file."""
         with opened(self.path) as file:
             X = file["X"]
             if not is_group(X):
-                return sp.csr_array(np.asarray(X[first:stop]))
+                return np.asarray(X[first:stop])
             ptr = np.asarray(X["indptr"][first : stop + 1]).astype(np.int64)
             inside = slice(int(ptr[0]), int(ptr[-1]))
             rows = csr_of(np.asarray(X["data"][inside]), np.asarray(X["indices"][inside]), ptr, self.width)
@@ -86,10 +92,15 @@ class Matrix(NamedTuple):
     ptr: np.ndarray  # where the numbers of each row begin           (n+1,)
     rows: np.ndarray  # their names                                  (n,)
     columns: np.ndarray  #                                           (p,)
+    nbytes: int  # of its numbers, and of their places
 
-    def spans(self, size: int) -> list[tuple[int, int]]:
+    def laid_out(self) -> Matrix:
+        """The same for who lays its rows out: all cells count as numbers that are stored."""
+        return self._replace(ptr=np.arange(len(self.ptr)) * len(self.columns))
+
+    def spans(self, size: int | None = None) -> list[tuple[int, int]]:
         """The rows in pieces of about so many numbers."""
-        ptr, n = self.ptr, len(self.rows)
+        ptr, n, size = self.ptr, len(self.rows), size or AT_A_TIME
         ends = np.unique([0, *np.searchsorted(ptr[:-1], np.arange(size, ptr[-1], size)), n])
         return [(int(a), int(b)) for a, b in pairwise(ends)]
 
@@ -110,9 +121,11 @@ def matrix_in(path: Path, sparse: int, full: int) -> Matrix | None:
             if int(X["data"].shape[0]) * (X["data"].dtype.itemsize + 4) <= sparse:
                 return None
             ptr = np.asarray(X["indptr"][:]).astype(np.int64)
+            nbytes = sum(int(X[part].shape[0]) * X[part].dtype.itemsize for part in ("data", "indices", "indptr"))
         else:
             n, p = X.shape
-            if n * p * X.dtype.itemsize <= full:
+            nbytes = n * p * X.dtype.itemsize
+            if nbytes <= full:
                 return None
             ptr = np.arange(n + 1) * p
         rows, columns = (names_in(file[what]) for what in ("obs", "var"))
@@ -120,15 +133,56 @@ def matrix_in(path: Path, sparse: int, full: int) -> Matrix | None:
         raise DataError(f"{str(path)!r} is damaged: its names are of {len(rows)} x {len(columns)} counts, its matrix of {n} x {p}")
     about, home = os.stat(path), os.path.abspath(path)
     cells = Cells(Home(os.path.dirname(home)), os.path.basename(home), p, (about.st_size, about.st_mtime_ns))
-    return Matrix(cells, ptr, rows, columns)
+    return Matrix(cells, ptr, rows, columns, nbytes)
+
+
+def matrix_of(X: Any) -> Matrix | None:
+    """The matrix of a path, or of an AnnData that leaves it in a file; None where it is small, and read whole."""
+    path = cells_of(X)
+    return None if path is None else matrix_in(path, HELD, LARGE)
+
+
+def held_in(X: Any) -> tuple[Any, np.ndarray]:
+    """The matrix of an AnnData, or of such a file, in memory: CSR or an array, and the names of its columns."""
+    data = X if is_anndata(X) else read_anndata(Path(X))
+    if data.X is None:
+        raise DataError("expected numbers as X of an AnnData, but it has no X; put them there")
+    matrix = data.X.to_memory() if hasattr(data.X, "to_memory") else data.X
+    names = np.asarray(data.var_names.astype(str), dtype=object)
+    return sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix), names
+
+
+def beside(X: Any, column: Any, role: str) -> Any:
+    """What a role names of the rows of an AnnData, or of such a file: a column of its obs; anything but a name as it is."""
+    if not isinstance(column, str):
+        return column
+    if is_anndata(X):
+        obs, names = X.obs, list(X.obs)
+    else:
+        with opened(str(X)) as file:
+            names = [str(name) for name in file["obs"].attrs["column-order"]]
+            obs = {column: _element(file["obs"][column])} if column in names else {}
+    if column not in names:
+        raise DataError(f"the {role} should be in the column {column!r} of obs, which is not there; {nearest(column, names)}")
+    return np.asarray(obs[column])
 
 
 def names_in(group: Any) -> np.ndarray:
     """Names of rows, or of columns."""
+    found = _element(group[str(group.attrs["_index"])])
+    return np.asarray([name if isinstance(name, str) else str(name) for name in found], dtype=object)
+
+
+def names_of_rows(path: str) -> np.ndarray:
+    """Names of the rows of a file."""
+    with opened(path) as file:
+        return names_in(file["obs"])
+
+
+def _element(stored: Any) -> Any:
     from anndata.io import read_elem
 
-    found = read_elem(group[str(group.attrs["_index"])])
-    return np.asarray([name if isinstance(name, str) else str(name) for name in found], dtype=object)
+    return read_elem(stored)
 
 
 def cells_of(counts: Any) -> Path | None:
@@ -137,6 +191,11 @@ def cells_of(counts: Any) -> Path | None:
         return Path(counts.filename)
     known = isinstance(counts, str | Path) and Path(counts).suffix.lower() in (".h5ad", ".zarr")
     return Path(counts) if known and Path(counts).exists() else None
+
+
+def is_cells(X: Any) -> bool:
+    """Whether X is an AnnData, an .h5ad file or a .zarr folder."""
+    return is_anndata(X) or cells_of(X) is not None
 
 
 def is_anndata(counts: Any) -> bool:

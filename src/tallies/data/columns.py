@@ -8,7 +8,6 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import validate_data
 
 from tallies.data.kinds import from_file
 from tallies.data.table import check_names, checked, in_fitted_order
@@ -28,6 +27,8 @@ def read_columns(estimator: Any, X: Any, reset: bool, **rules: Any) -> tuple[Any
         X = checked(estimator, X, reset, dtype=None, ensure_all_finite=False, ensure_min_features=1, **rules)
         return X, None, [] if sp.issparse(X) else [values_of(column) for column in X.T]
     if not reset:
+        from sklearn.utils.validation import validate_data
+
         validate_data(estimator, X, reset=False, skip_check_array=True)
     if 0 in frame.shape:
         raise DataError(f"X must have rows and columns, but it has {frame.shape[0]} sample(s) and {frame.shape[1]} feature(s)")

@@ -40,7 +40,8 @@ MONTH = re.compile(  # 3 May 2021, 03-Mai-21, May 3, 2021: the word is a month, 
     r"\d{1,2}(?:st|nd|rd|th|\.)?[ /-]?([^\W\d_]{3,10})\.?[ /-](?:\d{4}|\d{2})|([^\W\d_]{3,10})\.? \d{1,2}(?:st|nd|rd|th)?, \d{4}"
 )
 NAMES_OF_IDS = re.compile(r"(?i)(.*[ _.-])?(id|ids|uuid|guid|nr|no|num|number|index|row|key|code|unnamed.*)|.*[a-z]I[Dd]")
-MANY = 100_000  # rows of a data frame from which on the distinct values of measured numbers are not counted, but told as 0
+MANY = 100_000  # rows from which on the distinct values of measured numbers are not counted, but told as 0
+FIRST = 1000  # of these, by which they are told
 FEW = 8  # rows, of which all may differ by chance
 
 
@@ -85,6 +86,8 @@ def kind_of_column(name: Any, column: pd.Series) -> tuple[Kind, int, int]:
     from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
 
     known = column.dropna()
+    if len(known) > MANY and _measured(known):
+        return "number", len(column) - len(known), 0
     gaps, levels = len(column) - len(known), int(known.nunique())
     own = levels == len(known) > FEW
     if not levels:
@@ -105,6 +108,12 @@ def kind_of_column(name: Any, column: pd.Series) -> tuple[Kind, int, int]:
     if levels > max(FEW, len(known) / 2) and words.map(lambda word: len(word.split())).mean() >= 4:
         return "text", gaps, levels
     return ("id" if own else "category"), gaps, levels
+
+
+def _measured(known: pd.Series) -> bool:
+    """Whether these are numbers with fractions, and not all the same; of such fractions are among the first."""
+    top = known.iloc[:FIRST]
+    return known.dtype.kind == "f" and bool((top % 1 != 0).any()) and bool(top.min() < top.max())
 
 
 def _dates(words: Collection[str]) -> bool:
@@ -236,7 +245,12 @@ def fitted_columns(model: Any, frame: pd.DataFrame, path: str | Path) -> pd.Data
 
 def from_file(X: Any, y: Any = None, sample_weight: Any = None, *, model: Any, fitted: bool = True) -> tuple[Any, Any, Any]:
     """What a model is asked of (unless `fitted`: fitted to) where X may be a path: the columns of its fit, or those of
-    use; y and the weights may be names of others. Anything else stays as it is."""
+    use; y and the weights may be names of others. Of an AnnData, or a file of one, these may be names of columns of obs. Anything
+    else stays as it is."""
+    from tallies.data.cells import beside, is_cells
+
+    if is_cells(X):
+        return X, beside(X, y, "target"), beside(X, sample_weight, "weights")
     if not isinstance(X, str | Path):
         return X, y, sample_weight
     from tallies.data.files import read_table

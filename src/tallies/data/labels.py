@@ -6,25 +6,15 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
-from tallies.data.kinds import from_file
 from tallies.errors import DataError
-
-
-class FileClassifier(ClassifierMixin):
-    """A scikit-learn classifier that may be judged by a file."""
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy on rows X with classes y; X may be a file, of whose columns y and `sample_weight` name one."""
-        return super().score(*from_file(X, y, sample_weight, model=self))
 
 
 def _column(y: Any, n: int) -> np.ndarray:
     if y is None:
         raise ValueError("a classifier requires y to be passed, but the target y is None; give one label a row")
+    from sklearn.utils.validation import column_or_1d
+
     y = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
     if len(y) != n:
         raise DataError(f"X and y have inconsistent numbers of samples: X has {n} rows, y has {len(y)}; give one label a row")
@@ -74,7 +64,10 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
     present = _plain(y[~absent] if absent.any() else y)
     if len(present) == 0:
         raise DataError(f"y must hold labels, but all {n} are missing; label some rows of every class")
-    if present.dtype.kind in "fO":
+    texts = present.dtype.kind == "O" and isinstance(present[0], str)  # then all are
+    if present.dtype.kind in "fO" and not texts:
+        from sklearn.utils.multiclass import check_classification_targets
+
         with np.errstate(invalid="ignore"):  # infinities are no whole numbers, whatever a cast makes of them
             check_classification_targets(present)  # a continuous target is not a class
     codes = np.full(n, -1, dtype=np.int32)
@@ -84,6 +77,10 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
         seen = np.bincount(present.astype(np.int64) - low) > 0
         classes = (np.flatnonzero(seen) + low).astype(present.dtype)
         codes[~absent] = (np.cumsum(seen) - 1).astype(np.int32)[present.astype(np.int64) - low]
+    elif texts:
+        from pandas import factorize
+
+        codes[~absent], classes = factorize(present, sort=True)  # no sort of all rows
     else:
         classes, inverse = np.unique(present, return_inverse=True)
         codes[~absent] = inverse

@@ -201,7 +201,8 @@ def is_lazy(X: Any) -> bool:
     if isinstance(X, Lazy):
         return True
     if isinstance(X, str | os.PathLike):
-        return os.path.isdir(X) or (os.path.isfile(X) and os.path.getsize(X) > LARGE and Path(X).suffix not in (".h5ad", ".mtx"))
+        table = Path(X).suffix.lower() not in (".h5ad", ".zarr", ".mtx")
+        return table and (os.path.isdir(X) or (os.path.isfile(X) and os.path.getsize(X) > LARGE))
     return _module(X) in LAZY
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import narwhals as nw
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from tallies.data.kinds import from_file
 from tallies.errors import DataError
@@ -110,6 +109,8 @@ def check_weights(sample_weight: Any, n: int) -> np.ndarray:
     """
     if sample_weight is None:
         return np.ones(n)
+    from sklearn.utils.validation import _check_sample_weight
+
     try:
         weight = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64)
     except ValueError as error:
@@ -129,6 +130,15 @@ def checked(estimator: Any, X: Any, reset: bool, **rules: Any) -> Any:
 
     Nothing is set on the estimator: what it was fitted on is in its record, see `estimator.Inputs`.
     """
+    from sklearn.utils.validation import check_array, validate_data
+
+    from tallies.data.cells import is_cells
+
+    if is_cells(X):
+        name = type(estimator).__name__
+        raise DataError(
+            f"{name} takes a table here, but X is an AnnData, or a file of one; pass columns of it: X[:, GENES].to_df()"
+        )
     check_names(X)
     refuse_dates(X)
     kinds = getattr(X, "dtypes", ())

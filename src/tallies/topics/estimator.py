@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 
@@ -17,6 +17,7 @@ from tallies.errors import ConvergenceWarning, DataError, at_least, one_of
 from tallies.estimator import Estimator, Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Scored
 from tallies.sources import Held, cuts
+from tallies.streams import fit_batches
 from tallies.topics import answers, bridges, door, lazily, scores
 from tallies.topics.answers import Array, Assignments, Documents, Fitted, Method, Sampled
 from tallies.topics.kernels.sampling import Counts
@@ -119,8 +120,10 @@ class LDA(Attributes):
 
         X may be more than fits into memory: a folder of Parquet, csv or json lines with the column `text`, a lazy frame, or a
         folder that `Corpus.prepare` has written; an .h5ad file, a .zarr folder or a backed AnnData, whose rows are documents. More
-        than is held of these stays in files: what a fit keeps are the topics.
+        than is held of these stays in files: what a fit keeps are the topics. An iterator gives batches, each for `partial_fit`.
         """
+        if isinstance(X, Iterator):
+            return fit_batches(self, X, dict(run))
         if lazily.in_files(X):
             self._check()
             return self._fit(self._survey(lazily.read(X, text, self.shards)), **run)

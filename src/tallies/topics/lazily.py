@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tallies.answering import write_parts
+from tallies.answering import write_cells, write_parts
 from tallies.data import bags
 from tallies.data.bags import Bag, Bags, open_texts
-from tallies.data.cell_bags import AT_A_TIME, matrix_of, open_cells
-from tallies.data.cells import Cells, cells_of
+from tallies.data.cell_bags import open_cells
+from tallies.data.cells import cells_of, matrix_of
 from tallies.data.parquet import column
 from tallies.errors import DataError
 from tallies.topics.tokens import Frame, Tokens
@@ -56,8 +56,9 @@ def read(X: Any, text: str, shards: int) -> Bags:
 
 def transform(model: Any, X: Any, text: str, out: str | os.PathLike | None) -> Path:
     """Write the topics of every text, with all columns of its table but the text, to a folder."""
-    if cells_of(X) is not None:
-        return _transform_cells(model, X, out)
+    matrix = matrix_of(X)
+    if matrix is not None:
+        return write_cells(model, matrix, model.vocabulary_, out, mixtures_of_cells)
     texts = open_texts(X, text)
     cells = ", ".join([texts.cell, *(f"{column(name)} AS {column(name)}" for name in texts.others)])
     rows = sum(piece.stop - piece.first for piece in texts.pieces)
@@ -75,33 +76,6 @@ def _table(beside: Any, theta: np.ndarray) -> pd.DataFrame:
 
     shares = pd.DataFrame(theta, columns=[f"topic_{k}" for k in range(theta.shape[1])])
     return pd.concat([pd.DataFrame(beside), pd.DataFrame({"topic": theta.argmax(axis=1)}), shares], axis=1)
-
-
-class CellRows(NamedTuple):
-    """Some rows of a matrix of cells."""
-
-    cells: Cells
-    first: int
-    stop: int
-    names: np.ndarray
-
-    def frame(self, _: str) -> tuple[np.ndarray, Any]:
-        """Their names and counts."""
-        return self.names, self.cells.read(self.first, self.stop)
-
-
-def _transform_cells(model: Any, X: Any, out: str | os.PathLike | None) -> Path:
-    """Write the topics of every cell, with its name."""
-    matrix = matrix_of(X)
-    assert matrix is not None  # else it is read whole
-    known = model.vocabulary_
-    if len(known) != len(matrix.columns) or (np.asarray(known).astype(str) != matrix.columns).any():
-        raise DataError(
-            f"the columns of {matrix.cells.file!r} are not those of the fit in its order; select and sort them, or pass an AnnData "
-            "of some cells, whose columns are matched by name"
-        )
-    pieces = [CellRows(matrix.cells, a, b, matrix.rows[a:b]) for a, b in matrix.spans(AT_A_TIME)]
-    return write_parts(model, pieces, "", len(matrix.rows), out, mixtures_of_cells)
 
 
 def mixtures_of_cells(model: Any, rows: tuple[np.ndarray, Any]) -> pd.DataFrame:
