@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from tallies.runs import unfinished
@@ -18,6 +19,14 @@ def busy() -> float:
     wall, own = time.monotonic(), time.thread_time()
     sum(range(3_000_000))
     return max(1.0, (time.monotonic() - wall) / (time.thread_time() - own))
+
+
+def left_in(scratch: Path) -> list[Path]:
+    """What is left of the files of a fit, when the threads that had its last results have let go of it."""
+    end = time.monotonic() + 5
+    while (left := [path for path in scratch.iterdir() if path.name != "tallies-duckdb"]) and time.monotonic() < end:
+        time.sleep(0.01)
+    return left
 
 
 def usual_signals() -> None:

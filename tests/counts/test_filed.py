@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import tallies
+from running import left_in
 from tallies import PLN, Importance
 from tallies.counts import coefficients, lazily
 from tallies.counts.door import Sparse
@@ -135,7 +136,7 @@ def test_a_fit_from_files_has_the_bits_of_one_in_memory(tmp_path, folder, bare, 
         assert coefficients.separated(here.fitted_).any() == (given == "beside")
         assert here.summary().splitlines()[1:] == there.summary().splitlines()[1:]
         del here
-    assert not [path for path in (tmp_path / "scratch").iterdir() if path.name != "tallies-duckdb"]
+    assert not left_in(tmp_path / "scratch")
 
 
 def test_a_folder_of_csv_and_several_ranks(tmp_path):
