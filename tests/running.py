@@ -8,10 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from tallies.runs import unfinished
+
+# what is said of a number below the least: Typer has words of its own from 0.29 on
+AT_LEAST_1 = "greater than or equal to 1" if Version(version("typer")) >= Version("0.29") else "is not in the range x>=1"
 
 
 def busy() -> float:

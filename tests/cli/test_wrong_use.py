@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from families import write_files
+from running import AT_LEAST_1
 
 TABLE = [
     # commands, models, options
@@ -19,7 +20,7 @@ TABLE = [
     ("fit gda flowers.csv -t species -o R --covariances class", "--covariance"),
     ("fit gda flowers.csv -t species -o R --covariance classs", "class"),
     ("fit lda texts.jsonl -o R --topics many", "integer"),
-    ("fit lda texts.jsonl -o R --sweeps 0", "greater than or equal to 1"),
+    ("fit lda texts.jsonl -o R --sweeps 0", AT_LEAST_1),
     ("info", "Missing argument 'RUN'"),
     ("fit gda", "needs DATA"),
     ("fit gda flowers.csv -t species", "needs --out"),
@@ -27,7 +28,7 @@ TABLE = [
     ("fit author-concept papers.csv -o R", "needs --ontology"),
     ("fit gda flowers.csv -t species -o R --set tool=1", "did you mean 'tol'"),
     ("fit gda flowers.csv -t species -o R --set tol", "NAME=VALUE"),
-    ("fit gda flowers.csv -t species -o R --threads 0", "greater than or equal to 1"),
+    ("fit gda flowers.csv -t species -o R --threads 0", AT_LEAST_1),
     ("compare RUN --data flowers.csv", "two or more"),
     # config files
     ("fit --config no.toml", "no file 'no.toml'"),
@@ -97,7 +98,7 @@ TABLE = [
     ("score RUN unlabelled.csv", "--target names the column 'species'"),
     ("report RUN --group species", "--group is for lda and pln"),
     ("report TEXTS --group datte", "did you mean 'date'"),
-    ("sample RUN -n 0", "greater than or equal to 1"),
+    ("sample RUN -n 0", AT_LEAST_1),
 ]
 
 

@@ -260,6 +260,11 @@ def test_what_a_word_costs_when_missing_or_misspelt():
             assert words.gain(w, m) == pytest.approx(h2 - h1, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.filterwarnings("error")
+def test_sentences_without_words_teach_none():
+    assert learn_words(["", "."], [[0], [1]]) == []
+
+
 def test_words_are_learned_from_two_sentences_on():
     texts = ["zebra"] * 6 + ["lion"] + ["common words that stand everywhere"] * 60
     labels = [[0]] * 6 + [[1]] + [[]] * 60

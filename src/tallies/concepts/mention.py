@@ -216,12 +216,12 @@ def learn_words(texts: Sequence[str], labels: Sequence[Sequence[int]], sweeps: i
     for surface, root in chain.from_iterable(rows):
         shown.setdefault(root, Counter())[surface] += 1
     place, spelled = {root: w for w, root in enumerate(shown)}, list(shown.values())
-    background = np.array([forms.total() for forms in spelled], dtype=float)
-    background *= 8.0 / background.sum()
     # one entry for every token of a labelled sentence and every label of that sentence
     tokens = [(place[root], several) for row, several in zip(rows, labels, strict=True) if len(several) for _, root in row]
     if not tokens:
         return []
+    background = np.array([forms.total() for forms in spelled], dtype=float)
+    background *= 8.0 / background.sum()
     said, (ptr, concept) = np.array([w for w, _ in tokens]), ragged([several for _, several in tokens], np.int64)
     token, word = np.repeat(np.arange(len(tokens)), np.diff(ptr)), np.repeat(said, np.diff(ptr))
     _, cell, inverse = np.unique(concept * len(place) + word, return_index=True, return_inverse=True)
