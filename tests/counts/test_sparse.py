@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import tallies
-from tallies import PLN, Importance, PLNDiscriminant, PLNMixture
+from tallies import PLN, Importance, PLNDiscriminant, PLNMixture, PLNNetwork
 from tallies.counts.alignment import one_a_row
 from tallies.counts.door import Sparse
 from tallies.data import lazy
@@ -182,3 +182,15 @@ def test_groups_of_sparse_counts_have_the_bits_of_the_table_and_pages(model, off
         np.testing.assert_array_equal(found.predict_proba(counts, offsets=offsets), there.predict_proba(Y_of, offsets=offsets))
     assert found.report(tmp_path / "alone.html").exists()
     assert found.report(tmp_path / "with.html", sp.csr_array(Y_of)).exists()
+
+
+@pytest.mark.parametrize(
+    "model", [PLNNetwork(penalty=0.2, select=None), PLNMixture(n_components=2)], ids=lambda m: type(m).__name__
+)
+def test_what_is_fitted_in_memory_reads_sparse_files_as_they_are(model, tmp_path):
+    anndata = pytest.importorskip("anndata")
+    path = tmp_path / "cells.h5ad"
+    anndata.AnnData(sp.csr_matrix(Y.astype(np.float32))).write_h5ad(path)
+    found, there = (clone(model).fit(counts) for counts in (path, Y))
+    assert sp.issparse(found.fitted_.data.Y)
+    np.testing.assert_array_equal(found.coefficients_, there.coefficients_)

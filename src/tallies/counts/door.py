@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -84,27 +84,27 @@ class Prepared(NamedTuple):
 
 
 def from_files(
-    counts: Any, covariates: Any = None, offsets: Any = None, weights: Any = None, sparse: bool = False
+    counts: Any, covariates: Any = None, offsets: Any = None, weights: Any = None, keeps: Literal["", "memory", "files"] = ""
 ) -> tuple[Any, Any, Any, Any]:
     """Counts and what belongs to their rows, each of which may be a path; where the counts are one, names of columns of that file
-    may stand for covariates and weights. Anything else stays as it is. `sparse`: counts of an .h5ad file or a .zarr folder are an
-    AnnData, where that is sparse, and those of a folder of tables a sparse matrix with names; more than is held stay in files."""
+    may stand for covariates and weights. Anything else stays as it is. `keeps`: where sparse counts stay so. Those of an .h5ad file
+    or a .zarr folder are an AnnData then, where that is sparse; and in files stay more than is held, also of a folder of tables."""
     lazy = is_lazy(counts)
-    if sparse and lazy:
+    if keeps == "files" and lazy:
         names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
         names = names if all(isinstance(name, str) for name in names) and not _is_file(covariates) else []
         weight = [weights] if isinstance(weights, str) else []
         counts, others = read_pieces(counts, [*names, *weight])
         covariates, weights = others[names] if names else covariates, others[weights] if weight else weights
-    cells = cells_of(counts) if sparse and not isinstance(weights, str) else None
+    cells = cells_of(counts) if keeps and not isinstance(weights, str) else None
     if cells is not None:
-        found = read_cells(cells)
+        found = read_cells(cells) if keeps == "files" else None
         if found is not None:
             counts = found
         elif isinstance(counts, str | Path):
             held = read_anndata(cells)
             counts = counts if isinstance(held.X, np.ndarray | None) else held
-    if isinstance(counts, str | Path) or (lazy and not sparse):
+    if isinstance(counts, str | Path) or (lazy and keeps != "files"):
         path, counts = counts, read_whole(counts) if lazy else read_counts(counts)
         asked = [covariates] if isinstance(covariates, str) and covariates in counts else covariates
         if isinstance(asked, list) and all(isinstance(name, str) for name in asked):

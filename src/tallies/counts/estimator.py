@@ -115,7 +115,7 @@ class FromCounts(Estimator):
         data: Any = None,
     ) -> Prepared:
         keeps = self._keeps_sparse(settings := self._settings())
-        counts, beside, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight, keeps == "files")
+        counts, beside, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight, keeps)
         if beside is not covariates:
             covariates, read = read_formula(everything(beside), beside)
         table = as_counts(counts, keeps != "" and one_a_row(offsets))
