@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 Lengths = Mapping[str, int]
+WORDS = {str, int, bool, type(None)}  # what cannot be NaN
 
 
 class Form(NamedTuple):
@@ -163,9 +164,10 @@ def undefined(value: Any, hint: Any = Any, where: str = "") -> Iterator[str]:
         for name, inner in hints_of(type(value)).items():
             yield from undefined(getattr(value, name), inner, f"{where}.{name}".lstrip("."))
     elif isinstance(value, list | tuple | dict):
+        if set(map(type, value.values() if isinstance(value, dict) else value)) <= WORDS:
+            return  # those of 50,000 columns, one by one, would take longer than their fit
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            if item is not None and not isinstance(item, str):  # those of 50,000 columns would take longer than their fit
-                yield from undefined(item, hint, f"{where}[{key!r}]")
+            yield from undefined(item, hint, f"{where}[{key!r}]")
     else:
         items = value.data if sp.issparse(value) else value
         floating = isinstance(items, float) or getattr(getattr(items, "dtype", None), "kind", "") == "f"
