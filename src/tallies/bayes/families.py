@@ -246,9 +246,11 @@ class Multinomial(NamedTuple):
 
     @classmethod
     def of(cls, tally: tuple[Array, float], rows: float, smoothing: float) -> Multinomial:
-        counts = tally[0]
-        words = Categorical.of(counts.T, np.array([0, counts.shape[1]]), smoothing)  # one column, with a state for each word
-        return cls(*tally, np.ascontiguousarray(words.log_p), float(counts.sum() / rows))
+        counts, V = tally[0], tally[0].shape[1]
+        total = counts.sum(axis=1, keepdims=True) + smoothing * V
+        empty = total <= 0  # a class without rows, not smoothed: all words alike
+        log_p = log0(np.where(empty, 1.0, counts + smoothing)) - np.log(np.where(empty, V, total))
+        return cls(*tally, np.ascontiguousarray(log_p.T), float(counts.sum() / rows))
 
     def add_scores(self, M: Sparse, out: Array, relative: bool) -> None:
         kernels.multinomial_scores(M.data, M.indices, M.indptr, self.log_p, out)
