@@ -130,7 +130,14 @@ def disturbed(client: Any, case: Case, seed: int, victims: int = 1) -> tuple[boo
 
 def _states(dask_scheduler: Any) -> Any:
     tasks = [
-        (key, task.state, task.processing_on, task.worker_restrictions, [d.key for d in task.waiting_on], list(task.who_has or ()))
+        (
+            key,
+            task.state,
+            task.processing_on,
+            task.worker_restrictions,
+            [d.key for d in task.waiting_on or ()],
+            list(task.who_has or ()),
+        )
         for key, task in dask_scheduler.tasks.items()
     ]
     return tasks, list(dask_scheduler.workers.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 
 import numpy as np
@@ -41,6 +42,30 @@ def test_all_workers_killed_at_once_change_no_bit():
         same, _, took = losing.disturbed(client, case, seed=1, victims=2)
     assert same
     assert took < losing.HANGS
+
+
+def test_all_workers_killed_while_a_result_comes_home_change_no_bit():
+    """Nothing looked for tasks that wait for those that are gone, once a result was said to be there."""
+    case, found = next(case for case in CASES if case.name == "lda"), []
+    data = case.data(np.random.default_rng(1), losing.ROWS)
+    with losing.cluster(**losing.QUICK) as client:
+        gather, pids = client.gather, list(client.run(os.getpid).values())
+
+        def killing(*parts, **more):
+            while pids:
+                os.kill(pids.pop(), signal.SIGKILL)
+            return gather(*parts, **more)
+
+        def work():
+            with tallies.backend(client):
+                found.append(losing.bits(losing.fit(case, data)))
+
+        client.gather = killing
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(losing.HANGS)
+    assert not pids
+    assert found == [losing.bits(losing.fit(case, data))]
 
 
 def test_workers_that_all_wait_for_memory_are_told_of(monkeypatch):
@@ -192,6 +217,7 @@ print(before, faults())
 def test_a_killed_client_is_resumed_with_the_same_bits(cluster, tmp_path, monkeypatch):
     code = f"""
 import sys
+import threading
 sys.path.insert(0, {os.path.dirname(__file__)!r})
 import numpy as np, tallies
 from contract import gaps

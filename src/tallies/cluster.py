@@ -7,11 +7,13 @@ results of tasks; every some ten sweeps they are written to the scratch folder, 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
 from contextlib import contextmanager
 from itertools import chain, count
 from typing import Any, NamedTuple
@@ -154,7 +156,10 @@ class Dask:
                         "was written to a checkpoint can be resumed"
                     )
             time.sleep(min(0.001 + so_far / 50, LOOK))
-        return self.client.gather(parts)
+        home = asyncio.run_coroutine_threadsafe(self.client.gather(parts, asynchronous=True), self.client.loop.asyncio_loop)
+        while not wait([home], STUCK).done:  # what was done is made again where its workers die before it is here
+            self.client.run_on_scheduler(_let_go, name=self.name)
+        return home.result()
 
     def collect(self, latents: list[Any]) -> list[Any]:
         with in_words():
