@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 Lengths = Mapping[str, int]
-WORDS = {str, int, bool, type(None)}  # what cannot be NaN
+NEVER_NAN = {str, int, bool, type(None)}
 
 
 class Form(NamedTuple):
@@ -164,7 +164,7 @@ def undefined(value: Any, hint: Any = Any, where: str = "") -> Iterator[str]:
         for name, inner in hints_of(type(value)).items():
             yield from undefined(getattr(value, name), inner, f"{where}.{name}".lstrip("."))
     elif isinstance(value, list | tuple | dict):
-        if set(map(type, value.values() if isinstance(value, dict) else value)) <= WORDS:
+        if set(map(type, value.values() if isinstance(value, dict) else value)) <= NEVER_NAN:
             return  # those of 50,000 columns, one by one, would take longer than their fit
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from undefined(item, hint, f"{where}[{key!r}]")
