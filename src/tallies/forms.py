@@ -171,7 +171,7 @@ def undefined(value: Any, hint: Any = Any, where: str = "") -> Iterator[str]:
     else:
         items = value.data if sp.issparse(value) else value
         floating = isinstance(items, float) or getattr(getattr(items, "dtype", None), "kind", "") == "f"
-        if floating and not _may_be_nan(hint) and not bool(np.all(np.less(items, inf))):
+        if floating and not _may_be_nan(hint) and not np.max(items, initial=-inf) < inf:  # that of NaN is NaN
             yield where
 
 

@@ -12,6 +12,7 @@ from scipy import stats
 from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
 
 from tallies import NaiveBayes
+from tallies.bayes.door import check_multinomial
 from tallies.errors import ConvergenceWarning, DataError
 
 RNG = np.random.default_rng(11)
@@ -185,6 +186,19 @@ def test_unlabelled_rows_are_used_and_partial_fit_refuses_them():
 def test_bad_columns_are_refused_in_words(families, X, message):
     with pytest.raises(ValueError, match=message):
         NaiveBayes(families=families).fit(X, [0, 1, 0])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", ">f8", "i4"])
+def test_counts_of_words_are_looked_at_whatever_their_type(dtype):
+    good = np.array([0, 1, 2, 3e30 if dtype[-2] == "f" else 9], dtype)
+    for value in good:
+        check_multinomial(np.append(good, value))
+    if dtype[-2] == "f":
+        check_multinomial(-np.zeros(3, dtype))
+        check_multinomial(np.zeros(0, dtype))
+    for value in [-1, -3e30, -5e-324, np.inf, -np.inf, np.nan] if dtype == "f8" else [-1]:
+        with pytest.raises(DataError, match="some are"):
+            check_multinomial(np.append(good, value).astype(dtype))
 
 
 @pytest.mark.parametrize("X", [np.ones((4, 2)), sp.csr_array(np.ones((4, 2)))], ids=["dense", "sparse"])

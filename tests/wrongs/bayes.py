@@ -10,6 +10,12 @@ EXPORTED = ("test_export.py",)
 CELLS, OF_CELLS = "bayes/cells.py", ("bayes/test_cells.py",)
 
 WRONGS = [
+    Wrong(
+        "bayes/door.py",
+        "np.array(np.inf, values.dtype).view(bits):",
+        "np.array(np.nan, values.dtype).view(bits):",
+        "infinite counts of words let in",
+    ),
     Wrong(CELLS, "part, first, first + b - a, y[cut]", "part, first, first + b - a, y[: b - a]", "labels of other cells", OF_CELLS),
     Wrong(
         CELLS,

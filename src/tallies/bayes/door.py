@@ -190,6 +190,10 @@ def check_counts(values: np.ndarray, where: str) -> np.ndarray:
 
 def check_multinomial(values: np.ndarray) -> None:
     """Refuse what is no multinomial count. Fractions (tf-idf and the like) pass as counts, with gamma functions for factorials."""
+    if values.dtype.kind == "f" and values.dtype.itemsize <= 8:  # as bits, what is negative or not finite lies above the others
+        bits = np.dtype(values.dtype.str.replace("f", "u"))
+        if values.view(bits).max(initial=0) < np.array(np.inf, values.dtype).view(bits):  # one pass
+            return
     low = values.min(initial=0)
     if low < 0 or not np.isfinite(values.sum()):
         what = "negative" if low < 0 else "missing (NaN) or infinite"
