@@ -164,8 +164,10 @@ def undefined(value: Any, hint: Any = Any, where: str = "") -> Iterator[str]:
         for name, inner in hints_of(type(value)).items():
             yield from undefined(getattr(value, name), inner, f"{where}.{name}".lstrip("."))
     elif isinstance(value, list | tuple | dict):
+        if {get_origin(item) for item in get_args(hint)} == {Literal}:
+            return  # words; to look at those of 50,000 columns, one by one, would take longer than their fit ...
         if set(map(type, value.values() if isinstance(value, dict) else value)) <= NEVER_NAN:
-            return  # those of 50,000 columns, one by one, would take longer than their fit
+            return  # ... as would a look into each of what cannot be NaN
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from undefined(item, hint, f"{where}[{key!r}]")
     else:

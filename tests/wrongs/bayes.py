@@ -189,11 +189,11 @@ WRONGS = [
     ),
     Wrong(
         COLUMNS,
-        "counts[k, np.uint64(indices[p])] += w * data[p]",
-        "counts[k, np.uint64(indices[p])] += data[p]",
+        "counts[k, np.uint64(indices[p])] += w * x",
+        "counts[k, np.uint64(indices[p])] += x",
         "weights left out of the words",
     ),
-    Wrong(COLUMNS, "base += w * log_coefficient(", "base += log_coefficient(", "weights left out of the coefficients"),
+    Wrong(COLUMNS, "base += w * (math", "base += (math", "weights left out of the coefficients"),
     Wrong(COLUMNS, "total += weight[i] * (table[int(x)]", "total += (table[int(x)]", "weights left out of the factorials"),
     Wrong(
         COLUMNS, "out[i, k] += log_unseen[j, k]", "out[i, k] += 0.0 * log_unseen[j, k]", "an unseen state taken for a missing one"

@@ -110,13 +110,13 @@ def _part(table: Table, task: Callable[..., None], *given: Any) -> np.ndarray:
 
 def unobserved(fitted: Fitted) -> list[Any]:
     """Names of the columns without a single value."""
-    layout, laws, names = fitted.layout, fitted.params.laws, fitted.names()
-    coded = set(map(type, layout.states)) != {type(None)}  # 50,000 columns of words are not looked at one by one
+    layout, laws = fitted.layout, fitted.params.laws
+    coded = laws.categorical is not None  # 50,000 columns of words are not looked at one by one
     empty = [j for j, states in enumerate(layout.states) if states is not None and not len(states)] if coded else []
     for family, law in (("gaussian", laws.gaussian), ("poisson", laws.poisson)):
         if law is not None:
             empty += [j for j, n in zip(layout.of(family), law.n.sum(axis=0), strict=True) if n == 0]
-    return [names[j] for j in empty]
+    return [fitted.names()[j] for j in empty]
 
 
 def tables(fitted: Fitted) -> dict[Any, pd.DataFrame]:

@@ -64,7 +64,7 @@ class Layout(NamedTuple):
 
     def starts(self) -> np.ndarray:
         """Where the states of each coded column begin among all states, and where the last ones end."""
-        return np.cumsum([0, *(len(states) for states in self.states if states is not None)])
+        return np.cumsum([0, *[len(states) for states in self.states if states is not None]])
 
     def union(self, other: Layout) -> Layout:
         """The layout of two tables together: the states of both."""

@@ -142,15 +142,9 @@ def poisson_scores(X, log_rate, rate, table, out):
 
 
 @njit(**JIT)
-def log_coefficient(data, first, last, table):
-    """log(n! / prod_w x_w!) of one row."""
-    total, a = float(last - first), 0.0
-    for p in range(first, last):
-        x = data[p]
-        if x != 1.0:  # most are one, and log 1! = 0
-            total += x - 1.0
-            a -= table[int(x)] if x < table.shape[0] and x == np.floor(x) else math.lgamma(x + 1.0)
-    return a + math.lgamma(total + 1.0)
+def log_factorial(x, table):
+    """log x!, with a gamma function for that of a fraction."""
+    return table[int(x)] if x < table.shape[0] and x == np.floor(x) else math.lgamma(x + 1.0)
 
 
 def multinomial_tally(data, indices, indptr, y, weight, V, K, table):
@@ -166,9 +160,14 @@ def add_multinomial(data, indices, indptr, y, weight, counts, table):
     for i in range(indptr.shape[0] - 1):
         k, w = y[i], weight[i]
         if k >= 0 and w > 0:
+            total, factorials = 0.0, 0.0
             for p in range(indptr[i], indptr[i + 1]):
-                counts[k, np.uint64(indices[p])] += w * data[p]  # unsigned: no look whether the index counts from the end
-            base += w * log_coefficient(data, indptr[i], indptr[i + 1], table)  # while the row is in the cache
+                x = data[p]
+                counts[k, np.uint64(indices[p])] += w * x  # unsigned: no look whether the index counts from the end
+                total += x
+                if x != 1.0:  # most are one, and log 1! = 0
+                    factorials += log_factorial(x, table)
+            base += w * (math.lgamma(total + 1.0) - factorials)
     return base
 
 
@@ -200,7 +199,13 @@ def multinomial_scores(data, indices, indptr, log_p, out):
 def multinomial_coefficients(data, indptr, table, out):
     """Add the log multinomial coefficient of each row to every class."""
     for i in range(indptr.shape[0] - 1):
-        out[i] += log_coefficient(data, indptr[i], indptr[i + 1], table)
+        total, factorials = 0.0, 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            x = data[p]
+            total += x
+            if x != 1.0:
+                factorials += log_factorial(x, table)
+        out[i] += math.lgamma(total + 1.0) - factorials
 
 
 @njit(**JIT)
