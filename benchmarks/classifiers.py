@@ -25,6 +25,8 @@ from sklearn.naive_bayes import CategoricalNB, GaussianNB, MultinomialNB
 
 import tallies
 
+REST = 0.2  # seconds before each turn
+
 
 class Case(NamedTuple):
     name: str
@@ -67,8 +69,17 @@ def best(action: Callable[[], Any], repeats: int) -> float:
 
 
 def in_turns(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> list[tuple[float, float]]:
-    """Seconds of both, one after the other, so that a machine that grows slower meanwhile does so for both."""
-    return [(best(ours, 1), best(theirs, 1)) for _ in range(repeats)]
+    """Seconds of both, one after the other, so that a machine that grows slower meanwhile does so for both.
+
+    Each begins when threads of the other's products of matrices are at rest: for some 30 ms after their work they hold a core.
+    """
+    pairs = []
+    for _ in range(repeats):
+        time.sleep(REST)
+        mine = best(ours, 1)
+        time.sleep(REST)
+        pairs.append((mine, best(theirs, 1)))
+    return pairs
 
 
 def size(X: Any) -> int:
