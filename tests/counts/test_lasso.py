@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -203,6 +205,58 @@ def test_strongly_correlated_columns_take_few_sweeps(monkeypatch: pytest.MonkeyP
     assert len(count) < 100
 
 
+@pytest.mark.parametrize(("p", "n", "penalty"), [(40, 45, 1e-3), (40, 60, 1e-4), (100, 120, 1e-3)])
+def test_hardly_any_penalty_takes_few_sweeps(p: int, n: int, penalty: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While leaps were refused where one entry went through 0, more than 5,000 were needed, or a hundred thousand."""
+    S, count, sweep = correlations(p, n), [], kernels.sweep
+    monkeypatch.setattr(kernels, "sweep", lambda *a: (count.append(1), sweep(*a))[1])
+    found = lasso.solve(S, np.full(S.shape, penalty), tol=1e-9)
+    assert found.gap <= p * 1e-9
+    assert len(count) < 1000
+
+
+def factors(p: int, n: int) -> np.ndarray:
+    """The covariance of columns that follow five factors, on scales from 0.5 to 2.7."""
+    rng = np.random.default_rng(p)
+    Z = rng.normal(size=(n, 5)) @ rng.normal(size=(5, p)) + 0.5 * rng.normal(size=(n, p))
+    scale = np.exp(np.linspace(-0.7, 1.0, p))
+    return np.cov(Z.T) * np.outer(scale, scale) + 0.05 * np.eye(p)
+
+
+@pytest.mark.parametrize(("p", "penalty"), [(60, 0.3), (60, 0.1), (220, 1.0)])
+def test_columns_that_follow_few_factors_take_few_sweeps(p: int, penalty: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newton steps are short there, and sweeps slow: by pairs alone it took 2,112, 6,240 and 3,549 of them."""
+    S, count, sweep = factors(p, p + 10), [], kernels.sweep
+    monkeypatch.setattr(kernels, "sweep", lambda *a: (count.append(1), sweep(*a))[1])
+    found = lasso.solve(S, np.full(S.shape, penalty), tol=1e-6)
+    assert found.gap <= p * 1e-6
+    assert len(count) < 500
+
+
+def test_rows_are_given_their_best_values_one_after_the_other() -> None:
+    """Against each row's own minimum in NumPy, V by inverting what is left without the row; a pair is forbidden, one is free."""
+    S = factors(7, 30)
+    L, Theta = np.full(S.shape, 0.2), np.diag(1 / S.diagonal())
+    L[0, 1] = L[1, 0] = np.inf
+    L[2, 5] = L[5, 2] = 0.0
+    slow, W = Theta.copy(), np.linalg.inv(Theta)
+    for turn in range(3):
+        kernels.rows(Theta, W, S, L, 10_000, 1e-15)
+        for j in range(7):
+            rest = np.arange(7) != j
+            V, s, x = np.linalg.inv(slow[np.ix_(rest, rest)]), S[j, rest], slow[j, rest].copy()
+            for sweep, k in product(range(2000), range(6)):
+                if sweep == 0 or x[k]:  # others stay where they are until the next turn
+                    curve = S[j, j] * V[k, k]
+                    to = x[k] - (S[j, j] * V[k] @ x + s[k]) / curve
+                    x[k] = np.sign(to) * max(abs(to) - L[j, rest][k] / curve, 0.0)
+            slow[j, rest] = slow[rest, j] = x
+            slow[j, j] = 1 / S[j, j] + x @ V @ x
+        np.testing.assert_allclose(Theta, slow, atol=1e-10, err_msg=f"turn {turn}")
+        np.testing.assert_allclose(W @ Theta, np.eye(7), atol=1e-10)
+    assert Theta[0, 1] == 0 and (Theta[np.triu_indices(7, 1)] == 0).sum() > 1
+
+
 def test_a_leap_goes_where_sweeps_lead_and_never_up() -> None:
     """Eq. 2 by its definition; the limit of a linear iteration from a few of its iterates; and a leap that would not be lower."""
     rng, p = np.random.default_rng(0), 4
@@ -221,5 +275,7 @@ def test_a_leap_goes_where_sweeps_lead_and_never_up() -> None:
     assert not lasso._leap(Theta, W, G, L, at, 10 * D[at], D, U)
     np.testing.assert_array_equal(D, before)
     assert lasso._leap(Theta, W, G, 100 * L, at, np.where(at[0] == at[1], 0.0, -1e-3), D, U)
+    assert (D == 0)[off & (before > 0)].all() and (before > 0)[off].any()  # to their corner, and no further
+    np.testing.assert_allclose(D[off & (before < 0)], -1e-3)
     np.testing.assert_allclose(U, D @ W)
     assert np.array_equal(D, D.T)

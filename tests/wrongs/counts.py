@@ -367,6 +367,24 @@ NETWORK = [
         "c[r, i], c[r, j] = U[i, i], U[j, i]",
         "slopes that do not know of moves of other rows of the square",
     ),
+    Wrong(
+        "counts/kernels/lasso.py",
+        "Theta[j, j] = 1.0 / own + dot(x, v)",
+        "Theta[j, j] = 1.0 / own",
+        "the diagonal of a row without the row",
+    ),
+    Wrong(
+        "counts/kernels/lasso.py",
+        "W[k, l] += b * v[l] - a * u[l]",
+        "W[k, l] += b * v[l]",
+        "an inverse that keeps the row before",
+    ),
+    Wrong(
+        LASSO,
+        "near[at] = near[at[::-1]] = np.where(through, -Theta[at], to)",
+        "near[at] = near[at[::-1]] = to",
+        "leaps through corners",
+    ),
     Wrong(GRAPH, "out[a, b] = out[b, a] = graph.probability", "out[a, b] = graph.probability", "probabilities of one triangle"),
     Wrong(
         GRAPH,

@@ -8,9 +8,11 @@ with W = Theta^-1 and G = S - W, the direction D minimises
 
     tr(G D) + tr(W D W D) / 2 + sum L |Theta + D|      over the entries that are not 0, or for which |G_jk| > L_jk       (eq. 2)
 
-by coordinate descent, and a line search keeps Theta positive definite (QUIC: Hsieh, Sustik, Dhillon and Ravikumar 2014). Any
-symmetric V with V_jj = S_jj and |V - S| <= L gives log|V| + p <= f(Theta): V = S + clip(W - S, -L, L) certifies how far f is from
-its minimum (the duality gap).
+by coordinate descent, and a line search keeps Theta positive definite (QUIC: Hsieh, Sustik, Dhillon and Ravikumar 2014). Where
+descent is slow, for columns are strongly correlated and the penalty is weak, Newton steps are short as well: then each row of Theta
+in turn is given its best values, which are those of a lasso with p numbers (Mazumder and Agarwal 2011). Any symmetric V with
+V_jj = S_jj and |V - S| <= L gives log|V| + p <= f(Theta): V = S + clip(W - S, -L, L) certifies how far f is from its minimum (the
+duality gap).
 """
 
 from __future__ import annotations
@@ -24,13 +26,16 @@ from scipy.sparse import csgraph, csr_array
 
 from tallies.counts.kernels import lasso as kernels
 
-STEPS = 100  # most Newton steps of a component
+STEPS = 200  # most Newton steps of a component
 ROUNDING = 1e-14  # of the terms of f: near its minimum a Newton step is right where f cannot tell
 CLOSE = 0.03  # share of its first move at which coordinate descent ends: what is left is left to the next step
 FEW = 200  # columns up to which products of whole matrices cost no more than a few sweeps
 TURNS = 3, 8  # sweeps of few columns, and of more, after which the minimum among places that keep their sign is looked for
 SLOW = 0.7, 0.9  # if they are slow: the last one moved more than this share of the one before
 MOST, NEAR = 20, 0.1  # conjugate gradients end after so many, or where the slope is this share of the first
+FIRST, LAST = 4, 32  # sweeps over pairs, and over rows: twice as many in the next step where pairs do not settle
+SHORTER = 1.0, 0.3, 0.1, 0.03  # of the way to that minimum
+INNER = 2  # sweeps of coordinate descent within a row
 BLIND = 3  # Newton steps that are taken where f tells nothing any more
 WIDE, SQUARE = 1500, 32  # columns from which on W and U leave the cache, and sweeps go over squares of so many rows and columns
 SINGLE = 64  # columns of a component from which on sweeps are in single precision: directions, not where they lead, are rounded
@@ -106,45 +111,76 @@ def scaled(L: np.ndarray, penalty: float) -> np.ndarray:
     return np.where(np.isinf(L), np.inf, penalty * np.where(np.isinf(L), 0.0, L))
 
 
+class _Point(NamedTuple):
+    """A positive definite Theta, and f there."""
+
+    Theta: np.ndarray  # (p, p)
+    root: np.ndarray  # its lower Cholesky root                     (p, p)
+    logdet: float
+    penalty: float
+    value: float
+
+
+def _at(S: np.ndarray, L: np.ndarray, Theta: np.ndarray) -> _Point | None:
+    root = _root(Theta)
+    if root is None:
+        return None
+    logdet, penalty = float(2 * np.log(root.diagonal()).sum()), _size(Theta, L)
+    return _Point(Theta, root, logdet, penalty, float(-logdet + np.vdot(S, Theta) + penalty))
+
+
 def _component(S: np.ndarray, L: np.ndarray, start: np.ndarray | None, tol: float, most: int) -> Solution:
     """The solution of one connected component."""
-    p = len(S)
-    Theta, root = _begin(S, L, start)
+    p, at = len(S), _begin(S, L, start)
     exact = p < SINGLE
     D, U = np.zeros((p, p)), np.zeros((p, p), dtype=np.float64 if exact else np.float32)
-    logdet, W = _inverse(root)
-    penalty = _size(Theta, L)
-    value, gap, sweeps, blind, t = float(-logdet + np.vdot(S, Theta) + penalty), np.inf, 4, 0, 0
+    W, gap, sweeps, turns, blind, t = _inverse(at.root), np.inf, FIRST, FIRST, 0, 0
     for t in range(most + 1):
-        gap = max(_gap(S, L, W, value), 0.0) + _rounding(S, Theta)
+        gap = max(_gap(S, L, W, at.value), 0.0) + _rounding(S, at.Theta)
         if gap <= tol or t == most or blind == BLIND:
             break
         G = S - W
         D[:], U[:] = 0.0, 0.0
-        if not _descend(Theta, W.astype(U.dtype, copy=False), G, L, sweeps, CLOSE, D, U):
-            sweeps *= 2
-        fall = float(np.vdot(G, D)) + _size(Theta + D, L) - penalty
-        found = _step(S, L, Theta, D, value, fall)
+        settled = _descend(at.Theta, W.astype(U.dtype, copy=False), G, L, sweeps, CLOSE, D, U)
+        fall = float(np.vdot(G, D)) + _size(at.Theta + D, L) - at.penalty
+        found = _step(S, L, at, D, fall)
         if found is None and not exact:  # rounding may be why
             exact, U = True, np.zeros((p, p))
             continue
         if found is None:  # no step lowers f any more
             break
-        Theta, root, logdet, penalty, value = found
-        W = _inverse(root)[1]
+        at, W = found, _inverse(found.root)
+        by_rows = None
+        if not settled and p <= WIDE and (p <= FEW or sweeps >= LAST):
+            by_rows, turns = _by_rows(S, L, at, W, turns), min(2 * turns, LAST)
+        if by_rows is not None:
+            at, W = by_rows, _inverse(by_rows.root)
+        elif not settled:
+            sweeps *= 2
         blind += -fall < 1e-2 * ROUNDING * p  # the step was shorter than any that f could tell from none; the gap may
-    return Solution(Theta, W, float(logdet), penalty, value, gap, t)
+    return Solution(at.Theta, W, at.logdet, at.penalty, at.value, gap, t)
 
 
-def _begin(S: np.ndarray, L: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Where to begin, with its Cholesky root: the start without forbidden pairs if it is positive definite, else a diagonal."""
+def _begin(S: np.ndarray, L: np.ndarray, start: np.ndarray | None) -> _Point:
+    """Where to begin: the start without forbidden pairs if it is positive definite, else a diagonal."""
     if start is not None:
         Theta = np.where(np.isinf(L), 0.0, start)
         np.fill_diagonal(Theta, start.diagonal())
-        root = _root(Theta)
-        if root is not None:
-            return Theta, root
-    return np.diag(1.0 / S.diagonal()), np.diag(1.0 / np.sqrt(S.diagonal()))
+        found = _at(S, L, Theta)
+        if found is not None:
+            return found
+    diagonal = _at(S, L, np.diag(1.0 / S.diagonal()))
+    assert diagonal is not None  # variances are above 0
+    return diagonal
+
+
+def _by_rows(S: np.ndarray, L: np.ndarray, at: _Point, W: np.ndarray, turns: int) -> _Point | None:
+    """After so many turns of the rows, each given its best values in turn; None where rounding of W leaves that no lower."""
+    Theta, W = at.Theta.copy(), W.copy()
+    for _ in range(turns):
+        kernels.rows(Theta, W, S, L, INNER, CLOSE)
+    found = _at(S, L, Theta)
+    return None if found is None or not found.value < at.value else found
 
 
 def _descend(Theta: Any, W: Any, G: Any, L: Any, sweeps: int, close: float, D: np.ndarray, U: np.ndarray) -> bool:
@@ -210,28 +246,27 @@ def _value(Theta: Any, G: Any, L: Any, at: Any, D: np.ndarray, U: np.ndarray) ->
 
 
 def _leap(Theta: Any, W: Any, G: Any, L: Any, at: Any, d: np.ndarray, D: np.ndarray, U: np.ndarray) -> bool:
-    """Go to the entries d of the free places, none through 0, if that is lower than D is; whether it was."""
-    through = (at[0] != at[1]) & ((Theta[at] + d) * (Theta[at] + D[at]) <= 0)
-    near = np.zeros_like(D)
-    near[at] = near[at[::-1]] = np.where(through, -Theta[at], d)
-    along = near.astype(W.dtype, copy=False) @ W
-    if not _value(Theta, G, L, at, near, along) < _value(Theta, G, L, at, D, U):
-        return False
-    D[:], U[:] = near, along
-    return True
+    """Go toward the entries d of the free places, those with a penalty not through 0, as far as it lowers eq. 2; whether it did."""
+    corner, here, value = (at[0] != at[1]) & (L[at] > 0), D[at], _value(Theta, G, L, at, D, U)
+    for length in SHORTER:
+        to = here + length * (d - here)
+        through = corner & ((Theta[at] + to) * (Theta[at] + here) <= 0)
+        near = np.zeros_like(D)
+        near[at] = near[at[::-1]] = np.where(through, -Theta[at], to)
+        along = near.astype(W.dtype, copy=False) @ W
+        if _value(Theta, G, L, at, near, along) < value:
+            D[:], U[:] = near, along
+            return True
+    return False
 
 
-def _step(S: np.ndarray, L: np.ndarray, Theta: np.ndarray, D: np.ndarray, value: float, fall: float) -> Any:
+def _step(S: np.ndarray, L: np.ndarray, at: _Point, D: np.ndarray, fall: float) -> _Point | None:
     """The longest of the steps 1, 1/2, 1/4, ... along D after which f is low enough (Armijo)."""
-    length, rounding = 1.0, _rounding(S, Theta)
+    length, rounding = 1.0, _rounding(S, at.Theta)
     while length > 1e-10 and fall < rounding:
-        trial = Theta + length * D
-        root = _root(trial)
-        if root is not None:
-            logdet, penalty = 2 * np.log(root.diagonal()).sum(), _size(trial, L)
-            new = float(-logdet + np.vdot(S, trial) + penalty)
-            if new <= value + 1e-3 * length * min(fall, 0.0) + rounding:
-                return trial, root, logdet, penalty, new
+        found = _at(S, L, at.Theta + length * D)
+        if found is not None and found.value <= at.value + 1e-3 * length * min(fall, 0.0) + rounding:
+            return found
         length *= 0.5
     return None
 
@@ -254,11 +289,10 @@ def _root(matrix: np.ndarray) -> np.ndarray | None:
     return None if bad or not np.isfinite(root[-1, -1]) else root.T
 
 
-def _inverse(root: np.ndarray) -> tuple[float, np.ndarray]:
-    """Log determinant and inverse of the matrix of which `root` is the Cholesky root."""
+def _inverse(root: np.ndarray) -> np.ndarray:
+    """The inverse of the matrix of which `root` is the Cholesky root."""
     half, _ = linalg.lapack.dpotri(root.T, lower=0)
-    W = np.triu(half) + np.triu(half, 1).T
-    return float(2 * np.log(root.diagonal()).sum()), np.ascontiguousarray(W)
+    return np.ascontiguousarray(np.triu(half) + np.triu(half, 1).T)
 
 
 def _gap(S: np.ndarray, L: np.ndarray, W: np.ndarray, value: float) -> float:

@@ -23,7 +23,7 @@ from tallies.counts.answers import correlation
 from tallies.counts.full import Covariance, FullParams, Point, Trial
 from tallies.counts.network import lasso
 
-LEFT = 1e-2  # share of the last gain of the bound that a lasso may be away from its minimum
+LEFT, MOST = 0.1, 1e-3  # of the last gain of the bound, and of the bound: how far a lasso may be from its minimum
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Penalised(Covariance):
         path = params.search.path
         gain = path[-2] - path[-1] if len(path) > 1 else np.inf
         size = abs(path[-1]) if path else abs(tally.fit)
-        left = np.clip(LEFT * gain, max(0.1 * self.tol, 1e-15) * size, 1e-6 * size)  # less than the stopping rule could see
+        # at the end less than the stopping rule could see
+        left = np.clip(LEFT * gain, max(0.1 * self.tol, 1e-15) * size, MOST * size)
         found = self.lasso(S, np.asarray(old.Omega, dtype=np.float64) if old.Omega.ndim == 2 else None, 2 * left / (N * p))
         Omega, value, variance = found.Theta.copy(), found.value, S.diagonal()
         if not self.raw:
