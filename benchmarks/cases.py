@@ -213,11 +213,12 @@ def network(given: Given) -> Iterator[Pair]:
 
     for _ in range(given.repeats):
         with tallies.backend("threads", workers=1):
-            rows = part_rival(SimpleNamespace(small=given.quick))
+            rows = part_rival(SimpleNamespace(small=given.quick, data=given.folder))
         for row in rows:
-            case = f"{'100 x 60' if given.quick else '500 x 300'}, its penalty {row['penalty']:g}"
+            case = f"{row['data']}, its penalty {row['penalty']:g}"
             level(case, row["ours"], row["theirs"])
             yield Pair(case, row["near"], row["their near"])
+            yield Pair(case + ", past its last bound", row["past theirs"], row["their seconds"])
             yield Pair(case + WHOLE, row["seconds"], row["their seconds"])
 
 
