@@ -200,12 +200,9 @@ class Covariance(Model):
         return Trial(fit - shard.constant, slope, P, G, R, s2), z
 
     def apart(self, z: FullLatents, params: FullParams) -> FullLatents:
-        if params.phase == GRADIENT:
-            new = {k: getattr(z, k).copy() for k in ("A", "g", *("SY" if params.search.slot >= 0 else ""))}
-            return z._replace(**new, D=np.empty_like(z.D), R=z.R.copy() if params.point.rare else z.R)
-        fresh = params.phase == TRIAL and params.search.fresh
-        names = ("M_trial", "S2_trial", "A", "R") if params.single or z.single is None else ()  # else `double` makes these
-        return z._replace(**{k: np.empty_like(getattr(z, k)) for k in (*names, *("d" if fresh else ""))})
+        if params.phase != GRADIENT:  # what a trial writes it does not read before
+            return z
+        return z._replace(A=z.A.copy(), g=z.g.copy(), R=z.R.copy() if params.point.rare else z.R)
 
     def _gradient(self, shard: Shard, z: FullLatents, params: FullParams) -> tuple[Slopes, FullLatents]:
         """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
