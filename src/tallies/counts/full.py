@@ -202,7 +202,7 @@ class Covariance(Model):
     def apart(self, z: FullLatents, params: FullParams) -> FullLatents:
         if params.phase != GRADIENT:  # what a trial writes it does not read before
             return z
-        return z._replace(A=z.A.copy(), g=z.g.copy(), R=z.R.copy() if params.point.rare else z.R)
+        return z._replace(g=z.g.copy(), R=z.R.copy() if params.point.rare else z.R)
 
     def _gradient(self, shard: Shard, z: FullLatents, params: FullParams) -> tuple[Slopes, FullLatents]:
         """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
@@ -220,9 +220,10 @@ class Covariance(Model):
         point, moved, c = params.point, (z.M_trial, z.M), z.R if params.point.rare else z.R[:0]
         ends = point.B.astype(z.M.dtype), c, point.calm.astype(z.A.dtype)
         rest = z.S2_trial, params.w, point.omega, moved, slot, slots, z.g, z.D, z.S, z.Y, *ends
-        found = steps.slopes(pull, shard.X, point.shift, np.sqrt(shard.v), z.A, Y, *rest)
-        XtX = symmetric(z.A.T @ squares(shard.rooted(shard.X)).astype(z.A.dtype), shard.X.shape[1])
-        return Slopes._make((*found, XtX)), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
+        share = z.S2  # nobody reads it any more
+        found = steps.slopes(pull, shard.X, point.shift, np.sqrt(shard.v), z.A, Y, *rest, share)
+        XtX = symmetric(share.T @ squares(shard.rooted(shard.X)).astype(share.dtype), shard.X.shape[1])
+        return Slopes._make((*found, XtX)), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.A, A=share)
 
     def update(self, params: FullParams, tally: Trial | Slopes, rng: np.random.Generator) -> FullParams:
         if isinstance(tally, Slopes):
