@@ -117,6 +117,72 @@ def test_what_is_large_goes_by_files_or_through_the_scheduler(cluster, monkeypat
         assert fitted() == here
 
 
+def test_large_results_come_home_by_files_that_go_at_once(tmp_path):
+    given = [((np.arange(600.0), "word", np.ones(2)), 0)]  # an array of more than a page, and what is small
+    there = workers.results_of((given, None), str(tmp_path), 4000)
+    assert len(list(tmp_path.iterdir())) == 1
+    (((first, word, small), size),) = workers.fetched(there)
+    assert (first.tolist(), word, small.tolist(), size) == (list(range(600)), "word", [1.0, 1.0], 0)
+    assert not list(tmp_path.iterdir())
+    for folder, most in ((None, 4000), (str(tmp_path), 5000)):  # nobody shares a folder; they are not large
+        assert workers.fetched(workers.results_of((given, None), folder, most)) is given
+
+
+def rows_of(i, shard, latents):
+    return (np.full(1 << 18, float(shard)),), None
+
+
+def test_large_results_do_not_go_through_the_scheduler(cluster):
+    with tallies.backend(cluster):
+        place = backends.place([Held(i) for i in range(4)])
+    home = []
+    place.client = Watched(cluster, home)
+    found, _ = place.run(rows_of, [None] * 4)
+    assert [its[0][0] for its in found] == [0.0, 1.0, 2.0, 3.0]
+    assert len(home) == 4
+    assert all(isinstance(its, workers.InFolder) for its in home)
+
+
+class Watched:
+    """A client whose gathered values are noted, and how many messages its tasks took."""
+
+    def __init__(self, client, home):
+        self.client, self.home, self.messages = client, home, 0
+
+    def __getattr__(self, name):
+        return getattr(self.client, name)
+
+    async def gather(self, parts, asynchronous):
+        self.home += (found := await self.client.gather(parts, asynchronous=True))
+        return found
+
+    def map(self, *given, **options):
+        self.messages += 1
+        return self.client.map(*given, **options)
+
+
+def none(i, shard, latents):
+    return (shard,), None
+
+
+def test_tasks_of_a_worker_go_out_by_one_message_and_few_shards_are_one_where_nothing_is_known(cluster, monkeypatch):
+    with tallies.backend(cluster):
+        place = backends.place([Held(i) for i in range(33)])
+    place.client, tasks = Watched(cluster, []), []
+    monkeypatch.setattr(place, "_key", lambda what, key=place._key: tasks.append(what) or key(what))
+    assert place.total(none, [None] * 33)[0] == (sum(range(33)),)
+    assert tasks.count("none") == 9
+    assert place.client.messages == 4  # two workers, what they do and its results
+    place.run(none, [None] * 33)  # whose results are not added, and may be large
+    assert tasks.count("none") == 9 + 33
+
+
+def test_sources_that_are_not_small_do_not_go_out_with_every_sweep(cluster):
+    with tallies.backend(cluster):
+        place = backends.place([Held(np.arange(k)) for k in (1000, 10_000)])
+    assert [isinstance(source.value, workers.InFile) for source in place.sources] == [False, True]
+
+
 def slowly(i, shard, latents):
     time.sleep(0.5)
     return (float(shard),), latents + 1

@@ -80,7 +80,7 @@ class Model:
         return params
 
     def apart(self, latents: Any, params: Any) -> Any:
-        """Latents for a sweep that may be run twice, or dropped: copies of what it writes, but for what nobody reads before that."""
+        """Latents for a sweep that may be run twice, or dropped: copies of what it writes, but for what nobody reads before."""
         return deepcopy(latents)
 
     def rows(self, shard: Any, latents: Any, params: Any) -> Any:

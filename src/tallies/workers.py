@@ -14,9 +14,9 @@ from pickle import loads
 from threading import Lock
 from typing import Any, NamedTuple
 
-from tallies import remote
+from tallies import mapped, remote
 from tallies.blas import aligned, one_blas_thread
-from tallies.mapped import free_memory, nbytes
+from tallies.mapped import Leaf, free_memory, nbytes
 from tallies.sums import add
 
 FULL = 0.6  # of a worker's memory, from which on it keeps no more shards: at 0.7 Dask writes to disk what it holds
@@ -28,6 +28,12 @@ class InFile(NamedTuple):
     """Something packed that all workers can read."""
 
     path: str
+
+
+class InFolder(NamedTuple):
+    """Results whose arrays are in files."""
+
+    stored: Any  # see `mapped`
 
 
 class Loaded:
@@ -135,8 +141,25 @@ def same(value: Any) -> Any:
     return value
 
 
-def results_of(pair: tuple[Any, Any]) -> Any:
-    return pair[0]
+def results_of(pair: tuple[Any, Any], folder: str | None, most: int) -> Any:
+    """The results of a pair. Where they take more than `most` bytes, their arrays go by files of a folder: by the scheduler they
+    would go twice."""
+    results = pair[0]
+    if folder is None or nbytes(tuple(results)) <= most:
+        return results
+    return InFolder(mapped.store(tuple(results), lambda: Leaf(os.path.join(folder, f"{uuid.uuid4().hex}.npy"))))
+
+
+def fetched(results: Any) -> Any:
+    """Such results where they are wanted; the files go with their names, as soon as they are mapped."""
+    if not isinstance(results, InFolder):
+        return results
+    known: dict[int, Leaf] = {}
+    found = mapped.fetch(results.stored, known=known)
+    for leaf in known.values():
+        with suppress(OSError):  # a system that keeps files that are mapped: they go with the folder
+            os.unlink(leaf.path)
+    return found
 
 
 def latents_of(pair: tuple[Any, Any]) -> Any:
