@@ -243,6 +243,23 @@ def test_neighbouring_shards_are_one_task_of_a_cluster_with_the_same_bits(cluste
     assert np.array(results).tobytes() == np.array([(source.shard,) for source in sources]).tobytes()
 
 
+@pytest.mark.parametrize("width", [2, 2000])
+def test_latents_are_taken_out_of_a_task_where_its_results_are_more_than_little_beside_them(cluster, monkeypatch, width):
+    sources = [Held(np.full(3, float(i))) for i in range(5)]
+    with tallies.backend(cluster):
+        place = backends.place(sources)
+    latents, tasks = [np.zeros(width)] * 5, []
+    monkeypatch.setattr(place, "_key", lambda what, key=place._key: tasks.append(what) or key(what))
+    for sweep in range(3):
+        monkeypatch.setattr(clusters, "EVERY", 1 if sweep == 1 else 10)
+        monkeypatch.setattr(place, "written", -1e9)
+        total, latents = place.total(counted, latents)
+        assert total[0].tolist() == [10.0] * 3
+        assert [its.tolist() for its in place.collect(latents)] == [[sweep + 1.0] * width] * 5
+    assert tasks.count("latents") == (15 if width == 2 else 0)
+    assert tasks.count("store") == 5
+
+
 def test_latents_are_written_where_that_takes_little_beside_the_sweeps_since(monkeypatch):
     place = object.__new__(clusters.Dask)
     place.client, place.written, place.writes = type("Client", (), {"nthreads": lambda self: {"a": 1, "b": 1}})(), 100.0, 0.0
@@ -364,7 +381,7 @@ def test_tasks_have_names_and_nothing_is_left_behind(cluster, tmp_path):
     model.shard_rows = 100
     with pytest.warns(tallies.errors.ConvergenceWarning), tallies.backend(cluster, scratch=tmp_path / "scratch"):
         model.fit(**abundances(np.random.default_rng(0), 300), callback=look)
-    assert {name for name in seen if name.startswith("tallies")} >= {"tallies-latents"}
+    assert {name for name in seen if name.startswith("tallies")} >= {"tallies-sweep"}
     assert not left_in(tmp_path / "scratch")
     time.sleep(0.5)
     assert not [key for key in tasks() - others if "tallies" in key]

@@ -26,14 +26,14 @@ from tallies import remote
 from tallies._version import __version__
 from tallies.engine import Dropped, Source
 from tallies.errors import ClusterError, DataWarning, need
-from tallies.mapped import Scratch
+from tallies.mapped import Scratch, nbytes
 from tallies.remote import Remote
 from tallies.sums import GROUP, Half, Sum, add
-from tallies.workers import InFile, added, carry_out, fetched, latents_of, opened, results_of, same, store, write
+from tallies.workers import InFile, added, carry_out, fetched, latents_at, latents_of, results_of, same, store, write
 
 TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
 EVERY = 10  # fewest sweeps after which latents are written: what a lost worker may cost
-WORTH = 20  # times as long as it takes to write them is what these sweeps take at least,
+WORTH = 20  # times as long as it takes to write them is what these sweeps take at least: a twentieth is little,
 LINEAGE = 256 << 20  # unless their params, which the scheduler or files hold till then, take more bytes
 WRITES = 2e8  # bytes that a worker writes in a second, where it has not been seen
 LARGE = 64 << 20  # bytes that should not go through a scheduler
@@ -52,7 +52,7 @@ class There(NamedTuple):
     """Something on the cluster, such as the latents of a shard."""
 
     value: Any  # as a task is given it: bytes, `InFile` or a future
-    at: int | None = None  # which item of the future's list it is
+    at: int | None = None  # of which shard of the future's
     bytes: int = 0  # that it takes, where it is known
     age: int = 0  # sweeps since it was last written
     needs: tuple[Any, ...] = ()  # owners of the files from which it is made
@@ -147,7 +147,7 @@ class Dask:
                 per = GROUP
             (last,) = self._wait(parts, after)
             result, kept = add(last)
-            return result, self._after(after, kept)
+            return result, self._after(after, kept, nbytes(result) * len(after))
 
     def _wait(self, parts: list[Any], pairs: Sequence[Pair] = ()) -> list[Any]:
         """What comes of these tasks; where Ctrl-C comes first, the pairs they are made of that have not begun are called off."""
@@ -178,7 +178,7 @@ class Dask:
         with in_words():
             there = [its if isinstance(its, There) else There(its) for its in latents]
             found = self._wait([its.value for its in there])
-            return [opened(value) if its.at is None else value[its.at] for its, value in zip(there, found, strict=True)]
+            return [latents_at(value, its.at) for its, value in zip(there, found, strict=True)]
 
     def _pairs(
         self, task: Callable[..., tuple[Any, Any]], latents: list[Any], broadcast: tuple, begin: int = 0, adding: bool = False
@@ -219,23 +219,25 @@ class Dask:
         speed = self.writes or WRITES * max(len(self.client.nthreads()), 1)
         return age >= EVERY and (age * sent > LINEAGE or time.monotonic() - self.written > WORTH * kept / speed)
 
-    def _after(self, pairs: list[Pair], kept: int) -> list[Any]:
-        """The latents after a sweep, which take so many bytes, written where it is time to; None where there are none."""
+    def _after(self, pairs: list[Pair], kept: int, beside: float = np.inf) -> list[Any]:
+        """The latents after a sweep, which take so many bytes, written where it is time to; None where there are none. `beside`:
+        bytes of the results in all pairs, at most; little beside their latents, these are not taken apart."""
         n = sum(len(pair.shards) for pair in pairs)
         if not kept:
             return [None] * n
         places = [pair.place for pair in pairs]
-        taken = self._map(latents_of, [(pair.value,) for pair in pairs], "latents", places)
-        latents = [pair._replace(value=its) for pair, its in zip(pairs, taken, strict=True)]
-        if not self._due(max(z.age for z in latents), kept, sum(z.sent for z in latents)):
-            return [There(z.value, at, kept // n or 1, z.age, z.needs) for z in latents for at in range(len(z.shards))]
+        if beside > kept / WORTH:
+            taken = self._map(latents_of, [(pair.value,) for pair in pairs], "latents", places)
+            pairs = [pair._replace(value=its) for pair, its in zip(pairs, taken, strict=True)]
+        if not self._due(max(z.age for z in pairs), kept, sum(z.sent for z in pairs)):
+            return [There(z.value, at, kept // n or 1, z.age, z.needs) for z in pairs for at in range(len(z.shards))]
         if self.scratch is None:
-            found = chain.from_iterable(self._wait([z.value for z in latents]))
+            found = chain.from_iterable(map(latents_of, self._wait([z.value for z in pairs])))
             return [self.put(its) for its in found]
-        files = [[self.scratch.leaf(".pickle") for _ in z.shards] for z in latents]
-        paths = [[file.path for file in its] for its in files]
+        files = [[self.scratch.leaf(".pickle") for _ in z.shards] for z in pairs]
+        written = [(z.value, [file.path for file in its]) for z, its in zip(pairs, files, strict=True)]
         began = time.monotonic()
-        self._wait(self._map(store, [*zip(taken, paths, strict=True)], "store", places))
+        self._wait(self._map(store, written, "store", places))
         self.written = time.monotonic()
         self.writes = kept / max(self.written - began, 1e-3)
         return [There(InFile(file.path), bytes=kept // n or 1, needs=(file.owner,)) for file in chain.from_iterable(files)]

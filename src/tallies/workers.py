@@ -115,7 +115,7 @@ def carry_out(
     with one_blas_thread():
         given = aligned(opened(params))
         for k, ((i, source), (before, at)) in enumerate(zip(shards, latents, strict=True)):
-            result, its = task(i, load(i, source), aligned(opened(before) if at is None else before[at]), *given)
+            result, its = task(i, load(i, source), aligned(latents_at(before, at)), *given)
             found = result, 0 if its is None else max(nbytes(its), 1)
             results[len(results) - bool(k % together) :] = [add([results[-1], found]) if k % together else found]
             after.append(its)
@@ -162,8 +162,14 @@ def fetched(results: Any) -> Any:
     return found
 
 
-def latents_of(pair: tuple[Any, Any]) -> Any:
-    return pair[1]
+def latents_of(pair: Any) -> Any:
+    """The latents of a pair; they may have been taken out of it already."""
+    return pair[1] if isinstance(pair, tuple) else pair
+
+
+def latents_at(there: Any, at: int | None) -> Any:
+    """Those of one shard, which by themselves are packed."""
+    return opened(there) if at is None else latents_of(there)[at]
 
 
 def added(parts: Sequence[list[Any]]) -> list[Any]:
@@ -181,9 +187,9 @@ def write(packed: bytes, path: str) -> None:
     os.replace(part, path)
 
 
-def store(latents: Sequence[Any], paths: Sequence[str]) -> None:
-    """Latents in files, one for each shard."""
+def store(pair: Any, paths: Sequence[str]) -> None:
+    """Latents of a pair in files, one for each shard."""
     from distributed.protocol.pickle import dumps
 
-    for its, path in zip(latents, paths, strict=True):
+    for its, path in zip(latents_of(pair), paths, strict=True):
         write(dumps(its), path)
