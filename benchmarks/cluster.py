@@ -1,13 +1,13 @@
 """Fits on a Dask cluster of this machine: two worker processes beside two threads, what moves between them, and workers of little memory.
 
     python benchmarks/cluster.py [--case lda --case pln] [--workers 2] [--runs 2]
-    python benchmarks/cluster.py --case limited --folder FOLDER [--rows 13000000] [--memory 512MB]
+    python benchmarks/cluster.py --case limited --folder FOLDER [--model naive-bayes] [--rows 13000000] [--memory 512MB]
 
 lda, pln, gda     the same fit of the same shards on threads and on workers, which take turns; 6 million tokens and 200 topics in two shards,
                   200,000 x 100 counts, and 20,000 x 20 numbers, whose fit shows what a cluster costs whatever the size. Bytes are those of
                   the loopback of this machine between the first sweep and the last: run it where nothing else uses that, such as in
                   `unshare -n sh -c "ip link set lo up; ..."`
-limited           GDA of a folder of Parquet (2 GB) by workers that may use so much memory each; were some of them restarted?
+limited           GDA, or another model, of a folder of Parquet (2 GB) by workers that may use so much memory each; were some restarted?
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+from scale import FITS as FILED
 from scale import alone, write_table
 
 FITS = {  # sweeps, and the fit
@@ -43,7 +44,7 @@ MADE = {
     rng, n, p = np.random.default_rng(0), {rows} or 200_000, 100
     axes = rng.normal(0.0, 0.4, (5, p))
     data = rng.poisson(np.exp(rng.normal(size=(n, 5)) @ axes + rng.normal(0.0, 1.0, p)))
-    small = data[:2000]
+    small = data[:4000]
 """,
     "gda": """
     rng, n = np.random.default_rng(0), {rows} or 20_000
@@ -125,23 +126,22 @@ def together(case: str, asked: Any) -> str:
 
 def limited(asked: Any) -> str:
     rows, files = asked.rows or 13_000_000, 10
-    folder = asked.folder / f"limited-{rows}"
+    folder = asked.folder / f"limited-{asked.model}-{rows}"
     for k in range(files):
-        write_table(folder / f"{k}.parquet", "gda", rows // files, k / 100)
-    fit = f"tallies.GDA().fit({str(folder)!r}, 'y')"
+        write_table(folder / f"{k}.parquet", asked.model, rows // files, k / 100)
+    fit = f"{FILED[asked.model]}.fit({str(folder)!r}, 'y')"
     found: Any = alone(LIMITED.format(fit=fit, workers=asked.workers, memory=asked.memory, scratch=str(asked.folder)))
     size = sum(file.stat().st_size for file in folder.iterdir()) / 1e9
     peaks = ", ".join(f"{peak:.0f}" for peak in found["workers"])
     told = "some workers were restarted" if found["restarted"] else "no worker was restarted"
-    return (
-        f"GDA, {size:.2f} GB of Parquet, workers of {asked.memory}: {found['seconds']:.0f} s, peaks of workers {peaks} MB; {told}"
-    )
+    return f"{asked.model}, {size:.2f} GB of Parquet, workers of {asked.memory}: {found['seconds']:.0f} s, peaks of workers {peaks} MB; {told}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", choices=[*FITS, "limited"], action="append")
     parser.add_argument("--folder", type=Path, help="of the data of limited")
+    parser.add_argument("--model", choices=list(FILED), default="gda", help="of limited")
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--sweeps", type=int)
     parser.add_argument("--workers", type=int, default=2)

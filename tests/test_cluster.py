@@ -117,6 +117,72 @@ def test_what_is_large_goes_by_files_or_through_the_scheduler(cluster, monkeypat
         assert fitted() == here
 
 
+def test_large_results_come_home_by_files_that_go_at_once(tmp_path):
+    given = [((np.arange(600.0), "word", np.ones(2)), 0)]  # an array of more than a page, and what is small
+    there = workers.results_of((given, None), str(tmp_path), 4000)
+    assert len(list(tmp_path.iterdir())) == 1
+    (((first, word, small), size),) = workers.fetched(there)
+    assert (first.tolist(), word, small.tolist(), size) == (list(range(600)), "word", [1.0, 1.0], 0)
+    assert not list(tmp_path.iterdir())
+    for folder, most in ((None, 4000), (str(tmp_path), 5000)):  # nobody shares a folder; they are not large
+        assert workers.fetched(workers.results_of((given, None), folder, most)) is given
+
+
+def rows_of(i, shard, latents):
+    return (np.full(1 << 18, float(shard)),), None
+
+
+def test_large_results_do_not_go_through_the_scheduler(cluster):
+    with tallies.backend(cluster):
+        place = backends.place([Held(i) for i in range(4)])
+    home = []
+    place.client = Watched(cluster, home)
+    found, _ = place.run(rows_of, [None] * 4)
+    assert [its[0][0] for its in found] == [0.0, 1.0, 2.0, 3.0]
+    assert len(home) == 4
+    assert all(isinstance(its, workers.InFolder) for its in home)
+
+
+class Watched:
+    """A client whose gathered values are noted, and how many messages its tasks took."""
+
+    def __init__(self, client, home):
+        self.client, self.home, self.messages = client, home, 0
+
+    def __getattr__(self, name):
+        return getattr(self.client, name)
+
+    async def gather(self, parts, asynchronous):
+        self.home += (found := await self.client.gather(parts, asynchronous=True))
+        return found
+
+    def map(self, *given, **options):
+        self.messages += 1
+        return self.client.map(*given, **options)
+
+
+def none(i, shard, latents):
+    return (shard,), None
+
+
+def test_tasks_of_a_worker_go_out_by_one_message_and_few_shards_are_one_where_nothing_is_known(cluster, monkeypatch):
+    with tallies.backend(cluster):
+        place = backends.place([Held(i) for i in range(33)])
+    place.client, tasks = Watched(cluster, []), []
+    monkeypatch.setattr(place, "_key", lambda what, key=place._key: tasks.append(what) or key(what))
+    assert place.total(none, [None] * 33)[0] == (sum(range(33)),)
+    assert tasks.count("none") == 9
+    assert place.client.messages == 4  # two workers, what they do and its results
+    place.run(none, [None] * 33)  # whose results are not added, and may be large
+    assert tasks.count("none") == 9 + 33
+
+
+def test_sources_that_are_not_small_do_not_go_out_with_every_sweep(cluster):
+    with tallies.backend(cluster):
+        place = backends.place([Held(np.arange(k)) for k in (1000, 10_000)])
+    assert [isinstance(source.value, workers.InFile) for source in place.sources] == [False, True]
+
+
 def slowly(i, shard, latents):
     time.sleep(0.5)
     return (float(shard),), latents + 1
@@ -175,6 +241,23 @@ def test_neighbouring_shards_are_one_task_of_a_cluster_with_the_same_bits(cluste
         assert [its[0] for its in place.collect(latents)] == [sweep + 1.0] * 70
     results, _ = place.run(counted, latents)
     assert np.array(results).tobytes() == np.array([(source.shard,) for source in sources]).tobytes()
+
+
+@pytest.mark.parametrize("width", [2, 2000])
+def test_latents_are_taken_out_of_a_task_where_its_results_are_more_than_little_beside_them(cluster, monkeypatch, width):
+    sources = [Held(np.full(3, float(i))) for i in range(5)]
+    with tallies.backend(cluster):
+        place = backends.place(sources)
+    latents, tasks = [np.zeros(width)] * 5, []
+    monkeypatch.setattr(place, "_key", lambda what, key=place._key: tasks.append(what) or key(what))
+    for sweep in range(3):
+        monkeypatch.setattr(clusters, "EVERY", 1 if sweep == 1 else 10)
+        monkeypatch.setattr(place, "written", -1e9)
+        total, latents = place.total(counted, latents)
+        assert total[0].tolist() == [10.0] * 3
+        assert [its.tolist() for its in place.collect(latents)] == [[sweep + 1.0] * width] * 5
+    assert tasks.count("latents") == (15 if width == 2 else 0)
+    assert tasks.count("store") == 5
 
 
 def test_latents_are_written_where_that_takes_little_beside_the_sweeps_since(monkeypatch):
@@ -298,7 +381,7 @@ def test_tasks_have_names_and_nothing_is_left_behind(cluster, tmp_path):
     model.shard_rows = 100
     with pytest.warns(tallies.errors.ConvergenceWarning), tallies.backend(cluster, scratch=tmp_path / "scratch"):
         model.fit(**abundances(np.random.default_rng(0), 300), callback=look)
-    assert {name for name in seen if name.startswith("tallies")} >= {"tallies-latents"}
+    assert {name for name in seen if name.startswith("tallies")} >= {"tallies-sweep"}
     assert not left_in(tmp_path / "scratch")
     time.sleep(0.5)
     assert not [key for key in tasks() - others if "tallies" in key]

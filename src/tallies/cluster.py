@@ -12,10 +12,11 @@ import os
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
-from itertools import chain, count
+from itertools import chain, count, groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -25,14 +26,14 @@ from tallies import remote
 from tallies._version import __version__
 from tallies.engine import Dropped, Source
 from tallies.errors import ClusterError, DataWarning, need
-from tallies.mapped import Scratch
+from tallies.mapped import Scratch, nbytes
 from tallies.remote import Remote
 from tallies.sums import GROUP, Half, Sum, add
-from tallies.workers import InFile, added, carry_out, latents_of, opened, results_of, same, store, write
+from tallies.workers import InFile, added, carry_out, fetched, latents_at, latents_of, results_of, same, store, write
 
 TRAVELS = 1 << 20  # bytes that travel in the tasks themselves
 EVERY = 10  # fewest sweeps after which latents are written: what a lost worker may cost
-WORTH = 20  # times as long as it takes to write them is what these sweeps take at least,
+WORTH = 20  # times as long as it takes to write them is what these sweeps take at least: a twentieth is little,
 LINEAGE = 256 << 20  # unless their params, which the scheduler or files hold till then, take more bytes
 WRITES = 2e8  # bytes that a worker writes in a second, where it has not been seen
 LARGE = 64 << 20  # bytes that should not go through a scheduler
@@ -41,7 +42,8 @@ WAIT = 30  # seconds for a worker to come
 LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed while a sweep is out
 STUCK = 3.0  # seconds between two looks at whether tasks wait for workers that will not come back
 PAUSED = 20.0  # seconds for which all workers may have paused, with nothing in work
-TOGETHER = 2 * GROUP  # shards that may be one task
+TOGETHER = 2 * GROUP  # shards that may be one task,
+FEW = 4  # and where nobody knows what they will keep
 PIECES = 16  # a worker has room for so many of what such a task leaves
 USUAL = 4 << 30  # bytes of a worker that has no limit
 
@@ -50,7 +52,7 @@ class There(NamedTuple):
     """Something on the cluster, such as the latents of a shard."""
 
     value: Any  # as a task is given it: bytes, `InFile` or a future
-    at: int | None = None  # which item of the future's list it is
+    at: int | None = None  # of which shard of the future's
     bytes: int = 0  # that it takes, where it is known
     age: int = 0  # sweeps since it was last written
     needs: tuple[Any, ...] = ()  # owners of the files from which it is made
@@ -64,8 +66,7 @@ class Pair(NamedTuple):
     age: int  # as in `There`
     needs: tuple[Any, ...]
     sent: int  # bytes of params that went out with it
-    # where it is, for tasks that take it apart: of a busy worker they would go to others, and all of it with them
-    where: Mapping[str, Any]
+    place: str | None  # where tasks take it apart: of a busy worker they would go to others, and all of it with them
 
 
 class Dask:
@@ -80,15 +81,15 @@ class Dask:
         self.scratch = _common_scratch(client, scratch)
         self.written, self.writes = time.monotonic(), 0.0  # when latents were last written, and how many bytes a second
         self.piece = client.run_on_scheduler(_least_memory) // PIECES
-        self.sources = [self.put(source) for source in sources]
+        self.sources = [self.put(source, TRAVELS // TOGETHER) for source in sources]  # each goes out with every sweep
         self.shared = self.put(shared)
 
-    def put(self, value: Any) -> There:
+    def put(self, value: Any, most: int | None = None) -> There:
         """A value where tasks find it: in them if it is small, else where any worker can have it at any time."""
         from distributed.protocol.pickle import dumps  # also of classes that a notebook defines
 
         packed = dumps(value)
-        if len(packed) <= TRAVELS:
+        if len(packed) <= (TRAVELS if most is None else most):
             return There(packed, bytes=len(packed) if value is not None else 0)
         if self.scratch is not None:
             file = self.scratch.leaf(".pickle")
@@ -109,10 +110,22 @@ class Dask:
         """The name of a task, as dashboards show it, and what tells it from others."""
         return f"tallies-{what}-{self.name}-{next(self.numbers)}"
 
+    def _map(
+        self, call: Callable[..., Any], given: Sequence[tuple[Any, ...]], what: str, places: Sequence[str | None]
+    ) -> list[Any]:
+        """Futures of a call for each of these arguments, on these workers, or on any other if they are gone: all of one worker by
+        one message, since each costs the scheduler and this process some milliseconds."""
+        futures: list[Any] = []
+        for place, some in groupby(zip(places, given, strict=True), key=itemgetter(0)):
+            arguments = [its for _, its in some]
+            where = {} if place is None else {"workers": [place], "allow_other_workers": True}
+            futures += self.client.map(call, *zip(*arguments, strict=True), key=[self._key(what) for _ in arguments], **where)
+        return futures
+
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
         with in_words():
             parts, after = self._pairs(task, latents, broadcast)
-            found = list(chain.from_iterable(self._wait(parts)))
+            found = list(chain.from_iterable(fetched(part) for part in self._wait(parts)))
             return [result for result, _ in found], self._after(after, sum(size for _, size in found))
 
     def total(
@@ -134,7 +147,7 @@ class Dask:
                 per = GROUP
             (last,) = self._wait(parts, after)
             result, kept = add(last)
-            return result, self._after(after, kept)
+            return result, self._after(after, kept, nbytes(result) * len(after))
 
     def _wait(self, parts: list[Any], pairs: Sequence[Pair] = ()) -> list[Any]:
         """What comes of these tasks; where Ctrl-C comes first, the pairs they are made of that have not begun are called off."""
@@ -165,40 +178,40 @@ class Dask:
         with in_words():
             there = [its if isinstance(its, There) else There(its) for its in latents]
             found = self._wait([its.value for its in there])
-            return [opened(value) if its.at is None else value[its.at] for its, value in zip(there, found, strict=True)]
+            return [latents_at(value, its.at) for its, value in zip(there, found, strict=True)]
 
     def _pairs(
         self, task: Callable[..., tuple[Any, Any]], latents: list[Any], broadcast: tuple, begin: int = 0, adding: bool = False
     ) -> tuple[list[Any], list[Pair]]:
         """Futures of results with the bytes of what their shards keep, and of the pairs from which latents can be taken."""
-        submit, params, what = self.client.submit, self.put(broadcast), task.__name__.strip("_")
+        params, what = self.put(broadcast), task.__name__.strip("_")
         threads = self.client.nthreads()
         workers = sorted(threads) or [None]  # None: there is none at the moment, and Dask waits for one
-        n, first = len(self.sources), []
-        after: list[Pair] = []
         before = [its if isinstance(its, There) else self.put(its) for its in latents]
-        size = self._size(before, sum(threads.values()))
-        for a in range(begin, n, size):
-            # neighbours on one worker, where their shards stay loaded and their sums are added; on any other if it is gone
-            place, shards = workers[a * len(workers) // n], range(a, min(a + size, n))
-            where = {} if place is None else {"workers": [place], "allow_other_workers": True}
-            sources = [(i, self.sources[i].value) for i in shards]
-            given = task, self.name, sources, self.shared.value, [before[i][:2] for i in shards], params.value
-            pair = submit(carry_out, *given, GROUP if adding and size >= GROUP else 1, key=self._key(what), **where)
-            first.append(submit(results_of, pair, key=self._key("result"), **where))
+        n, size = len(before), self._size(before, sum(threads.values()), adding)
+        groups = [range(a, min(a + size, n)) for a in range(begin, n, size)]
+        # neighbours on one worker, where their shards stay loaded and their sums are added
+        places = [workers[shards.start * len(workers) // n] for shards in groups]
+        given = []
+        for shards in groups:
+            sources, kept = [(i, self.sources[i].value) for i in shards], [before[i][:2] for i in shards]
+            together = GROUP if adding and size >= GROUP else 1
+            given.append((task, self.name, sources, self.shared.value, kept, params.value, together))
+        pairs, after = self._map(carry_out, given, what, places), list[Pair]()
+        for pair, shards, place in zip(pairs, groups, places, strict=True):
             needs = {id(its): its for i in shards for its in (*before[i].needs, *params.needs)}
             sent = params.bytes if isinstance(params.value, bytes) or not after else 0  # in each task, or once
-            after.append(Pair(pair, shards, max(before[i].age for i in shards) + 1, tuple(needs.values()), sent, where))
-        return first, after
+            after.append(Pair(pair, shards, max(before[i].age for i in shards) + 1, tuple(needs.values()), sent, place))
+        home = None if adding or not isinstance(self.scratch, Scratch) else self.scratch.folder.name
+        return self._map(results_of, [(pair, home, TRAVELS) for pair in pairs], "result", places), after
 
-    def _size(self, latents: Sequence[There], threads: int) -> int:
+    def _size(self, latents: Sequence[There], threads: int, adding: bool) -> int:
         """How many neighbouring shards are one task, a power of two. A task costs some milliseconds, however little it does; what
         it makes is held, moved, or written to disk by Dask as one piece, which is to be a small part of a worker."""
         kept = max(its.bytes for its in latents)
-        if not kept:  # or it is not known
-            return 1
+        room = self.piece // kept if kept else FEW if adding else 1  # they keep nothing, or it is not known
         # two tasks a thread at least, so that none is long alone at the end
-        most = min(TOGETHER, len(latents) // (2 * max(threads, 1)), self.piece // kept)
+        most = min(TOGETHER, len(latents) // (2 * max(threads, 1)), room)
         return 1 << max(most.bit_length() - 1, 0)
 
     def _due(self, age: int, kept: int, sent: int) -> bool:
@@ -206,22 +219,25 @@ class Dask:
         speed = self.writes or WRITES * max(len(self.client.nthreads()), 1)
         return age >= EVERY and (age * sent > LINEAGE or time.monotonic() - self.written > WORTH * kept / speed)
 
-    def _after(self, pairs: list[Pair], kept: int) -> list[Any]:
-        """The latents after a sweep, which take so many bytes, written where it is time to; None where there are none."""
+    def _after(self, pairs: list[Pair], kept: int, beside: float = np.inf) -> list[Any]:
+        """The latents after a sweep, which take so many bytes, written where it is time to; None where there are none. `beside`:
+        bytes of the results in all pairs, at most; little beside their latents, these are not taken apart."""
         n = sum(len(pair.shards) for pair in pairs)
         if not kept:
             return [None] * n
-        submit = self.client.submit
-        latents = [pair._replace(value=submit(latents_of, pair.value, key=self._key("latents"), **pair.where)) for pair in pairs]
-        if not self._due(max(z.age for z in latents), kept, sum(z.sent for z in latents)):
-            return [There(z.value, at, kept // n or 1, z.age, z.needs) for z in latents for at in range(len(z.shards))]
+        places = [pair.place for pair in pairs]
+        if beside > kept / WORTH:
+            taken = self._map(latents_of, [(pair.value,) for pair in pairs], "latents", places)
+            pairs = [pair._replace(value=its) for pair, its in zip(pairs, taken, strict=True)]
+        if not self._due(max(z.age for z in pairs), kept, sum(z.sent for z in pairs)):
+            return [There(z.value, at, kept // n or 1, z.age, z.needs) for z in pairs for at in range(len(z.shards))]
         if self.scratch is None:
-            found = chain.from_iterable(self._wait([z.value for z in latents]))
+            found = chain.from_iterable(map(latents_of, self._wait([z.value for z in pairs])))
             return [self.put(its) for its in found]
-        files = [[self.scratch.leaf(".pickle") for _ in z.shards] for z in latents]
-        written = [(z, [file.path for file in its]) for z, its in zip(latents, files, strict=True)]
+        files = [[self.scratch.leaf(".pickle") for _ in z.shards] for z in pairs]
+        written = [(z.value, [file.path for file in its]) for z, its in zip(pairs, files, strict=True)]
         began = time.monotonic()
-        self._wait([submit(store, z.value, paths, key=self._key("store"), **z.where) for z, paths in written])
+        self._wait(self._map(store, written, "store", places))
         self.written = time.monotonic()
         self.writes = kept / max(self.written - began, 1e-3)
         return [There(InFile(file.path), bytes=kept // n or 1, needs=(file.owner,)) for file in chain.from_iterable(files)]

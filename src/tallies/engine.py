@@ -80,7 +80,7 @@ class Model:
         return params
 
     def apart(self, latents: Any, params: Any) -> Any:
-        """The latents with copies of all that a sweep with these params writes into, for a backend that may run it twice."""
+        """Latents for a sweep that may be run twice, or dropped: copies of what it writes, but for what nobody reads before."""
         return deepcopy(latents)
 
     def rows(self, shard: Any, latents: Any, params: Any) -> Any:
@@ -118,7 +118,7 @@ class Backend(Protocol):
     """Holds the shards and brings a task to each of them."""
 
     stop: Callable[[], bool] | None  # asked before each shard: True raises `Dropped`
-    copies: bool  # whether sweeps work on copies of the latents, for they may be run twice: any can be dropped then
+    copies: bool  # whether sweeps work on what `Model.apart` gives, for they may be run twice: any can be dropped then
 
     def run(self, task: Callable[..., tuple[Any, Any]], latents: list[Any], *broadcast: Any) -> tuple[list[Any], list[Any]]:
         """Call task(i, shard, latents[i], *broadcast) -> (result, latents) for every shard; results and latents in shard order."""

@@ -14,9 +14,9 @@ from pickle import loads
 from threading import Lock
 from typing import Any, NamedTuple
 
-from tallies import remote
+from tallies import mapped, remote
 from tallies.blas import aligned, one_blas_thread
-from tallies.mapped import free_memory, nbytes
+from tallies.mapped import Leaf, free_memory, nbytes
 from tallies.sums import add
 
 FULL = 0.6  # of a worker's memory, from which on it keeps no more shards: at 0.7 Dask writes to disk what it holds
@@ -28,6 +28,12 @@ class InFile(NamedTuple):
     """Something packed that all workers can read."""
 
     path: str
+
+
+class InFolder(NamedTuple):
+    """Results whose arrays are in files."""
+
+    stored: Any  # see `mapped`
 
 
 class Loaded:
@@ -109,7 +115,7 @@ def carry_out(
     with one_blas_thread():
         given = aligned(opened(params))
         for k, ((i, source), (before, at)) in enumerate(zip(shards, latents, strict=True)):
-            result, its = task(i, load(i, source), aligned(opened(before) if at is None else before[at]), *given)
+            result, its = task(i, load(i, source), aligned(latents_at(before, at)), *given)
             found = result, 0 if its is None else max(nbytes(its), 1)
             results[len(results) - bool(k % together) :] = [add([results[-1], found]) if k % together else found]
             after.append(its)
@@ -135,12 +141,35 @@ def same(value: Any) -> Any:
     return value
 
 
-def results_of(pair: tuple[Any, Any]) -> Any:
-    return pair[0]
+def results_of(pair: tuple[Any, Any], folder: str | None, most: int) -> Any:
+    """The results of a pair. Where they take more than `most` bytes, their arrays go by files of a folder: by the scheduler they
+    would go twice."""
+    results = pair[0]
+    if folder is None or nbytes(tuple(results)) <= most:
+        return results
+    return InFolder(mapped.store(tuple(results), lambda: Leaf(os.path.join(folder, f"{uuid.uuid4().hex}.npy"))))
 
 
-def latents_of(pair: tuple[Any, Any]) -> Any:
-    return pair[1]
+def fetched(results: Any) -> Any:
+    """Such results where they are wanted; the files go with their names, as soon as they are mapped."""
+    if not isinstance(results, InFolder):
+        return results
+    known: dict[int, Leaf] = {}
+    found = mapped.fetch(results.stored, known=known)
+    for leaf in known.values():
+        with suppress(OSError):  # a system that keeps files that are mapped: they go with the folder
+            os.unlink(leaf.path)
+    return found
+
+
+def latents_of(pair: Any) -> Any:
+    """The latents of a pair; they may have been taken out of it already."""
+    return pair[1] if isinstance(pair, tuple) else pair
+
+
+def latents_at(there: Any, at: int | None) -> Any:
+    """Those of one shard, which by themselves are packed."""
+    return opened(there) if at is None else latents_of(there)[at]
 
 
 def added(parts: Sequence[list[Any]]) -> list[Any]:
@@ -158,9 +187,9 @@ def write(packed: bytes, path: str) -> None:
     os.replace(part, path)
 
 
-def store(latents: Sequence[Any], paths: Sequence[str]) -> None:
-    """Latents in files, one for each shard."""
+def store(pair: Any, paths: Sequence[str]) -> None:
+    """Latents of a pair in files, one for each shard."""
     from distributed.protocol.pickle import dumps
 
-    for its, path in zip(latents, paths, strict=True):
+    for its, path in zip(latents_of(pair), paths, strict=True):
         write(dumps(its), path)

@@ -156,7 +156,7 @@ def test_slopes_equal_numpy(cells, pairs, slot, used, follows, kind, close):
     out = []
     for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
         pull_, A_, Y_, S2_, M_, B_, c_, keep_, g, D, pS, pY = (a.astype(dtype) for a in (pull, A, Y, S2, M, B, c, keep, *pairs))
-        rest = (1.5 * M_, M_), slot, slots, g, D, pS, pY, B_, c_ if follows else c_[:0], keep_
+        rest = (1.5 * M_, M_), slot, slots, g, D, pS, pY, B_, c_ if follows else c_[:0], keep_, A_
         sums = steps.slopes(pull_, X, shift, np.sqrt(v), A_, Y_, S2_, w, 1.3 * w, *rest)
         if slot < 0:
             sums[1][:] = 0.0  # s'y of no new pair: nobody asks
@@ -189,7 +189,7 @@ def test_sums_of_columns_are_those_of_all_rows(kind, close):
     out = []
     for steps, dtype in ((pln_steps, kind), (pln_plain, np.float64)):
         a, y, s2, p, m, g_, d, S_, Y_ = (part.astype(dtype) for part in (A, counts, S2, pull, M, g, g, S, pairs))
-        rest = (1.5 * m, m), 2, slots, g_, d, S_, Y_, shift.astype(dtype), m.copy(), np.ones(3, dtype)
+        rest = (1.5 * m, m), 2, slots, g_, d, S_, Y_, shift.astype(dtype), m.copy(), np.ones(3, dtype), a
         out.append(steps.slopes(p, X, shift, np.ones(700), a, y, s2, w, 1.3 * w, *rest)[-1])
     np.testing.assert_allclose(out[0], out[1], rtol=close, atol=close * np.abs(out[1]).max())
 
@@ -236,7 +236,7 @@ def test_pairs_stay_in_single_precision_when_the_point_is_in_double(cells, pairs
     X, shift, slots, out = np.ones((len(M), 1)), np.zeros((1, M.shape[1])), np.array([0, 2, 3]), []
     for kind in (np.float32, np.float64):
         pull, A_, g_, D_, S_, Y_ = M.copy(), A.copy(), g.copy(), D.astype(kind), S.astype(kind), pY.astype(kind)
-        rest = A_, Y, S2, w, 1.3 * w, (1.5 * M, M), 2, slots, g_, D_, S_, Y_, shift, np.empty_like(M), np.ones(M.shape[1])
+        rest = A_, Y, S2, w, 1.3 * w, (1.5 * M, M), 2, slots, g_, D_, S_, Y_, shift, np.empty_like(M), np.ones(M.shape[1]), A_
         sums = pln_steps.slopes(pull, X, shift, np.sqrt(v), *rest)
         out.append((*sums, A_, g_, D_, S_, Y_))
     for x, y in zip(*out, strict=True):

@@ -1,5 +1,6 @@
 """PLN by the variational solver with p by p covariances: exact values, gradients, invariances, doors."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -511,3 +512,17 @@ def test_rare_species_do_not_hold_up_the_others():
     assert model.converged_
     late = np.flatnonzero(model.history_ < model.history_[-1] - 0.05)[-1]
     assert late < 90, late
+
+
+@pytest.mark.parametrize("offsets", ["one a row", "a matrix"])
+def test_rows_in_memory_travel_in_short_and_arrive_with_all_bits(offsets):
+    rng = np.random.default_rng(0)
+    Y, O = rng.poisson(3.0, (50, 40)).astype(float), np.repeat(rng.normal(size=(50, 1)), 40, axis=1)
+    O[3, 4] -= 1e-9 if offsets == "a matrix" else 0.0
+    (source,) = cut(Rows(Y, O, rng.normal(size=(50, 2)), rng.uniform(1, 2, 50)), M=rng.normal(size=(50, 40)))
+    packed = pickle.dumps(source)
+    assert len(packed) < Y.nbytes * (2.4 if offsets == "a matrix" else 1.4)  # the means of a former fit are as large as the counts
+    for one, other in zip(source.load(), pickle.loads(packed).load(), strict=True):
+        assert np.asarray(one).dtype == np.asarray(other).dtype
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+        assert not isinstance(other, np.ndarray) or other.flags.c_contiguous

@@ -13,55 +13,20 @@ import pandas as pd
 import scipy.sparse as sp
 
 from tallies.counts.alignment import as_design, as_offsets, columns_in_order, independent
-from tallies.counts.filed import Filed, Spans, compact
+from tallies.counts.filed import Filed, compact
 from tallies.counts.fitted import Beyond, Classes, Design, Fitted, Formula, Inflating, smallest
 from tallies.counts.lazily import read_cells, read_pieces, read_whole
 from tallies.counts.offsets import OFFSETS
-from tallies.counts.records import Shard, log_factorial
+from tallies.counts.shards import Laid, Rows, Sparse, whole
 from tallies.counts.tables import HIDDEN, Counts, named_rows, read_counts
 from tallies.data.cells import cells_of, read_anndata
 from tallies.data.files import read_table, reading
 from tallies.data.lazy import is_lazy
 from tallies.errors import DataError, nearest
 from tallies.estimator import Inputs
-from tallies.sources import Held
 
 SHARD = 1 << 17  # least counts of a shard: 1 MB an array, a few milliseconds a sweep
 ROWS = 512  # rows of a shard from which it costs little that each brings home a matrix of all columns, or of all rows
-
-
-class Rows(NamedTuple):
-    """Validated rows."""
-
-    Y: Any  # counts, 0 where missing: an array, a CSR matrix, or in files   (n, p)
-    O: np.ndarray  # offsets, -1e4 where missing; of a matrix one a row   (n, p) | (n, 1)
-    X: np.ndarray  # design                                         (n, d)
-    v: np.ndarray  # weights                                        (n,)
-
-    def take(self, some: np.ndarray) -> Rows:
-        """Those rows, by a mask."""
-        if some.all():
-            return self
-        Y, *others = self
-        return Rows(Y.take(some) if isinstance(Y, Filed) else Y[some], *(part[some] for part in others))
-
-
-class Sparse(NamedTuple):
-    """A source: rows of a CSR matrix, or of files, which are laid out in full while they are worked on."""
-
-    Y: sp.csr_array | Spans
-    O: np.ndarray  # offsets, one a row                             (n, 1)
-    X: np.ndarray
-    v: np.ndarray
-    even: bool
-    start: int
-    rows: int
-    M: np.ndarray | None  # these six as in `Shard`
-
-    def load(self) -> Shard:
-        """The rows in full."""
-        Y = self.Y.toarray().astype(np.float64, copy=False)
-        return whole(Rows(Y, np.repeat(self.O, Y.shape[1], axis=1), self.X, self.v), *self[4:])
 
 
 class Prepared(NamedTuple):
@@ -223,15 +188,9 @@ def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) 
         about = even, b.start, n, None if M is None else np.ascontiguousarray(M[b])
         if compact(Y):
             return Sparse(Y.part(b) if isinstance(Y, Filed) else Y[b], O, X, v, *about)
-        return Held(whole(Rows(np.ascontiguousarray(Y[b]), O, X, v), *about))
+        return Laid(whole(Rows(np.ascontiguousarray(Y[b]), O, X, v), *about))
 
     return [source(slice(i, min(i + size, n))) for i in range(0, n, size)]
-
-
-def whole(rows: Rows, even: bool, start: int, n: int, M: np.ndarray | None) -> Shard:
-    """The shard of some rows; the rest as in `Shard`."""
-    constant = float(rows.v @ log_factorial(rows.Y).sum(axis=1))
-    return Shard(*rows, even=even, start=start, rows=n, constant=constant, M=M)
 
 
 # new rows

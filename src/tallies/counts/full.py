@@ -200,12 +200,9 @@ class Covariance(Model):
         return Trial(fit - shard.constant, slope, P, G, R, s2), z
 
     def apart(self, z: FullLatents, params: FullParams) -> FullLatents:
-        if params.phase == GRADIENT:
-            new = {k: getattr(z, k).copy() for k in ("A", "g", *("SY" if params.search.slot >= 0 else ""))}
-            return z._replace(**new, D=np.empty_like(z.D), R=z.R.copy() if params.point.rare else z.R)
-        fresh = params.phase == TRIAL and params.search.fresh
-        names = ("M_trial", "S2_trial", "A", "R") if params.single or z.single is None else ()  # else `double` makes these
-        return z._replace(**{k: np.empty_like(getattr(z, k)) for k in (*names, *("d" if fresh else ""))})
+        if params.phase != GRADIENT:  # what a trial writes it does not read before
+            return z
+        return z._replace(g=z.g.copy(), R=z.R.copy() if params.point.rare else z.R)
 
     def _gradient(self, shard: Shard, z: FullLatents, params: FullParams) -> tuple[Slopes, FullLatents]:
         """Take the trial point as current; its gradient, its preconditioner, the new pair and the dot products."""
@@ -223,9 +220,10 @@ class Covariance(Model):
         point, moved, c = params.point, (z.M_trial, z.M), z.R if params.point.rare else z.R[:0]
         ends = point.B.astype(z.M.dtype), c, point.calm.astype(z.A.dtype)
         rest = z.S2_trial, params.w, point.omega, moved, slot, slots, z.g, z.D, z.S, z.Y, *ends
-        found = steps.slopes(pull, shard.X, point.shift, np.sqrt(shard.v), z.A, Y, *rest)
-        XtX = symmetric(z.A.T @ squares(shard.rooted(shard.X)).astype(z.A.dtype), shard.X.shape[1])
-        return Slopes._make((*found, XtX)), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.S2)
+        share = z.S2  # nobody reads it any more
+        found = steps.slopes(pull, shard.X, point.shift, np.sqrt(shard.v), z.A, Y, *rest, share)
+        XtX = symmetric(share.T @ squares(shard.rooted(shard.X)).astype(share.dtype), shard.X.shape[1])
+        return Slopes._make((*found, XtX)), z._replace(M=z.M_trial, S2=z.S2_trial, M_trial=z.M, S2_trial=z.A, A=share)
 
     def update(self, params: FullParams, tally: Trial | Slopes, rng: np.random.Generator) -> FullParams:
         if isinstance(tally, Slopes):

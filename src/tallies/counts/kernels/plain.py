@@ -73,7 +73,7 @@ def attempt(
     return slope, *trial(M_trial, O, counts, v, w_trial, S2_trial, A, close)
 
 
-def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y, B, c, keep):
+def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y, B, c, keep, share):
     """Gradient g and preconditioner D of the free energy at (M, log w), the new pair, and the dot products of the pairs."""
     if len(c):
         bend(moved[0], S2, w, X, B, c)
@@ -90,7 +90,7 @@ def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g,
     new += (w - omega) * u
     new *= v
     np.divide(1.0, v * (A * (1.0 - u) + omega), out=D)
-    A *= (1.0 - u) * v * D  # the share of the counts in the curvature
+    np.multiply(A, (1.0 - u) * v * D, out=share)  # of the counts in the curvature
     if slot >= 0:
         np.subtract(moved[0], moved[1], out=S[slot])
         np.subtract(new, g, out=Y[slot])

@@ -98,8 +98,9 @@ def attempt(
 
 @rowwise
 def slope(
-    block, i, A, pull, X, shift, v, inverse, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy
-):
+    block, i, A, pull, X, shift, v, inverse, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, share, T, dots,
+    ZDy
+):  # fmt: skip
     """A row of `slopes`; `dots`: s'y, s'g and y'D g of every slot, then y'D y of every two, a sum per column of a block."""
     a, s2, b = A(i), S2(i) * S2(i), block.builder
     u = s2 / (1.0 + 0.5 * s2 * a)
@@ -116,7 +117,7 @@ def slope(
     with block.where(is_new):
         S.put((M_trial(i) - M(i)) * keep(), slot, i)
         Y.put((new - g(i)) * keep(), slot, i)
-    A.put(curve * v * scale, i)
+    share.put(curve * v * scale, i)
     D.put(scale, i)
     g.put(new, i)
     follows = b.icmp_signed(">", c.size(0), I64(0))
@@ -153,23 +154,27 @@ def empty(part, whole):
 
 @njit(**JIT)
 def slope_rows(
-    pull, X, shift, root, A, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy, of_dots, of_columns
+    pull, X, shift, root, A, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, share, T, dots, ZDy, of_dots,
+    of_columns
 ):  # fmt: skip
     """`slope` for every row; `dots` and `ZDy` are emptied into their sums in double precision from time to time."""
     for i in range(len(A)):
         v, inverse = root[i] * root[i], 1.0 / root[i]
-        slope(i, A, pull, X, shift, v, inverse, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy)
+        slope(
+            i, A, pull, X, shift, v, inverse, counts, S2, gap, omega, M_trial, M, slot, slots, g, D, S, Y, c, keep, share, T, dots,
+            ZDy
+        )  # fmt: skip
         if i % FLUSH == FLUSH - 1 or i == len(A) - 1:
             empty(dots.ravel(), of_dots)
         if i % SELDOM == SELDOM - 1 or i == len(A) - 1:
             empty(ZDy.ravel(), of_columns)
 
 
-def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y, B, c, keep):
+def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g, D, S, Y, B, c, keep, share):
     """Gradient g and preconditioner D of the free energy at (M, log w), where (pull - root X shift) / root = R Omega.
 
-    With slot >= 0, S[slot] becomes the difference of `moved`, (M_trial, M), and Y[slot] that of the gradients, both times `keep`. A
-    becomes the t of `guess`, the share of the counts in the curvature; c, where it has rows, becomes that of `guess`. Returns
+    With slot >= 0, S[slot] becomes the difference of `moved`, (M_trial, M), and Y[slot] that of the gradients, both times `keep`;
+    `share` becomes the t of `guess`, that of the counts in the curvature; c, where it has rows, becomes that of `guess`. Returns
     sum_i v_i u_ij and, of the pairs in `slots`, s_k'y_slot, s_k'g, y_k'D y_l, y_k'D g and [X c]'v D y_k, the last two those of g
     and v c.
     """
@@ -180,7 +185,7 @@ def slopes(pull, X, shift, root, A, counts, S2, w, omega, moved, slot, slots, g,
     vectors = shift.astype(kind), root, A, counts, S2, (w - omega).astype(kind), omega.astype(kind)
     if len(c):
         bent_rows(moved[0], S2, w, X, B, c)
-    slope_rows(pull, X, *vectors, *moved, slot, slots, g, D, S, Y, c, keep, T, dots, ZDy, of_dots, of_columns)
+    slope_rows(pull, X, *vectors, *moved, slot, slots, g, D, S, Y, c, keep, share, T, dots, ZDy, of_dots, of_columns)
     sums = of_dots.reshape(dots.shape).sum(axis=2)
     yDy = sums[3:]
     return T, sums[0], sums[1], yDy + np.triu(yDy, 1).T, sums[2], of_columns.reshape(ZDy.shape)
