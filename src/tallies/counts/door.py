@@ -88,7 +88,7 @@ def from_files(
 ) -> tuple[Any, Any, Any, Any]:
     """Counts and what belongs to their rows, each of which may be a path; where the counts are one, names of columns of that file
     (of an AnnData: of its obs) may stand for covariates and weights. Anything else stays as it is. `keeps`: where sparse counts stay
-    so. Those of an .h5ad file or a .zarr folder are an AnnData then, where that is sparse; and in files stay more than is held, also
+    so. Those of an .h5ad file or a .zarr folder are an AnnData then, where that is sparse; more than is held stays in files, also
     of a folder of tables."""
     lazy = is_lazy(counts)
     names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
