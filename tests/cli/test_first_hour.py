@@ -52,7 +52,7 @@ def test_describe(run):
     assert found["columns"][1] == {"column": "Höhe", "kind": "number", "gaps": 2, "levels": 16, "use": "used"}
     code, out, err = run("describe", "full.csv")
     assert "left out: every row has its own" in out
-    assert "tallies fit MODEL full.csv" in err
+    assert "tallies fit naive-bayes full.csv --target COLUMN" in err
 
 
 def test_dialects_may_be_told(run):

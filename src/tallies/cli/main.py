@@ -222,26 +222,31 @@ def export(line: Line, run: Path, out: Path, **own: Any) -> Answer:
     return Answer({"wrote": str(path), "bytes": path.stat().st_size}, after=f"Wrote {path}.")
 
 
-TOLD = Option("data", "Table: csv of any dialect, xlsx, parquet, jsonl, ...; also .gz, .zip.", ..., Path, "DATA")
+TOLD = Option(
+    "data",
+    "Table (csv of any dialect, xlsx, parquet, jsonl, ...), counts (h5ad, mtx, biom), FASTA, folder of texts.",
+    ...,
+    Path,
+    "DATA",
+)
 
 
 @command(app, lambda: (TOLD, *READING))
 def describe(line: Line, data: Path, **own: Any) -> Answer:
-    """What is in a table: how it was read, and of each column its kind, its gaps, its levels, and what a fit would do with it."""
-    from tallies.data.files import read_table
-    from tallies.data.kinds import describe
-    from tallies.data.lazy import is_lazy, open_table
+    """What is in a file: how it was read, of each column its kind, gaps, levels and what a fit would do with it; and which models
+    take it."""
+    from tallies.cli.described import held
 
     with phases.phase(f"reading {data.name}"), read_as(own, data):
-        if is_lazy(data):
-            whole = open_table(data)
-            rows, columns, read = whole.rows, whole.columns({}), ""
-        else:
-            frame = read_table(data)
-            rows, columns, read = len(frame), describe(frame), frame.attrs["read"]
-    text = f"{rows:,} rows, {len(columns.names):,} columns\n\n{columns.table().to_string(index=False)}"
-    result = {"rows": rows, "read": read, "columns": columns.table().to_dict("records")}
-    return Answer(result, text, f"\nNext: tallies fit MODEL {data} --target COLUMN --out RUN")
+        found = held(data)
+    columns, models = found.columns, found.models(data)
+    listed = [f"{len(columns.names):,} columns\n\n{columns.table().to_string(index=False)}"] if columns.names else []
+    text = ", ".join(
+        [f"{found.rows:,} rows", *filter(None, [found.read] if not listed or found.read.endswith(":") else []), *listed]
+    )
+    result = {"rows": found.rows, "read": found.read, "columns": columns.table().to_dict("records"), "models": models}
+    commands = [f"\n  {model['command']}" for model in models] or [" no model takes it as it is"]
+    return Answer(result, text, f"\nNext:{''.join(commands)}")
 
 
 WHOLE = Option("data", "A table as csv, tsv or json lines (also .gz), or a folder of such files.", ..., Path, "DATA")

@@ -87,9 +87,9 @@ def from_files(
     counts: Any, covariates: Any = None, offsets: Any = None, weights: Any = None, keeps: Literal["", "memory", "files"] = ""
 ) -> tuple[Any, Any, Any, Any]:
     """Counts and what belongs to their rows, each of which may be a path; where the counts are one, names of columns of that file
-    (of an AnnData: of its obs) may stand for covariates and weights. Anything else stays as it is. `keeps`: where sparse counts stay
-    so. Those of an .h5ad file or a .zarr folder are an AnnData then, where that is sparse; more than is held stays in files, also
-    of a folder of tables."""
+    (of an AnnData: of its obs) may stand for covariates and weights. Anything else stays as it is. `keeps`: where sparse counts
+    stay so. Those of an .h5ad file or a .zarr folder are an AnnData then, where that is sparse; more than is held stays in files,
+    also of a folder of tables."""
     lazy = is_lazy(counts)
     names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
     names = names if all(isinstance(name, str) for name in names) and not _is_file(covariates) else []

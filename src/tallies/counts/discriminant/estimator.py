@@ -74,7 +74,7 @@ class PLNDiscriminant(ClassifierMixin, FromCounts, Attributes):
         sample_weight: Any = None,
         **run: Unpack[RunOptions],
     ) -> Self:
-        """Fit to counts (n, p) of samples with labels y, or the name of a column of the file of counts (of obs); all else as in `PLN.fit`.
+        """Fit to counts (n, p) of samples with labels y, or the name of a column of the file or of obs; all else as in `PLN.fit`.
 
         Covariates are what else moves the counts: their effects are the same in all classes.
         """
