@@ -278,3 +278,11 @@ def test_columns_are_aligned_by_name_with_a_warning():
     assert out.toarray().tolist() == [[3, 1]]
     with pytest.raises(DataError, match="3 features, but LDA is expecting 2"):
         align(X, None, known, 2)
+
+
+def test_a_record_without_its_text_is_told_by_its_number(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"text": "a cat"}\n{"text": null}\n{"title": "a dog"}\n')
+    with pytest.raises(DataError, match=r"record 3 .* no field 'text', which those before it have; .*null or empty"):
+        Corpus.read(tmp_path / "t.jsonl")
+    (tmp_path / "t.jsonl").write_text('{"text": "a cat"}\n{"text": null}\n')
+    assert len(Corpus.read(tmp_path / "t.jsonl").documents) == 2

@@ -67,6 +67,10 @@ def splitter(options: Mapping[str, Any], family: Any, model: Any) -> Callable[[i
 
     def rows(part: int, within: bool) -> Rows:
         def chosen(n: int) -> Any:
+            if (options.get("folds") or 0) > n:
+                raise DataError(
+                    f"--cv {options['folds']} parts {n} rows into more folds than there are; choose --cv 5, or at most {n}"
+                )
             known = labels if labels is not None and len(labels) == n else None
             return np.flatnonzero((parts(n, options, known, _in_order(family, model)) == part) == within)
 

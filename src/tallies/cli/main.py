@@ -65,6 +65,13 @@ def _own(what: str) -> list[Option]:
     return list(found.values())
 
 
+def _spare(out: Any, *given: Any) -> None:
+    """Refuse to write over a file that is read, or that a fit was made of."""
+    for path in given if out is not None and Path(out).exists() else ():
+        if isinstance(path, str | Path) and Path(path).exists() and Path(path).samefile(out):
+            raise DataError(f"--out {str(out)!r} is a file of data, which would be lost; choose another name")
+
+
 def _read(run: Path, line: Line, what: str = "") -> tuple[Any, dict[str, Any], Any]:
     """Model, options and command module of a RUN; with those options of the line that are the model's own."""
     model, options = read_run(run)
@@ -74,6 +81,7 @@ def _read(run: Path, line: Line, what: str = "") -> tuple[Any, dict[str, Any], A
             whose = f"{option.title} is for {' and '.join(option.models)}"
             raise DataError(f"{whose}, but {str(run)!r} is a fit of {options['model']}; leave it out")
         options[option.name] = line.told[option.name]
+    _spare(line.told.get("out"), *options.values(), *(value for name, value in line.told.items() if name != "out"))
     same = "data" not in line.told or Path(line.told["data"]).resolve() == Path(options["data"]).resolve()
     for option in READING:  # another file may be in another dialect
         options[option.name] = line.told.get(option.name, options.get(option.name) if same else None)
@@ -271,6 +279,7 @@ def prepare(line: Line, data: Path, out: Path, text: str | None, join: Path | No
     from tallies.data import bags, prepared
     from tallies.data.joined import join_tables
 
+    _spare(out, data, join)
     if join is not None and text is not None:
         raise DataError("texts are counted by --text, tables joined by --join: join first, and count the words of what comes of it")
     if text is None:

@@ -42,6 +42,7 @@ MONTH = re.compile(  # 3 May 2021, 03-Mai-21, May 3, 2021: the word is a month, 
 NAMES_OF_IDS = re.compile(r"(?i)(.*[ _.-])?(id|ids|uuid|guid|nr|no|num|number|index|row|key|code|unnamed.*)|.*[a-z]I[Dd]")
 MANY = 100_000  # rows from which on the distinct values of measured numbers are not counted, but told as 0
 FIRST = 1000  # of these, by which they are told
+LONGEST = 2**53  # beyond, a float has not all digits of a whole number: what differs in every row is a code
 FEW = 8  # rows, of which all may differ by chance
 
 
@@ -101,7 +102,8 @@ def kind_of_column(name: Any, column: pd.Series) -> tuple[Kind, int, int]:
     if is_numeric_dtype(known.dtype):
         whole = own and bool((known % 1 == 0).all())
         counted = whole and known.max() - known.min() == levels - 1 and known.is_monotonic_increasing and known.min() in (0, 1)
-        return ("id" if whole and (counted or NAMES_OF_IDS.fullmatch(str(name))) else "number"), gaps, levels
+        long = whole and bool(known.abs().max() > LONGEST)
+        return ("id" if long or (whole and (counted or NAMES_OF_IDS.fullmatch(str(name)))) else "number"), gaps, levels
     words = known.astype(str)
     if _dates(words.unique()):
         return "date", gaps, levels
