@@ -30,7 +30,6 @@ TABLE = [
     ("fit gda flowers.csv -t species -o R --set tol", "NAME=VALUE"),
     ("fit gda flowers.csv -t species -o R --threads 0", AT_LEAST_1),
     ("compare RUN --data flowers.csv", "two or more"),
-    ("fit gda flowers.csv -t species -o R --cv 1000", "rows into more folds than there are"),
     # config files
     ("fit --config no.toml", "no file 'no.toml'"),
     ("fit --config broken.toml", "TOML"),
