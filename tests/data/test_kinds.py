@@ -10,7 +10,7 @@ import tallies
 from messier import messier_files
 from messy import messy_files
 from tallies.data import kinds
-from tallies.data.kinds import describe
+from tallies.data.kinds import chosen, describe
 from tallies.data.labels import encode_labels
 from tallies.errors import DataError
 
@@ -134,3 +134,9 @@ def test_classes_that_are_texts_are_sorted_and_coded():
     np.testing.assert_array_equal(classes[codes[codes >= 0]], known)
     assert (codes < 0).sum() == 9
     assert classes.dtype == object
+
+
+def test_what_is_known_of_all_columns_is_not_copied_for_each():
+    frame = pd.DataFrame({f"x{i}": [0.5, 1.5] for i in range(20)})
+    found = chosen(frame, describe(frame))
+    assert found["x3"].attrs["columns"] is found.attrs["columns"]

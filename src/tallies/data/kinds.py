@@ -60,6 +60,10 @@ class Columns(NamedTuple):
         if len({len(field) for field in self}) > 1:
             raise ValueError("its lists differ in length")
 
+    def __deepcopy__(self, memo: Any) -> Columns:
+        """Itself: nobody changes it, and pandas copies what goes with a table for every column that is taken out."""
+        return self
+
     def of(self, use: str = "used") -> list[str]:
         """The names of the columns that are put to this use."""
         return [name for name, found in zip(self.names, self.uses, strict=True) if found == use]
