@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
+from tallies import LDA
 from tallies.data.corpus import Corpus
 from tallies.data.text import LANGUAGES, split_sentences, stop_words, tokenize
 from tallies.errors import DataError, DataWarning
@@ -286,3 +287,8 @@ def test_a_record_without_its_text_is_told_by_its_number(tmp_path):
         Corpus.read(tmp_path / "t.jsonl")
     (tmp_path / "t.jsonl").write_text('{"text": "a cat"}\n{"text": null}\n')
     assert len(Corpus.read(tmp_path / "t.jsonl").documents) == 2
+
+
+def test_a_missing_text_is_told_also_where_it_comes_first():
+    with pytest.raises(DataError, match="text 0 is a NoneType, expected a string; turn missing texts into ''"):
+        LDA(n_topics=2).fit([None, "a cat and a dog"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
@@ -60,7 +61,7 @@ def values_of(column: Any) -> np.ndarray:
     values = column.astype(object)
     present = values[~isna(values)]
     kinds = {type(value) for value in present}
-    if kinds and all(issubclass(kind, float | int | np.floating | np.integer) and kind is not bool for kind in kinds):
+    if kinds and all(issubclass(kind, float | int | np.floating | np.integer | Decimal) and kind is not bool for kind in kinds):
         return np.where(isna(values), np.nan, values).astype(float)
     for value in present:
         if isinstance(value, DATES):
