@@ -191,7 +191,7 @@ def _read_mtx(path: Path) -> pd.DataFrame:
     if odd:
         line = body.count(b"\n", 0, odd.start()) + 1
         raise DataError(f"line {line} of {str(path)!r} holds the control byte {odd[0]!r}; expected text: fetch it again")
-    matrix = mmread(io.BytesIO(body + b"\n"))
+    matrix = mmread(io.BytesIO(body + b"\n"), spmatrix=False)
     stem = path.name.split(".mtx")[0]
     names = []
     for what, size in zip(("rows", "columns"), matrix.shape, strict=True):

@@ -309,11 +309,12 @@ def _without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
     """A table of another format than text, without the words for gaps."""
     import numpy as np
 
-    for name in frame.select_dtypes(["object", "category"]) if frame.columns.is_unique else ():
+    texts = frame.dtypes.index[[dtype.kind == "O" for dtype in frame.dtypes]]  # categories, and texts of any kind, too
+    for name in texts if frame.columns.is_unique else ():
         column = frame[name]
         gap = column.isin(GAPS - {"-"} if (column == "+").any() else GAPS)
         if gap.any():
-            frame[name] = column.astype(object).where(~gap, np.nan)
+            frame[name] = column.astype(object).where(~gap & column.notna(), np.nan)
     return frame
 
 
