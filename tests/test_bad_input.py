@@ -186,11 +186,13 @@ def _short_lda(**options):
     [
         (pd.DataFrame({"a": range(20), "d": DAYS}), "date|Datetime|not"),
         (pd.DataFrame({"a": range(20), "d": list(DAYS.date)}), "date|not"),
+        (pd.DataFrame({"a": range(20), "d": DAYS.to_period("W")}), "date|not"),
+        (pd.DataFrame({"a": range(20), "d": DAYS.to_period("W").astype(object)}), "date|not"),
         (np.tile(DAYS.to_numpy()[:, None], (1, 2)), "date"),
         (pd.DataFrame(COUNTS, columns=list("aabc")), "'a'.* more than once"),
         (pd.DataFrame(COUNTS, columns=[1, 1, 2, 3]), "1.* more than once"),
     ],
-    ids=["dates", "objects", "array", "twice", "numbered twice"],
+    ids=["dates", "objects", "periods", "objects that are periods", "array", "twice", "numbered twice"],
 )
 def test_dates_and_two_columns_of_one_name(model, X, message):
     with pytest.raises(DataError, match=message):

@@ -51,6 +51,13 @@ def test_kinds_that_are_easily_mistaken():
     assert dict(zip(found.names, found.kinds, strict=True)) == dict(zip(frame, wanted, strict=True))
 
 
+@pytest.mark.parametrize("days", [pd.period_range("2020-01", periods=12, freq="M"), pd.to_timedelta(range(12), "D")])
+def test_periods_and_durations_are_dates(days):
+    found = describe(pd.DataFrame({"size": np.arange(12.0) % 5, "when": days.repeat(2)[:12]}))
+    assert found.kinds == ["number", "date"]
+    assert found.of() == ["size"]
+
+
 def test_what_is_told_wins():
     frame = pd.DataFrame({"zip": [10115.0, None, 10117.0], "day": ["2020-01-01"] * 2 + ["2020-01-02"], "size": [1.0, 2.0, 3.0]})
     told = describe(frame, drop=["size"], keep=["day"], kinds={"zip": "category"})

@@ -88,7 +88,8 @@ def kind_of_column(name: Any, column: pd.Series) -> tuple[Kind, int, int]:
     >>> kind_of_column("tag", pd.Series([f"t{i}" for i in range(9)])), kind_of_column("day", pd.Series(["2020-01-05", "1.2.2020"]))
     (('id', 0, 9), ('date', 0, 2))
     """
-    from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
+    from pandas import PeriodDtype
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
     known = column.dropna()
     if len(known) > MANY and _measured(known):
@@ -99,7 +100,7 @@ def kind_of_column(name: Any, column: pd.Series) -> tuple[Kind, int, int]:
         return "empty", gaps, levels
     if levels == 1 and not gaps and len(column) > 1:
         return "constant", gaps, levels
-    if is_datetime64_any_dtype(known.dtype):
+    if known.dtype.kind in "mM" or isinstance(known.dtype, PeriodDtype):
         return "date", gaps, levels
     if is_bool_dtype(known.dtype):
         return "category", gaps, levels

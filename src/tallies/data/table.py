@@ -98,7 +98,8 @@ def of_dates(error: Exception) -> bool:
     >>> of_dates(TypeError("float() argument must be a number, not 'Timestamp'")), of_dates(ValueError("no float: 'candidate'"))
     (True, False)
     """
-    return re.search(r"(?i:datetime|timedelta)|Timestamp|'date'", str(error)) is not None and "could not convert" not in str(error)
+    told = str(error)
+    return re.search(r"(?i:datetime|timedelta)|Timestamp|'Period'|'date'", told) is not None and "could not convert" not in told
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray:
