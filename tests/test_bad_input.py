@@ -189,12 +189,14 @@ def _short_lda(**options):
         (pd.DataFrame({"a": range(20), "d": DAYS.to_period("W")}), "date|not"),
         (pd.DataFrame({"a": range(20), "d": DAYS.to_period("W").astype(object)}), "date|not"),
         (np.tile(DAYS.to_numpy()[:, None], (1, 2)), "date"),
+        ({"a": [1, 2], "b": [3, 4]}, "expected a table .*, got a dict; pass pandas.DataFrame"),
+        ([{"a": 1, "b": 2}] * 20, "expected a table .*, got a list of dicts; pass pandas.DataFrame"),
         (pd.DataFrame(COUNTS, columns=list("aabc")), "'a'.* more than once"),
         (pd.DataFrame(COUNTS, columns=[1, 1, 2, 3]), "1.* more than once"),
     ],
-    ids=["dates", "objects", "periods", "objects that are periods", "array", "twice", "numbered twice"],
+    ids=["dates", "objects", "periods", "objects that are periods", "array", "dict", "records", "twice", "numbered twice"],
 )
-def test_dates_and_two_columns_of_one_name(model, X, message):
+def test_dates_dicts_and_two_columns_of_one_name(model, X, message):
     with pytest.raises(DataError, match=message):
         model.fit(X, Y) if hasattr(model, "predict_proba") else model.fit(X)
 

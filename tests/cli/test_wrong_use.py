@@ -105,6 +105,8 @@ TABLE = [
     ("score RUN unlabelled.csv", "--target names the column 'species'"),
     ("report RUN --group species", "--group is for lda and pln"),
     ("report TEXTS --group datte", "did you mean 'date'"),
+    ("report RUN --out precious", "must be a file to write, but 'precious' is a folder"),
+    ("predict RUN flowers.csv --out folder.csv", "must be a file to write, but 'folder.csv' is a folder"),
     ("sample RUN -n 0", AT_LEAST_1),
 ]
 

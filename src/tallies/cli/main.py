@@ -391,5 +391,5 @@ def _explain(error: Exception) -> int:
     if not isinstance(error, TalliesError | ValueError | TypeError | OSError | MemoryError):
         raise error
     say(f"Error: {' '.join(str(error).split()) or type(error).__name__}")
-    wrong_use = isinstance(error, TalliesError | ValueError | FileNotFoundError)
+    wrong_use = isinstance(error, TalliesError | ValueError | FileNotFoundError | IsADirectoryError)
     return 2 if wrong_use and not isinstance(error, ClusterError | MissingExtra | FitError) else 1
