@@ -57,11 +57,12 @@ EXTRAS = {  # further public names of families, and the modules that have them
 #   classes     a table of columns, one of which may be a target     numbers     the same, with numbers among the others
 #   categories  a table of columns                                   counts      whole numbers from 0 on
 #   cells       an AnnData with columns beside its matrix            words       counts of one
+#   counted     the same, with counts as its matrix
 #   texts       a column of texts, or a folder of them               alignment   sequences of one length
 SUITS: dict[str, dict[str, str]] = {
     "LDA": {"texts": "", "words": ""},
     **{name: {"counts": ""} for name in ("PLN", "PLNNetwork", "PLNMixture")},
-    "PLNDiscriminant": {"counts": "--covariates FILE --target COLUMN"},
+    "PLNDiscriminant": {"counted": "--target COLUMN", "counts": "--covariates FILE --target COLUMN"},
     "FEM": {"classes": "--target COLUMN"},
     "FEMNetwork": {"categories": "", "alignment": ""},
     "AuthorConcept": {"texts": "--ontology FILE"},

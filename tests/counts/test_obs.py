@@ -78,3 +78,21 @@ def test_on_the_command_line(cells, file, run, tmp_path, words):
     assert code == 0
     places = pd.DataFrame(json.loads(told)).iloc[:, 1:].to_numpy()
     np.testing.assert_allclose(places, want.latent_mean_[: N // 2], atol=1e-4)
+
+
+@pytest.mark.parametrize("covariates", [[], ["--covariates", "depth"]], ids=["alone", "beside a covariate"])
+def test_a_target_on_the_command_line_is_a_column_of_obs(cells, file, run, tmp_path, covariates):
+    out, words = str(tmp_path / "RUN"), ["-t", "batch", *covariates, "--holdout", "0.2"]
+    code, _, err = run("fit", "pln-discriminant", str(file), *words, "--out", out, "-q")
+    assert code == 0, err
+    assert load(tmp_path / "RUN" / "model.tallies").classes_.tolist() == ["a", "b"]
+    judged = json.loads(run("info", out, "--json")[1])["held_out"]["scores"]
+    assert (judged["rows"], judged["accuracy"] > 0.5) == (12, True)
+    assert json.loads(run("score", out, str(file), "--json")[1])["rows"] == N
+    unlabelled = cells.copy()
+    del unlabelled.obs["batch"]
+    unlabelled.write_h5ad(tmp_path / "new.h5ad")
+    told = json.loads(run("predict", out, str(tmp_path / "new.h5ad"), *covariates, "--json")[1])
+    assert {row["prediction"] for row in told} == {"a", "b"}
+    code, _, err = run("fit", "pln-discriminant", str(file), "-t", "bach", "--out", str(tmp_path / "NO"))
+    assert (code, "did you mean 'batch'" in err) == (2, True)

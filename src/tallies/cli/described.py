@@ -96,7 +96,9 @@ def _cells(path: Path) -> Held:
     matrix, names = held_in(path) if large is None else (large.cells.read(0, FIRST), large.columns)
     rows = matrix.shape[0] if large is None else len(large.rows)
     values = matrix.data if hasattr(matrix, "indices") else matrix
-    sorts = dict.fromkeys([*(["cells"] if obs.of() else []), *(["counts", "words"] if _whole(values) else [])], "")
+    beside, whole = bool(obs.of()), _whole(values)
+    found = {"cells": beside, "counted": beside and whole, "counts": whole, "words": whole}
+    sorts = dict.fromkeys((sort for sort, is_one in found.items() if is_one), "")
     return Held(rows, f"cells of {len(names):,} columns; beside them, in obs:", obs, sorts)
 
 
