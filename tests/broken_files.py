@@ -28,8 +28,8 @@ import scipy.io
 import scipy.sparse as sp
 
 import tallies
-from tallies.categories.fasta import read_fasta
 from tallies.data.corpus import Corpus
+from tallies.data.fasta import read_fasta
 from tallies.data.files import read_table
 from tallies.data.ontology import Ontology
 from tallies.errors import DataError, FileError

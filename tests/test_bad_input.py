@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 import tallies
 from tallies import FEM, GDA, LDA, PLN, AuthorConcept, Corpus, FEMNetwork, NaiveBayes, Ontology
-from tallies.errors import DataError, TalliesError
+from tallies.errors import DataError, DataWarning, TalliesError
 
 MODELS = [GDA(), GDA(covariance="class"), GDA(covariance="diagonal"), NaiveBayes(families="gaussian")]
 X = np.random.default_rng(0).normal(size=(20, 3))
@@ -185,13 +186,17 @@ def _short_lda(**options):
     [
         (pd.DataFrame({"a": range(20), "d": DAYS}), "date|Datetime|not"),
         (pd.DataFrame({"a": range(20), "d": list(DAYS.date)}), "date|not"),
+        (pd.DataFrame({"a": range(20), "d": DAYS.to_period("W")}), "date|not"),
+        (pd.DataFrame({"a": range(20), "d": DAYS.to_period("W").astype(object)}), "date|not"),
         (np.tile(DAYS.to_numpy()[:, None], (1, 2)), "date"),
+        ({"a": [1, 2], "b": [3, 4]}, "expected a table .*, got a dict; pass pandas.DataFrame"),
+        ([{"a": 1, "b": 2}] * 20, "expected a table .*, got a list of dicts; pass pandas.DataFrame"),
         (pd.DataFrame(COUNTS, columns=list("aabc")), "'a'.* more than once"),
         (pd.DataFrame(COUNTS, columns=[1, 1, 2, 3]), "1.* more than once"),
     ],
-    ids=["dates", "objects", "array", "twice", "numbered twice"],
+    ids=["dates", "objects", "periods", "objects that are periods", "array", "dict", "records", "twice", "numbered twice"],
 )
-def test_dates_and_two_columns_of_one_name(model, X, message):
+def test_dates_dicts_and_two_columns_of_one_name(model, X, message):
     with pytest.raises(DataError, match=message):
         model.fit(X, Y) if hasattr(model, "predict_proba") else model.fit(X)
 
@@ -369,3 +374,19 @@ def test_numbers_too_large_to_be_squared(model):
 def test_a_text_that_only_sounds_like_a_date():
     with pytest.raises(DataError, match="encode or drop such columns"):
         GDA().fit(pd.DataFrame({"a": ["candidate", "update"] * 10}), Y)
+
+
+@pytest.mark.parametrize("model", [GDA(), NaiveBayes(), FEM()], ids=lambda model: type(model).__name__)
+def test_labels_with_fractions_are_told_of_with_one_and_a_remedy(model):
+    with pytest.raises(DataError, match=r"Unknown label type: .*numbers such as .*0\.5.*cut the numbers into groups"):
+        model.fit(np.arange(9.0)[:, None], np.arange(9) + 0.5)
+
+
+@pytest.mark.parametrize("model", [GDA(), GDA(covariance="class"), NaiveBayes()], ids=str)
+def test_classes_of_one_row_each_are_told_of(model):
+    names = [f"s{i}" for i in range(9)]
+    with pytest.warns(DataWarning, match="each of the 9 classes has one row.*a name of rows"):
+        model.fit(np.arange(9.0)[:, None], names)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "each of the", DataWarning)
+        model.fit(np.arange(10.0)[:, None], [*names, "s0"])

@@ -32,7 +32,7 @@ FLOOR = {
     "engine": {"aside", "resumed", "rules", "sums"},
     "registry": set(),
     "sources": {"errors"},
-    "disk": set(),
+    "disk": {"errors"},
     "forms": set(),
     "storage": {"disk", "errors", "forms", "_version"},
     "blas": set(),

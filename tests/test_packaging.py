@@ -1,5 +1,6 @@
 """What is told of the package beside pyproject.toml agrees with it."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -51,3 +52,29 @@ def test_the_paper_cites_what_its_list_has():
     text, known = (ROOT / "packaging/paper.md").read_text(), (ROOT / "packaging/paper.bib").read_text()
     cited = {name for group in re.findall(r"\[(@[^\]]+)\]", text) for name in re.findall(r"@(\w+)", group)}
     assert cited == set(re.findall(r"^@\w+\{(\w+),", known, re.M))
+
+
+def test_the_paper_has_the_length_that_the_journal_asks_for():
+    body = (ROOT / "packaging/paper.md").read_text().split("---", 2)[2]
+    assert 750 <= len(body.split()) <= 1750
+
+
+def test_the_figures_of_the_paper_are_those_that_were_measured():
+    text = " ".join((ROOT / "packaging/paper.md").read_text().split())
+
+    def span(names, cases=""):
+        """The least and the largest ratio of these measurements, of cases that the pattern finds."""
+        stored = [json.loads((ROOT / f"benchmarks/results/{name}.json").read_text()) for name in names.split()]
+        ratios = [row["ratio"] for result in stored for row in result["rows"] if re.search(cases, row["case"])]
+        return " to ".join(dict.fromkeys(f"{ratio:.2g}" for ratio in (min(ratios), max(ratios))))
+
+    texts = "lda-made lda-abstracts lda-peps lda-grown"
+    for told in (
+        f"near the bound of pyPLNmodels {span('pln pln-oaks')} times sooner",
+        f"that of its principal components {span('pln-rank', '^(?!.*whole fits)')} times",
+        f"tomotopy {span(texts, '^100 topics')} times sooner at 100 topics and {span(texts, '^500 topics')} times at 500",
+        f"naive Bayes of numbers {span('classifiers', '(GDA|GaussianNB).*fit')} times as fast as scikit-learn",
+        f"of categories {span('classifiers', 'CategoricalNB: fit')} times",
+        f"naive Bayes of words is fitted {span('classifiers', 'MultinomialNB: fit')} times as fast",
+    ):
+        assert told in text, told

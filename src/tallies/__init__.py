@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # "as" says that a name is public, where __all__ is not a lis
     from tallies.counts.importance import Importance as Importance
     from tallies.counts.tables import read_counts as read_counts
     from tallies.data.corpus import Corpus as Corpus
+    from tallies.data.fasta import read_fasta as read_fasta
     from tallies.data.files import read_table as read_table
     from tallies.data.joined import join_tables as join_tables
     from tallies.data.ontology import Ontology as Ontology
@@ -37,6 +38,7 @@ _HOMES = {
     "backend": "tallies.backends",
     "join_tables": "tallies.data.joined",
     "load": "tallies.estimator",
+    "read_fasta": "tallies.data.fasta",
     "read_table": "tallies.data.files",
     **dict.fromkeys(("Score", "evaluate", "compare"), "tallies.evaluation.score"),
 }

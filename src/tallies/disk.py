@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 
+from tallies.errors import refuse_folder
+
 try:
     import fcntl
 except ImportError:  # Windows: there nothing is locked
@@ -50,6 +52,7 @@ def abandoned(path: Path) -> bool:
 def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` and move it there only if the block succeeds: a reader never sees half a file."""
     path = Path(path)
+    refuse_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     for left in path.parent.glob(f".{escape(path.name)}.*.part"):  # of processes that were killed
         if abandoned(left):

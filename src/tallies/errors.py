@@ -99,6 +99,18 @@ def need_file(path: str | Path, what: str) -> Path:
     return path
 
 
+def refuse_folder(path: str | Path, what: str = "what is written") -> None:
+    """Refuse a folder where a file is to be written.
+
+    >>> refuse_folder("/")
+    Traceback (most recent call last):
+    ...
+    IsADirectoryError: what is written must be a file to write, but '/' is a folder; add a file name
+    """
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{what} must be a file to write, but {str(path)!r} is a folder; add a file name")
+
+
 class ClusterError(TalliesError, RuntimeError):
     """A cluster cannot be used, or was lost."""
 

@@ -53,6 +53,23 @@ EXTRAS = {  # further public names of families, and the modules that have them
     "Multinomial": "concepts.settings",
 }
 
+# class -> what it takes, the best first, and the options of its command that this needs, for `tallies describe`. A file may hold
+#   classes     a table of columns, one of which may be a target     numbers     the same, with numbers among the others
+#   categories  a table of columns                                   counts      whole numbers from 0 on
+#   cells       an AnnData with columns beside its matrix            words       counts of one
+#   counted     the same, with counts as its matrix
+#   texts       a column of texts, or a folder of them               alignment   sequences of one length
+SUITS: dict[str, dict[str, str]] = {
+    "LDA": {"texts": "", "words": ""},
+    **{name: {"counts": ""} for name in ("PLN", "PLNNetwork", "PLNMixture")},
+    "PLNDiscriminant": {"counted": "--target COLUMN", "counts": "--covariates FILE --target COLUMN"},
+    "FEM": {"classes": "--target COLUMN"},
+    "FEMNetwork": {"categories": "", "alignment": ""},
+    "AuthorConcept": {"texts": "--ontology FILE"},
+    "GDA": {"numbers": "--target COLUMN", "cells": "--target COLUMN"},
+    "NaiveBayes": {"classes": "--target COLUMN", "cells": "--target COLUMN"},
+}
+
 ENTRIES = {entry.name: (room, entry) for room, entries in FAMILIES.items() for entry in entries}
 WORDS = {entry.word: name for name, (_, entry) in ENTRIES.items()}  # names on the command line -> classes
 

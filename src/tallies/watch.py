@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from tallies import forms, phases, storage
 from tallies.aside import Call, aside
 from tallies.engine import Kept, Record, Stage, State
-from tallies.errors import FileError
+from tallies.errors import FileError, refuse_folder
 from tallies.forms import Form
 from tallies.phases import phase
 from tallies.sums import Half
@@ -71,8 +71,7 @@ class Checkpoint:
 
     def __init__(self, path: str | Path, owner: str, about: dict[str, Any], record: Callable[[], Record]):
         self.path, self.owner, self.record = Path(path), owner, record
-        if self.path.is_dir():
-            raise IsADirectoryError(f"checkpoint must be a file to write, but {str(self.path)!r} is a folder; add a file name")
+        refuse_folder(path, "checkpoint")
         self.about = {"fit": uuid.uuid4().hex, **about}  # so that files of an earlier fit are never taken for ones of this
         self.ended, self.sweeps, self.clock = 0, 0, time.monotonic()
         self.begun: Call | None = None

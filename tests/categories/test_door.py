@@ -12,7 +12,7 @@ import tallies
 from tallies import FEM, FEMNetwork
 from tallies.categories import choose as fem_choose
 from tallies.categories.door import code_columns, learn, read_codes
-from tallies.categories.fasta import read_fasta
+from tallies.data.fasta import read_fasta
 from tallies.errors import DataError, DataWarning
 
 

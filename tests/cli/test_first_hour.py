@@ -52,7 +52,7 @@ def test_describe(run):
     assert found["columns"][1] == {"column": "Höhe", "kind": "number", "gaps": 2, "levels": 16, "use": "used"}
     code, out, err = run("describe", "full.csv")
     assert "left out: every row has its own" in out
-    assert "tallies fit MODEL full.csv" in err
+    assert "tallies fit naive-bayes full.csv --target COLUMN" in err
 
 
 def test_dialects_may_be_told(run):
@@ -148,6 +148,8 @@ def test_cross_validation(run):
     ):
         code, _, err = run("fit", "naive-bayes", "semicolons.csv", "-t", "Art", "-o", "X", *words.split())
         assert (code, message in err) == (2, True), err
+    code, _, err = run("fit", "naive-bayes", "full.csv", "-t", "sort", "-o", "R1000", "--cv", "1000")
+    assert (code, "rows into more folds than there are" in err) == (2, True)
 
 
 def test_ctrl_c_in_a_fold_leaves_the_model_and_no_score(run, monkeypatch):

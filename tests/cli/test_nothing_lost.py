@@ -168,3 +168,25 @@ def test_options_given_are_used(run, model):
     text = Path("RUN/run.toml").read_text()
     assert told[1].replace("=", " = ").replace("1e-3", "0.001") in text
     assert "max_iter = 40" in text
+
+
+def test_no_command_writes_over_the_data(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    body = "size,eggs,kind\n" + "".join(f"{i % 7}.5,{i % 4},{'ab'[i % 2]}\n" for i in range(20))
+    for name in ("t.csv", "new.csv"):
+        Path(name).write_text(body)
+    assert run("fit", "naive-bayes", "t.csv", "-t", "kind", "-o", "RUN", "-q")[0] == 0
+    Path("link.csv").symlink_to("new.csv")
+    for line in (
+        ["predict", "RUN", "new.csv", "--out", "./new.csv"],
+        ["predict", "RUN", "new.csv", "--out", "t.csv"],
+        ["predict", "RUN", "link.csv", "--out", "new.csv"],
+        ["sample", "RUN", "-n", "3", "--out", "t.csv"],
+        ["report", "RUN", "new.csv", "--out", "new.csv"],
+        ["export", "RUN", "--out", "t.csv"],
+    ):
+        code, _, err = run(*line)
+        assert (code, "would be lost; choose another name" in err) == (2, True), (line, err)
+    assert run("prepare", "new.csv", "--out", "new.csv")[0] == 2
+    assert Path("t.csv").read_text() == Path("new.csv").read_text() == body
+    assert run("predict", "RUN", "new.csv", "--out", "p.csv")[0] == run("predict", "RUN", "new.csv", "--out", "p.csv")[0] == 0

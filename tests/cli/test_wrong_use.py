@@ -81,6 +81,13 @@ TABLE = [
     ("fit gda flowers.csv -t species -o R --shrinkage 7", "from 0 to 1"),
     ("fit gda flowers.csv -t species -o R --priors a,b", "expected a number"),
     ("fit naive-bayes flowers.csv -t species -o R --families colour=gausian", "gaussian"),
+    # folds, which the end of a fit needs
+    ("fit gda flowers.csv -t species -o R --cv 1000", "rows into more folds than there are"),
+    ("fit lda texts.jsonl -o R --cv 1000", "rows into more folds than there are"),
+    ("fit pln counts.csv --covariates sites.csv -o R --cv 1000", "rows into more folds than there are"),
+    ("fit pln-discriminant counts.csv --covariates sites.csv -t site -o R --cv 1000", "rows into more folds than there are"),
+    ("fit fem-network flowers.csv --columns colour,species -o R --cv 1000", "rows into more folds than there are"),
+    ("fit author-concept papers.csv --ontology concepts.obo -o R --cv 1000", "rows into more folds than there are"),
     # RUNs
     ("fit gda flowers.csv -t species -o RUN", "--force"),
     ("fit gda flowers.csv -t species -o precious --force", "not a RUN folder"),
@@ -98,6 +105,8 @@ TABLE = [
     ("score RUN unlabelled.csv", "--target names the column 'species'"),
     ("report RUN --group species", "--group is for lda and pln"),
     ("report TEXTS --group datte", "did you mean 'date'"),
+    ("report RUN --out precious", "must be a file to write, but 'precious' is a folder"),
+    ("predict RUN flowers.csv --out folder.csv", "must be a file to write, but 'folder.csv' is a folder"),
     ("sample RUN -n 0", AT_LEAST_1),
 ]
 

@@ -15,9 +15,9 @@ import pytest
 
 from broken_files import campaign
 from tallies import read_counts
-from tallies.categories.fasta import read_fasta
 from tallies.counts.door import read_offsets
 from tallies.data.corpus import Corpus
+from tallies.data.fasta import read_fasta
 from tallies.data.files import read_table, reading
 from tallies.data.ontology import Ontology
 from tallies.data.output import write_frame

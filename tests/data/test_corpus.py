@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
+from tallies import LDA
 from tallies.data.corpus import Corpus
 from tallies.data.text import LANGUAGES, split_sentences, stop_words, tokenize
 from tallies.errors import DataError, DataWarning
@@ -278,3 +279,16 @@ def test_columns_are_aligned_by_name_with_a_warning():
     assert out.toarray().tolist() == [[3, 1]]
     with pytest.raises(DataError, match="3 features, but LDA is expecting 2"):
         align(X, None, known, 2)
+
+
+def test_a_record_without_its_text_is_told_by_its_number(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"text": "a cat"}\n{"text": null}\n{"title": "a dog"}\n')
+    with pytest.raises(DataError, match=r"record 3 .* no field 'text', which those before it have; .*null or empty"):
+        Corpus.read(tmp_path / "t.jsonl")
+    (tmp_path / "t.jsonl").write_text('{"text": "a cat"}\n{"text": null}\n')
+    assert len(Corpus.read(tmp_path / "t.jsonl").documents) == 2
+
+
+def test_a_missing_text_is_told_also_where_it_comes_first():
+    with pytest.raises(DataError, match="text 0 is a NoneType, expected a string; turn missing texts into ''"):
+        LDA(n_topics=2).fit([None, "a cat and a dog"])

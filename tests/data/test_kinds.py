@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ import tallies
 from messier import messier_files
 from messy import messy_files
 from tallies.data import kinds
-from tallies.data.kinds import describe
+from tallies.data.kinds import chosen, describe
 from tallies.data.labels import encode_labels
 from tallies.errors import DataError
 
@@ -47,6 +49,13 @@ def test_kinds_that_are_easily_mistaken():
     found = describe(frame)
     wanted = ["number", "id", "id", "category", "category", "category", "id", "date"]
     assert dict(zip(found.names, found.kinds, strict=True)) == dict(zip(frame, wanted, strict=True))
+
+
+@pytest.mark.parametrize("days", [pd.period_range("2020-01", periods=12, freq="M"), pd.to_timedelta(range(12), "D")])
+def test_periods_and_durations_are_dates(days):
+    found = describe(pd.DataFrame({"size": np.arange(12.0) % 5, "when": days.repeat(2)[:12]}))
+    assert found.kinds == ["number", "date"]
+    assert found.of() == ["size"]
 
 
 def test_what_is_told_wins():
@@ -134,3 +143,25 @@ def test_classes_that_are_texts_are_sorted_and_coded():
     np.testing.assert_array_equal(classes[codes[codes >= 0]], known)
     assert (codes < 0).sum() == 9
     assert classes.dtype == object
+
+
+def test_what_is_known_of_all_columns_is_not_copied_for_each():
+    frame = pd.DataFrame({f"x{i}": [0.5, 1.5] for i in range(20)})
+    found = chosen(frame, describe(frame))
+    assert found["x3"].attrs["columns"] is found.attrs["columns"]
+
+
+@pytest.mark.parametrize("gap", [np.nan, None, pd.NA])
+def test_a_gap_in_a_list_of_words_is_no_class(gap):
+    classes, codes = encode_labels([gap, "b", "a", "b"], 4, missing=True)
+    assert (classes.tolist(), codes.tolist()) == (["a", "b"], [-1, 1, 0, 1])
+    with pytest.raises(DataError, match="1 missing labels"):
+        tallies.NaiveBayes().fit([[1.0], [2.0], [3.0], [4.0]], [gap, "b", "a", "b"])
+    with pytest.raises(DataError, match="labels must be of one type"):
+        encode_labels([1, "b", "a"], 3, missing=False)
+
+
+def test_decimals_are_numbers():
+    frame = pd.DataFrame({"price": [Decimal("1.5"), None, Decimal("2.5"), Decimal("7.5")]})
+    plain = tallies.GDA().fit(frame.astype(float), list("abab"))
+    np.testing.assert_array_equal(tallies.GDA().fit(frame, list("abab")).means_, plain.means_)

@@ -253,3 +253,35 @@ def test_a_notebook_without_widgets_reads_files(tmp_path):
     (tmp_path / "table.csv").write_text("a,b\n1,x\n2,y\n")
     done = subprocess.run([sys.executable, "-c", NOTEBOOK, tmp_path / "table.csv"], capture_output=True, text=True)
     assert done.stdout.split("\n")[0] == "(2, 2) (2, 2)", done.stderr
+
+
+@pytest.mark.parametrize("title", [False, True])
+@pytest.mark.parametrize("upright", [False, True], ids=["blank below", "merged below"])
+def test_a_header_of_two_lines_with_merged_cells(tmp_path, title, upright):
+    from openpyxl import Workbook
+
+    book = Workbook()
+    sheet, top = book.active, 1 + title
+    if title:
+        sheet["A1"] = "Survey of 2024"
+        sheet.merge_cells("A1:D1")
+    for cell, word in (("A", "where"), ("B", "size"), ("D", "kind")):
+        sheet[f"{cell}{top}"] = word
+    sheet[f"B{top + 1}"], sheet[f"C{top + 1}"] = "wide", "long"
+    sheet.merge_cells(f"B{top}:C{top}")
+    for column in "AD" if upright else "":
+        sheet.merge_cells(f"{column}{top}:{column}{top + 1}")
+    for i in range(12):
+        sheet.append([f"s{i}", i + 0.5, i + 0.25, "ab"[i % 2]])
+    book.save(tmp_path / "t.xlsx")
+    frame = read_table(tmp_path / "t.xlsx")
+    assert list(frame) == ["where", "size wide", "size long", "kind"]
+    assert len(frame) == 12 and frame["size long"].sum() == 69.0
+
+
+def test_whole_numbers_of_more_digits_than_a_number_holds_stay_codes(tmp_path):
+    long = [10**25 + i for i in range(12)]
+    (tmp_path / "t.csv").write_text("tag,bar,x\n" + "".join(f"{n},{2**55 + 7 * i},{i}.5\n" for i, n in enumerate(long)))
+    frame = read_table(tmp_path / "t.csv")
+    assert frame["tag"].tolist() == list(map(str, long)) and frame["bar"].tolist() == [2**55 + 7 * i for i in range(12)]
+    assert describe(frame).kinds == ["id", "id", "number"]

@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 import tallies
 from tallies import GDA, LDA, PLN
+from tallies.errors import DataError
 from tallies.evaluation.score import Scored, difference
 
 
@@ -108,3 +109,8 @@ def test_the_command_puts_the_best_first_with_the_paired_error(tmp_path, monkeyp
     apart = own["SHARED"] - own["CLASS"]
     assert table["SHARED"]["difference"] == pytest.approx(apart.mean())
     assert table["SHARED"]["difference_stderr"] == pytest.approx(apart.std(ddof=1) / np.sqrt(80))
+
+
+def test_nothing_to_compare_is_told():
+    with pytest.raises(DataError, match="fitted models by their names"):
+        tallies.compare({}, [[1.0]])

@@ -464,3 +464,12 @@ def test_names_from_data_and_code_are_never_capitalised():
         "Two rows are alike.",
         "'x' is odd.",
     ]
+
+
+def test_a_folder_is_no_place_for_a_page(tmp_path):
+    model = GDA().fit(*two_classes())
+    with pytest.raises(IsADirectoryError, match=r"a report must be a file to write, but '.*' is a folder; add a file name"):
+        model.report(tmp_path)
+    with pytest.raises(IsADirectoryError, match=r"must be a file to write, but '.*' is a folder"):
+        model.save(tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -74,6 +74,7 @@ def test_such_a_fit_can_be_asked_saved_reported_and_gone_on_from(tmp_path):
         (state([]), "no tokens"),
         (state([(0, 1, 5)]), "topic 5"),
         (state(tokens()) + "0 x 1\n", "line 244"),
+        (state(tokens(), [HEAD[0], "#alpha : many", HEAD[2]]), "damaged"),
     ],
 )
 def test_a_file_that_is_no_state_is_refused(tmp_path, text, told):
@@ -86,6 +87,22 @@ def test_a_cut_state_is_refused(tmp_path):
     (tmp_path / "state.gz").write_bytes(gzip.compress(state(tokens()).encode())[:-20])
     with pytest.raises(FileError, match="damaged"):
         LDA.from_mallet(tmp_path / "state.gz")
+
+
+def test_a_state_with_a_changed_byte_is_refused(tmp_path):
+    packed = bytearray(gzip.compress(state(tokens()).encode()))
+    packed[10] = 0xFF  # of the kinds of blocks there is no such one
+    (tmp_path / "state.gz").write_bytes(packed)
+    with pytest.raises(FileError, match="damaged"):
+        LDA.from_mallet(tmp_path / "state.gz")
+
+
+@pytest.mark.parametrize(
+    ("read", "wanted"), [(LDA.from_tomotopy, "tomotopy.LDAModel"), (LDA.from_gensim, "gensim.models.LdaModel")]
+)
+def test_what_is_no_model_is_refused(read, wanted):
+    with pytest.raises(DataError, match=f"expected a {wanted}.*, got dict"):
+        read({})
 
 
 def test_topics_of_gensim_keep_their_probabilities():

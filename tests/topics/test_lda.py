@@ -545,6 +545,8 @@ def test_frames_come_out_with_the_names_of_the_topics():
     assert "Typical documents" in build(model, texts).html()
     assert isinstance(model.set_output(transform="polars").transform(texts), pl.DataFrame)
     assert model.set_output("pandas").transform(texts).columns.tolist() == model.topic_names_
+    column = pd.Series(texts, index=range(7, 7 + len(texts)))
+    assert model.transform(column).index.tolist() == column.index.tolist()
 
 
 def test_texts_go_through_cross_validation_and_pipelines():

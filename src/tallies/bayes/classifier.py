@@ -40,6 +40,7 @@ from tallies.streams import fit_batches
 if TYPE_CHECKING:
     import pandas as pd
 
+ALONE = 5  # classes of one row each from which on this is told; fewer may be a first batch
 LISTED = 20  # classes that a summary names
 
 
@@ -348,6 +349,13 @@ class Classifier(FileClassifier, Estimator, ABC):
         else:
             codes = label_codes(np.full(n, y) if np.ndim(y) == 0 else y, n, fitted.classes)
         return answers.draw(fitted, codes, rng), fitted.classes[codes]
+
+    def _caveats(self) -> list[str]:
+        n = self.params_.n
+        alone = bool((n > 0).sum() >= ALONE and n.max() <= 1)
+        return [
+            f"each of the {len(n):,} classes has one row, so nothing says how rows of a class differ; is y a name of rows?"
+        ] * alone
 
     def _facts(self) -> list[str]:
         share, rows = np.exp(self.params_.log_prior), float(self.params_.n.sum())

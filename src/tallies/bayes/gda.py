@@ -94,7 +94,7 @@ class GDA(Classifier):
             f"the rows of the classes {few[:5]} span fewer directions than the others, so their smallest variances were "
             'raised to 1e-9 of the pooled ones; shrinkage="auto" or covariance="shared" is safer'
         )
-        return [text] if few else []
+        return [*super()._caveats(), *([text] if few else [])]
 
     def _facts(self) -> list[str]:
         d, root = self.n_features_in_, self._root()

@@ -6,7 +6,9 @@ are spread evenly over the parts.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tallies.errors import DataError
@@ -67,6 +69,10 @@ def splitter(options: Mapping[str, Any], family: Any, model: Any) -> Callable[[i
 
     def rows(part: int, within: bool) -> Rows:
         def chosen(n: int) -> Any:
+            if (options.get("folds") or 0) > n:
+                raise DataError(
+                    f"--cv {options['folds']} parts {n} rows into more folds than there are; choose --cv 5, or at most {n}"
+                )
             known = labels if labels is not None and len(labels) == n else None
             return np.flatnonzero((parts(n, options, known, _in_order(family, model)) == part) == within)
 
@@ -78,7 +84,26 @@ def splitter(options: Mapping[str, Any], family: Any, model: Any) -> Callable[[i
 def fit(model: Any, options: Mapping[str, Any], family: Any, **run: Any) -> None:
     """Fit the model, without the rows that are held out."""
     rows = splitter(options, family, model)(1, False) if options.get("holdout") else None
+    if options.get("folds") is not None:
+        _check_folds(model, options, family)
     family.fit(model, {**options, "rows": rows}, **run)
+
+
+class _Counted(Exception):
+    """The rows are counted, and a fit that only begins for that ends."""
+
+
+def _check_folds(model: Any, options: Mapping[str, Any], family: Any) -> None:
+    """Refuse folds that cannot be made, before anything is fitted: a fit that is begun tells how many rows there are."""
+    split = splitter(options, family, model)(0, False)
+
+    def rows(n: int) -> Any:
+        split(n)
+        raise _Counted
+
+    with warnings.catch_warnings(), suppress(_Counted):
+        warnings.simplefilter("ignore")  # they are said of the fit itself
+        family.fit(model, {**options, "rows": rows})
 
 
 def judge(model: Any, options: Mapping[str, Any], family: Any, again: Callable[[], Any]) -> dict[str, Any] | None:

@@ -65,6 +65,13 @@ def _own(what: str) -> list[Option]:
     return list(found.values())
 
 
+def _spare(out: Any, *given: Any) -> None:
+    """Refuse to write over a file that is read, or that a fit was made of."""
+    for path in given if out is not None and Path(out).exists() else ():
+        if isinstance(path, str | Path) and Path(path).exists() and Path(path).samefile(out):
+            raise DataError(f"--out {str(out)!r} is a file of data, which would be lost; choose another name")
+
+
 def _read(run: Path, line: Line, what: str = "") -> tuple[Any, dict[str, Any], Any]:
     """Model, options and command module of a RUN; with those options of the line that are the model's own."""
     model, options = read_run(run)
@@ -74,6 +81,7 @@ def _read(run: Path, line: Line, what: str = "") -> tuple[Any, dict[str, Any], A
             whose = f"{option.title} is for {' and '.join(option.models)}"
             raise DataError(f"{whose}, but {str(run)!r} is a fit of {options['model']}; leave it out")
         options[option.name] = line.told[option.name]
+    _spare(line.told.get("out"), *options.values(), *(value for name, value in line.told.items() if name != "out"))
     same = "data" not in line.told or Path(line.told["data"]).resolve() == Path(options["data"]).resolve()
     for option in READING:  # another file may be in another dialect
         options[option.name] = line.told.get(option.name, options.get(option.name) if same else None)
@@ -222,26 +230,31 @@ def export(line: Line, run: Path, out: Path, **own: Any) -> Answer:
     return Answer({"wrote": str(path), "bytes": path.stat().st_size}, after=f"Wrote {path}.")
 
 
-TOLD = Option("data", "Table: csv of any dialect, xlsx, parquet, jsonl, ...; also .gz, .zip.", ..., Path, "DATA")
+TOLD = Option(
+    "data",
+    "Table (csv of any dialect, xlsx, parquet, jsonl, ...), counts (h5ad, mtx, biom), FASTA, folder of texts.",
+    ...,
+    Path,
+    "DATA",
+)
 
 
 @command(app, lambda: (TOLD, *READING))
 def describe(line: Line, data: Path, **own: Any) -> Answer:
-    """What is in a table: how it was read, and of each column its kind, its gaps, its levels, and what a fit would do with it."""
-    from tallies.data.files import read_table
-    from tallies.data.kinds import describe
-    from tallies.data.lazy import is_lazy, open_table
+    """What is in a file: how it was read, of each column its kind, gaps, levels and what a fit would do with it; and which models
+    take it."""
+    from tallies.cli.described import held
 
     with phases.phase(f"reading {data.name}"), read_as(own, data):
-        if is_lazy(data):
-            whole = open_table(data)
-            rows, columns, read = whole.rows, whole.columns({}), ""
-        else:
-            frame = read_table(data)
-            rows, columns, read = len(frame), describe(frame), frame.attrs["read"]
-    text = f"{rows:,} rows, {len(columns.names):,} columns\n\n{columns.table().to_string(index=False)}"
-    result = {"rows": rows, "read": read, "columns": columns.table().to_dict("records")}
-    return Answer(result, text, f"\nNext: tallies fit MODEL {data} --target COLUMN --out RUN")
+        found = held(data)
+    columns, models = found.columns, found.models(data)
+    listed = [f"{len(columns.names):,} columns\n\n{columns.table().to_string(index=False)}"] if columns.names else []
+    text = ", ".join(
+        [f"{found.rows:,} rows", *filter(None, [found.read] if not listed or found.read.endswith(":") else []), *listed]
+    )
+    result = {"rows": found.rows, "read": found.read, "columns": columns.table().to_dict("records"), "models": models}
+    commands = [f"\n  {model['command']}" for model in models] or [" no model takes it as it is"]
+    return Answer(result, text, f"\nNext:{''.join(commands)}")
 
 
 WHOLE = Option("data", "A table as csv, tsv or json lines (also .gz), or a folder of such files.", ..., Path, "DATA")
@@ -378,5 +391,5 @@ def _explain(error: Exception) -> int:
     if not isinstance(error, TalliesError | ValueError | TypeError | OSError | MemoryError):
         raise error
     say(f"Error: {' '.join(str(error).split()) or type(error).__name__}")
-    wrong_use = isinstance(error, TalliesError | ValueError | FileNotFoundError)
+    wrong_use = isinstance(error, TalliesError | ValueError | FileNotFoundError | IsADirectoryError)
     return 2 if wrong_use and not isinstance(error, ClusterError | MissingExtra | FitError) else 1

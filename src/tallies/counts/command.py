@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tallies.cli.options import Option
-from tallies.cli.tables import column, data, rows_of
+from tallies.cli.tables import column, data, names, rows_of
 from tallies.counts.door import everything, from_files, is_own
 from tallies.counts.written import position_names, write_places
+from tallies.data.cells import is_cells, table_beside
 from tallies.data.lazy import is_lazy
 from tallies.errors import DataError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     data("Counts, samples x species: csv, tsv, parquet, mtx, h5ad or biom; for pln also a folder of such tables."),
-    Option("covariates", "Table of covariates, one row a sample.", kind=Path),
+    Option("covariates", "Table of covariates, one row a sample; of cells (h5ad) also names of columns of obs.", kind=Path),
     Option("formula", 'Of the covariates, such as "~ 1 + site"; default: all of them.'),
     Option("offsets", "logsum, tss, css, rle, gmpr, tmm, wrench, or a table of logarithms."),
 )
@@ -44,7 +45,12 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
 
 def tables(options: Mapping[str, Any], path: str, keeps: Literal["", "memory", "files"] = "") -> tuple[Any, Any, Any]:
     """Counts, and the covariates and offsets of these samples; `keeps`: see `from_files`."""
-    beside = Path(options["covariates"]) if options.get("covariates") else None
+    told: str | None = options.get("covariates")
+    beside: Any = None
+    if told:
+        beside = names(told) if is_cells(path) and not Path(told).is_file() else Path(told)
+    elif options.get("formula") and is_cells(path):
+        beside = table_beside(path)
     counts, covariates, offsets, _ = from_files(path, beside, options.get("offsets"), keeps=keeps)
     counts = rows_of(counts, options)
 
@@ -61,6 +67,9 @@ def asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, 
     both = "covariates", "offsets"
     known = both if options.get("rows") else options.get("told", ())  # rows held out of the fit have theirs in the same files
     told = {name: options.get(name) if name in known else None for name in both}
+    if told["covariates"] is None and is_cells(path):  # the columns of obs that the fit has taken are in this file, too
+        had = options.get("covariates")
+        told |= {"formula": options.get("formula"), "covariates": had if had and not Path(had).is_file() else None}
     counts, covariates, offsets = tables({**told, "rows": options.get("rows")}, path)
     fitted = model.fitted_
     if not is_own(fitted, model._table(counts)):

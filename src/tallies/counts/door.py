@@ -19,7 +19,7 @@ from tallies.counts.lazily import read_cells, read_pieces, read_whole
 from tallies.counts.offsets import OFFSETS
 from tallies.counts.shards import Laid, Rows, Sparse, whole
 from tallies.counts.tables import HIDDEN, Counts, named_rows, read_counts
-from tallies.data.cells import cells_of, read_anndata
+from tallies.data.cells import beside, cells_of, is_cells, read_anndata, table_beside
 from tallies.data.files import read_table, reading
 from tallies.data.lazy import is_lazy
 from tallies.errors import DataError, nearest
@@ -52,12 +52,15 @@ def from_files(
     counts: Any, covariates: Any = None, offsets: Any = None, weights: Any = None, keeps: Literal["", "memory", "files"] = ""
 ) -> tuple[Any, Any, Any, Any]:
     """Counts and what belongs to their rows, each of which may be a path; where the counts are one, names of columns of that file
-    may stand for covariates and weights. Anything else stays as it is. `keeps`: where sparse counts stay so. Those of an .h5ad file
-    or a .zarr folder are an AnnData then, where that is sparse; and in files stay more than is held, also of a folder of tables."""
+    (of an AnnData: of its obs) may stand for covariates and weights. Anything else stays as it is. `keeps`: where sparse counts
+    stay so. Those of an .h5ad file or a .zarr folder are an AnnData then, where that is sparse; more than is held stays in files,
+    also of a folder of tables."""
     lazy = is_lazy(counts)
+    names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
+    names = names if all(isinstance(name, str) for name in names) and not _is_file(covariates) else []
+    if is_cells(counts):
+        covariates, weights = table_beside(counts, names) if names else covariates, beside(counts, weights, "weights")
     if keeps == "files" and lazy:
-        names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
-        names = names if all(isinstance(name, str) for name in names) and not _is_file(covariates) else []
         weight = [weights] if isinstance(weights, str) else []
         counts, others = read_pieces(counts, [*names, *weight])
         covariates, weights = others[names] if names else covariates, others[weights] if weight else weights

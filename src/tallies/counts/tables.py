@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from tallies.counts.filed import Filed
-from tallies.data.cells import is_anndata, read_anndata
+from tallies.data.cells import held_in, is_anndata, read_anndata
 from tallies.data.files import CELLS, KINDS, open_bytes, read_table, reading, refuse_nul
 from tallies.data.table import check_names, refuse_dates
 from tallies.errors import DataError, need, need_file
@@ -191,7 +191,7 @@ def _read_mtx(path: Path) -> pd.DataFrame:
     if odd:
         line = body.count(b"\n", 0, odd.start()) + 1
         raise DataError(f"line {line} of {str(path)!r} holds the control byte {odd[0]!r}; expected text: fetch it again")
-    matrix = mmread(io.BytesIO(body + b"\n"))
+    matrix = mmread(io.BytesIO(body + b"\n"), spmatrix=False)
     stem = path.name.split(".mtx")[0]
     names = []
     for what, size in zip(("rows", "columns"), matrix.shape, strict=True):
@@ -214,4 +214,4 @@ def _laid_out(matrix: Any) -> np.ndarray:
 def _from_anndata(data: Any) -> pd.DataFrame:
     if data.X is None:
         raise DataError("expected counts as X of an AnnData, but it has no X; put them there")
-    return pd.DataFrame(_laid_out(data.X), index=data.obs_names, columns=data.var_names)
+    return pd.DataFrame(_laid_out(held_in(data)[0]), index=data.obs_names, columns=data.var_names)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,9 @@ from tallies.data.files import reading
 from tallies.data.lazy import LARGE
 from tallies.errors import DataError, nearest, need, need_file
 from tallies.mapped import Home
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HELD = 256 << 20  # bytes of counts that are not 0, and their places, up to which a sparse matrix is held
 AT_A_TIME = 1 << 22  # such counts that are read together
@@ -159,12 +162,28 @@ def beside(X: Any, column: Any, role: str) -> Any:
     if is_anndata(X):
         obs, names = X.obs, list(X.obs)
     else:
+        names = _columns_of_obs(str(X))
         with opened(str(X)) as file:
-            names = [str(name) for name in file["obs"].attrs["column-order"]]
             obs = {column: _element(file["obs"][column])} if column in names else {}
     if column not in names:
         raise DataError(f"the {role} should be in the column {column!r} of obs, which is not there; {nearest(column, names)}")
     return np.asarray(obs[column])
+
+
+def table_beside(X: Any, columns: list[str] | None = None) -> pd.DataFrame:
+    """Columns of the obs of an AnnData, or of such a file, under the names of its rows; None: all of them."""
+    import pandas as pd
+
+    if columns is None:
+        columns = list(X.obs) if is_anndata(X) else _columns_of_obs(str(X))
+    rows = pd.Index(X.obs_names if is_anndata(X) else names_of_rows(str(X)))
+    found = {name: beside(X, name, "covariates") for name in columns}
+    return pd.DataFrame(found, index=rows if rows.is_unique else None)  # names that are not unique say nothing of an order
+
+
+def _columns_of_obs(path: str) -> list[str]:
+    with opened(path) as file:
+        return [str(name) for name in file["obs"].attrs["column-order"]]
 
 
 def names_in(group: Any) -> np.ndarray:

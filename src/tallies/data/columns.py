@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
@@ -39,9 +40,10 @@ def values_of(column: Any) -> np.ndarray:
     """A column as numbers or booleans where it holds nothing else, else as objects; NaN or None where missing."""
     if isinstance(column, nw.Series):
         dtype = column.dtype
-        if dtype.is_temporal() or dtype.is_nested():
-            what = "lists" if dtype.is_nested() else "dates"
-            raise DataError(f"column {column.name!r} holds {dtype}, which has no family; turn {what} into numbers or categories")
+        period = str(getattr(column.to_native(), "dtype", "")).startswith("period")  # of pandas, which narwhals does not know
+        if dtype.is_temporal() or dtype.is_nested() or period:
+            what, held = "lists" if dtype.is_nested() else "dates", "Period" if period else dtype
+            raise DataError(f"column {column.name!r} holds {held}, which has no family; turn {what} into numbers or categories")
         if dtype.is_numeric():
             whole = dtype.is_integer() and column.null_count() == 0
             return column.to_numpy() if whole else column.cast(nw.Float64).to_numpy()
@@ -55,15 +57,15 @@ def values_of(column: Any) -> np.ndarray:
         return column
     if column.dtype.kind in "mM":
         raise DataError(f"a column holds {column.dtype}, which has no family; turn dates into numbers or categories")
-    from pandas import isna
+    from pandas import Period, isna
 
     values = column.astype(object)
     present = values[~isna(values)]
     kinds = {type(value) for value in present}
-    if kinds and all(issubclass(kind, float | int | np.floating | np.integer) and kind is not bool for kind in kinds):
+    if kinds and all(issubclass(kind, float | int | np.floating | np.integer | Decimal) and kind is not bool for kind in kinds):
         return np.where(isna(values), np.nan, values).astype(float)
     for value in present:
-        if isinstance(value, DATES):
+        if isinstance(value, (*DATES, Period)):
             raise DataError(f"a column holds {value!r}, a date, which has no family; turn dates into numbers or categories")
         if not isinstance(value, str | bytes | bool | np.bool_ | float | int | np.number | tuple):
             # scikit-learn's words for a cell that is neither

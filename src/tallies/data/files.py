@@ -246,10 +246,12 @@ def _read_sheet(path: Path, found: Contents, about: Told) -> tuple[pd.DataFrame,
 
 
 def _sheet_rows(sheet: Any) -> list[list[Any]]:
-    """The cells of a sheet; one that was merged over several rows stands in each of them."""
-    rows, (top, left) = sheet.to_python(), sheet.start or (0, 0)
-    for (begin, column), (end, _) in sheet.merged_cell_ranges or ():
-        for row in range(begin + 1, end + 1):
+    """The cells of a sheet; one that was merged over several rows stands in each of them, unless beside a cell that was merged over
+    several columns: these are a header of two lines."""
+    rows, (top, left), merged = sheet.to_python(), sheet.start or (0, 0), sheet.merged_cell_ranges or ()
+    header = {begin for (begin, first), (_, last) in merged if last > first}
+    for (begin, column), (end, _) in merged:
+        for row in range(begin + 1, end + 1) if begin not in header else ():
             rows[row - top][column - left] = rows[begin - top][column - left]
     return rows
 
@@ -307,11 +309,12 @@ def _without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
     """A table of another format than text, without the words for gaps."""
     import numpy as np
 
-    for name in frame.select_dtypes(["object", "category"]) if frame.columns.is_unique else ():
+    texts = frame.dtypes.index[[dtype.kind == "O" for dtype in frame.dtypes]]  # categories, and texts of any kind, too
+    for name in texts if frame.columns.is_unique else ():
         column = frame[name]
         gap = column.isin(GAPS - {"-"} if (column == "+").any() else GAPS)
         if gap.any():
-            frame[name] = column.astype(object).where(~gap, np.nan)
+            frame[name] = column.astype(object).where(~gap & column.notna(), np.nan)
     return frame
 
 

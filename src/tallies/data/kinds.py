@@ -42,6 +42,7 @@ MONTH = re.compile(  # 3 May 2021, 03-Mai-21, May 3, 2021: the word is a month, 
 NAMES_OF_IDS = re.compile(r"(?i)(.*[ _.-])?(id|ids|uuid|guid|nr|no|num|number|index|row|key|code|unnamed.*)|.*[a-z]I[Dd]")
 MANY = 100_000  # rows from which on the distinct values of measured numbers are not counted, but told as 0
 FIRST = 1000  # of these, by which they are told
+LONGEST = 2**53  # beyond, a float has not all digits of a whole number: what differs in every row is a code
 FEW = 8  # rows, of which all may differ by chance
 
 
@@ -58,6 +59,10 @@ class Columns(NamedTuple):
         """One entry a column in all of them."""
         if len({len(field) for field in self}) > 1:
             raise ValueError("its lists differ in length")
+
+    def __deepcopy__(self, memo: Any) -> Columns:
+        """Itself: nobody changes it, and pandas copies what goes with a table for every column that is taken out."""
+        return self
 
     def of(self, use: str = "used") -> list[str]:
         """The names of the columns that are put to this use."""
@@ -83,7 +88,8 @@ def kind_of_column(name: Any, column: pd.Series) -> tuple[Kind, int, int]:
     >>> kind_of_column("tag", pd.Series([f"t{i}" for i in range(9)])), kind_of_column("day", pd.Series(["2020-01-05", "1.2.2020"]))
     (('id', 0, 9), ('date', 0, 2))
     """
-    from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
+    from pandas import PeriodDtype
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
     known = column.dropna()
     if len(known) > MANY and _measured(known):
@@ -94,14 +100,15 @@ def kind_of_column(name: Any, column: pd.Series) -> tuple[Kind, int, int]:
         return "empty", gaps, levels
     if levels == 1 and not gaps and len(column) > 1:
         return "constant", gaps, levels
-    if is_datetime64_any_dtype(known.dtype):
+    if known.dtype.kind in "mM" or isinstance(known.dtype, PeriodDtype):
         return "date", gaps, levels
     if is_bool_dtype(known.dtype):
         return "category", gaps, levels
     if is_numeric_dtype(known.dtype):
         whole = own and bool((known % 1 == 0).all())
         counted = whole and known.max() - known.min() == levels - 1 and known.is_monotonic_increasing and known.min() in (0, 1)
-        return ("id" if whole and (counted or NAMES_OF_IDS.fullmatch(str(name))) else "number"), gaps, levels
+        long = whole and bool(known.abs().max() > LONGEST)
+        return ("id" if long or (whole and (counted or NAMES_OF_IDS.fullmatch(str(name)))) else "number"), gaps, levels
     words = known.astype(str)
     if _dates(words.unique()):
         return "date", gaps, levels

@@ -15,6 +15,9 @@ def _column(y: Any, n: int) -> np.ndarray:
         raise ValueError("a classifier requires y to be passed, but the target y is None; give one label a row")
     from sklearn.utils.validation import column_or_1d
 
+    kinds = set(map(type, y)) if isinstance(y, list | tuple) else set()
+    if len(kinds) > 1 and any(issubclass(kind, str) for kind in kinds):
+        y = np.array(y, dtype=object)  # left alone, NumPy makes the text "nan" of a gap beside texts
     y = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
     if len(y) != n:
         raise DataError(f"X and y have inconsistent numbers of samples: X has {n} rows, y has {len(y)}; give one label a row")
@@ -59,7 +62,8 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
     absent = missing_labels(y, missing)
     if absent.any() and not missing:
         raise DataError(
-            f"y has {int(absent.sum())} missing labels (NaN or None); drop these rows, or set semi_supervised=True where there is"
+            f"y has {int(absent.sum())} missing labels (NaN or None); drop these rows, or take GDA or NaiveBayes with "
+            "semi_supervised=True (--semi-supervised)"
         )
     present = _plain(y[~absent] if absent.any() else y)
     if len(present) == 0:
@@ -69,7 +73,13 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
         from sklearn.utils.multiclass import check_classification_targets
 
         with np.errstate(invalid="ignore"):  # infinities are no whole numbers, whatever a cast makes of them
-            check_classification_targets(present)  # a continuous target is not a class
+            try:
+                check_classification_targets(present)
+            except ValueError as error:
+                raise DataError(
+                    f"{str(error).partition('. ')[0]}: y holds numbers such as {present[0]!r}, and classes were expected, which "
+                    "several rows share; cut the numbers into groups, as pandas.cut does, or name another column"
+                ) from error
     codes = np.full(n, -1, dtype=np.int32)
     low, high = (int(present.min()), int(present.max())) if present.dtype.kind in "iub" else (0, 2**63)
     if high < 2**63 and high - low <= max(1000, 4 * len(present)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import narwhals as nw
@@ -79,7 +80,12 @@ def in_fitted_order(estimator: Any, X: Any) -> Any:
 
 
 def check_names(X: Any) -> None:
-    """Refuse a data frame with two columns of one name: neither can be asked for."""
+    """Refuse a data frame with two columns of one name, of which neither can be asked for; and a dict, or a list of them, whose
+    columns nobody has laid out."""
+    given = X[0] if isinstance(X, list) and X else X
+    if isinstance(given, Mapping):
+        lot = "a dict" if given is X else "a list of dicts"
+        raise DataError(f"expected a table (a data frame, an array, a path), got {lot}; pass pandas.DataFrame of it")
     twice = [name for name, count in Counter(_names(X)).items() if count > 1]
     if twice:
         raise DataError(f"column names must differ, but {twice[:5]} occur more than once; rename or drop them")
@@ -98,7 +104,8 @@ def of_dates(error: Exception) -> bool:
     >>> of_dates(TypeError("float() argument must be a number, not 'Timestamp'")), of_dates(ValueError("no float: 'candidate'"))
     (True, False)
     """
-    return re.search(r"(?i:datetime|timedelta)|Timestamp|'date'", str(error)) is not None and "could not convert" not in str(error)
+    told = str(error)
+    return re.search(r"(?i:datetime|timedelta)|Timestamp|'Period'|'date'", told) is not None and "could not convert" not in told
 
 
 def check_weights(sample_weight: Any, n: int) -> np.ndarray:

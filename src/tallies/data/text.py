@@ -210,6 +210,10 @@ def read_documents(
     for number, record in enumerate(_records(path)):
         here = f"record {number + 1} of {str(path)!r}"
         if text not in record:
+            if number:
+                raise NoTexts(
+                    f"{here} has no field {text!r}, which those before it have; give it one, null or empty, or leave it out"
+                )
             known = nearest(text, sorted(map(str, record)))
             raise NoTexts(f"{here} has no field {text!r}; name it with text= of Corpus.read (--text): {known}")
         who, name = (record.get(field) if field is not None else None for field in (authors, id))

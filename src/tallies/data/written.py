@@ -2,7 +2,7 @@
 
 1,234.5     English, with or without marks for thousands
 1.234,5     with a decimal comma; which of the two "1,234" is, the other columns say, else the separator
-007         a code, where whole numbers have zeros in front: it stays text, and so do dates
+007         a code, where whole numbers have zeros in front or more than 18 digits: it stays text, and so do dates
 NA          a gap, one of several words for it
 """
 
@@ -31,6 +31,7 @@ UNDO = {  # SQL that makes a number of a cell written in that way
     "comma": "replace(replace(CELL, '.', ''), ',', '.')",
 }
 POINT, NUMBER = "contains(CELL, '.')", "try_cast(CELL AS DOUBLE) IS NOT NULL AND NOT contains(CELL, '_')"
+CODE = r" *(0\d+|[+-]?\d{19,}) *"
 DIGITS = r"(?i)\d|inf|nan"  # one of these is in whatever is a number
 APOSTROPHE, ESCAPED = "'", r"^'+[=+\-@\t\r]"  # how a text begins that was escaped for spreadsheets, see `output`
 WIDE, AT_ONCE = 300, 1_000  # columns from which they are counted under each other, and so many at once: Ctrl-C is heard between
@@ -46,7 +47,7 @@ class Written(NamedTuple):
     with_point: int = 0  # of what may be numbers; True where there are some
     with_comma: int = 0
     whole: int = 0  # digits
-    codes: int = 0  # digits with zeros in front
+    codes: int = 0  # digits with zeros in front, or more than 18 of them
     english: int = 0
     comma: int = 0
 
@@ -72,7 +73,7 @@ def ways_of(base: Any, table: str, columns: Sequence[int], thorough: bool = Fals
     look([i for i in columns if i in plain and i not in pointed], with_point=POINT)
     marked = {i: None for i, ways in found.items() if ways.with_point or ways.with_comma}
     bare = [i for i, ways in found.items() if ways.plain == ways.filled > 0 and i not in marked]
-    look(bare, whole="regexp_full_match(CELL, ' *[+-]?\\d{1,18} *')", codes="regexp_full_match(CELL, ' *0\\d+ *')")
+    look(bare, whole="regexp_full_match(CELL, ' *[+-]?\\d+ *')", codes=f"regexp_full_match(CELL, {quoted(CODE)})")
     if not thorough and all(found[i].plain == found[i].filled for i in marked):  # the usual case; what follows is slow
         return [ways._replace(english=ways.plain) for ways in found.values()]
     look(list(marked), english=like(ENGLISH, "english"), comma=like(COMMA, "comma"))

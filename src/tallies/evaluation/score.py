@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from tallies.errors import DataError
 from tallies.phases import phase
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def compare(models: Mapping[str, Any], X: Any, *data: Any, **options: Any) -> pd
     """
     import pandas as pd
 
+    if not models:
+        raise DataError("compare needs fitted models by their names, but got none")
     found: dict[str, Scored] = {}
     for name, model in models.items():
         with phase(f"scoring by {type(model).__name__}"):

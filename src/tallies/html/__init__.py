@@ -13,6 +13,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from tallies.errors import refuse_folder
 from tallies.html.common import About, plain_page
 from tallies.html.page import Page
 from tallies.phases import phase
@@ -44,6 +45,7 @@ def write(model: Any, path: str | Path, *data: Any, force: bool = False, **optio
     >>> write(model, tempfile.mkdtemp() + "/report.html").name
     'report.html'
     """
+    refuse_folder(path, "a report")  # before it is made, which may take long
     with phase(f"writing {Path(path).name}"):
         return build(model, *data, **options).write(path, force)
 

@@ -4,6 +4,7 @@ for other programs: into an AnnData, and its chains for ArviZ."""
 from __future__ import annotations
 
 import gzip
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,9 @@ def read_mallet(path: str | Path) -> Fitted:
                         f"line {number} of {path} should have a document, a word and a topic, and is {line.strip()[:60]!r}"
                     )
                 rows.append((int(cells[0]), cells[-2], int(cells[-1])))  # a source may have blanks
-    except (UnicodeDecodeError, EOFError, OSError) as error:
+    except FileError:
+        raise
+    except (ValueError, EOFError, OSError, zlib.error) as error:
         raise FileError(f"expected a state written by MALLET, but {path} is truncated or damaged ({error})") from error
     if not rows or "alpha" not in prior or len(prior.get("beta", ())) != 1:
         raise FileError(f"{path} has no tokens, or no lines #alpha and #beta; write it with --output-state")
@@ -96,6 +99,7 @@ def of_tomotopy(model: Any) -> Fitted:
     if isinstance(model, str | Path):
         path = str(need_file(model, "a model saved by tomotopy"))
         model = need("tomotopy", "bench", "Reading models of tomotopy").LDAModel.load(path)
+    check_model(model, "tomotopy.LDAModel, or the path of one", "used_vocabs", "docs", "alpha", "eta")
     kept = len(model.used_vocabs)  # words that are left out have larger numbers
     tokens = [np.array([np.asarray(doc.words), np.asarray(doc.topics)]).reshape(2, -1) for doc in model.docs]
     tokens = [part[:, part[0] < kept] for part in tokens]
@@ -107,8 +111,15 @@ def of_tomotopy(model: Any) -> Fitted:
     return of_tokens(document, word, topic, alpha, float(model.eta), list(model.used_vocabs), len(tokens))
 
 
+def check_model(model: Any, wanted: str, *attributes: str) -> None:
+    """Refuse what is no model of another library."""
+    if not all(hasattr(model, name) for name in attributes):
+        raise DataError(f"expected a {wanted}, got {type(model).__name__}; pass the trained model")
+
+
 def of_gensim(model: Any) -> Fitted:
     """From a `gensim.models.LdaModel`: topics and their weights; it keeps no documents."""
+    check_model(model, "gensim.models.LdaModel", "get_topics", "state", "id2word", "passes")
     phi, weights = np.asarray(model.get_topics(), dtype=float), np.asarray(model.state.get_lambda(), dtype=float)
     (K, V), eta = phi.shape, float(np.mean(model.eta))
     counts = np.rint(np.maximum(weights - eta, 0.0)).astype(np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tallies.estimator import Inputs
 
 NAMED = (("vocabulary", "counts"), ("var_names", "X"))  # where a Corpus and an AnnData have the names of their columns and counts
 TOKENS = 1 << 34  # no more than these can be sampled one by one
+FIRST = 20  # of what may be texts, among which a missing one is no sign that they are none
 SEED_COUNT = 10  # pseudo-count of a seed word that is given without one
 
 
@@ -80,13 +82,13 @@ def _counts_in(path: Any) -> Any:
 
 
 def are_texts(X: Any) -> bool:
-    """Whether these are texts: a list, an array or a column that begins with a string.
+    """Whether these are texts: a list, an array or a column with a string among the first.
 
     >>> are_texts(["a text"]), are_texts([[1, 2]]), are_texts("a text")
     (True, False, False)
     """
     flat = isinstance(X, list | tuple) or len(getattr(X, "shape", ())) == 1
-    return flat and isinstance(next(iter(X), None), str)
+    return flat and any(isinstance(text, str) for text in islice(X, FIRST))
 
 
 def word_counts(prior: Any, K: int, words: np.ndarray) -> sp.csr_array:

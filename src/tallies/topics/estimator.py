@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 
 from tallies.data.bags import Bags, shuffler
 from tallies.engine import Plan, Stage
@@ -306,7 +307,12 @@ class LDA(Attributes):
         """
         if lazily.in_files(X):
             return lazily.transform(self, X, text, out)
-        return answers.transform(self.fitted_, self._new(X), method, seed_of(random_state))
+        found = answers.transform(self.fitted_, self._new(X), method, seed_of(random_state))
+        if type(X).__name__ == "Series" and hasattr(X, "index") and _get_output_config("transform", self)["dense"] == "pandas":
+            from pandas import DataFrame
+
+            return DataFrame(found, index=X.index)  # scikit-learn before 1.8 keeps the index of tables alone
+        return found
 
     def assignments(self, X: Any, *, random_state: Any = 0) -> list[tuple[Array, Array]]:
         """For each new document the column of every token and a topic drawn for it, given the topics."""

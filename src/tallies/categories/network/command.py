@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallies.cli.tables import (
@@ -19,6 +18,7 @@ from tallies.cli.tables import (
     say_first,
     with_ids,
 )
+from tallies.data.fasta import is_alignment, read_fasta
 from tallies.data.kinds import fitted_columns
 from tallies.data.lazy import is_lazy
 from tallies.errors import DataError
@@ -38,10 +38,7 @@ OPTIONS = (
 
 def _table(path: str) -> pd.DataFrame:
     """A table, or an alignment in FASTA."""
-    from tallies.categories.fasta import read_fasta
-
-    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() != ".gz"]
-    return read_fasta(path) if suffixes[-1:] and suffixes[-1] in (".fasta", ".fa", ".a2m", ".a3m", ".aln") else read_once(path)
+    return read_fasta(path) if is_alignment(path) else read_once(path)
 
 
 def in_order(model: Any) -> bool:

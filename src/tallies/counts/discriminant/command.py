@@ -1,4 +1,5 @@
-"""PLNDiscriminant on the command line: tables as of a PLN, with a column of classes among the covariates or the counts."""
+"""PLNDiscriminant on the command line: tables as of a PLN, with a column of classes among the covariates, the counts, or
+in obs."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tallies.cli.options import Option
+from tallies.cli.tables import rows_of
 from tallies.counts import command
 from tallies.counts.command import PREDICT
 from tallies.counts.door import everything
+from tallies.data.cells import is_cells, table_beside
 from tallies.errors import DataError, nearest
 
 if TYPE_CHECKING:
@@ -18,14 +21,14 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     *command.OPTIONS,
-    Option("target", "Column with the class, of the covariates or of the counts.", flag="target,t", needed=True),
+    Option("target", "Column with the class, of the covariates, of the counts, or of obs.", flag="target,t", needed=True),
 )
 SCORE = REPORT = PREDICT
 
 
-def _apart(options: Mapping[str, Any], tables: tuple[Any, Any, Any], needed: bool = True) -> tuple[Any, Any, Any, Any]:
-    """Counts, covariates and offsets without the column of classes, and that."""
-    (counts, table, offsets), name = tables, options["target"]
+def _apart(options: Mapping[str, Any], path: str, told: Mapping[str, Any], needed: bool = True) -> tuple[Any, Any, Any, Any]:
+    """The tables that are told of, counts, covariates and offsets, without the column of classes, and that."""
+    (counts, table, offsets), name = command.tables({**told, "rows": options.get("rows")}, path), options["target"]
     if table is not None and name in table:
         y, rest = table[name], table.drop(columns=name)
         if isinstance(counts.index[0], str) and isinstance(table.index[0], str):  # both name their rows
@@ -33,15 +36,18 @@ def _apart(options: Mapping[str, Any], tables: tuple[Any, Any, Any], needed: boo
         return counts, rest if len(rest.columns) else None, offsets, y
     if name in counts:
         return counts.drop(columns=name), table, offsets, counts[name]
+    obs = table_beside(path) if is_cells(path) else None
+    if obs is not None and name in obs:
+        return counts, table, offsets, rows_of(obs[name], options)
     if needed:
-        known = [*map(str, () if table is None else table.columns), *map(str, counts.columns)]
+        known = [str(column) for part in (table, obs, counts) if part is not None for column in part]
         raise DataError(f"--target names the column {name!r}, which no table has; {nearest(name, known)}")
     return counts, table, offsets, None
 
 
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit to the tables that the options name: data, covariates, formula, offsets, target."""
-    counts, table, offsets, y = _apart(options, command.tables(options, options["data"]))
+    counts, table, offsets, y = _apart(options, options["data"], options)
     if table is not None:
         return model.fit_formula(options.get("formula") or everything(table), counts, table, y, offsets=offsets, **run)
     if options.get("formula"):
@@ -51,14 +57,14 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
 
 def labels(options: Mapping[str, Any]) -> Any:
     """The classes of all rows, over which rows are held out evenly."""
-    return _apart(options, command.tables({**options, "rows": None}, options["data"]))[3]
+    return _apart({**options, "rows": None}, options["data"], options)[3]
 
 
 def _asked(model: Any, options: Mapping[str, Any], path: str, needed: bool) -> tuple[Any, Any, Any, Any]:
     """Counts that a fitted model is asked of, their covariates and offsets, and their classes where they are known."""
     own = str(path) == str(options.get("data")) or options.get("rows")
     told = {name: options.get(name) if own or name in options.get("told", ()) else None for name in ("covariates", "offsets")}
-    return _apart(options, command.tables({**told, "rows": options.get("rows")}, path), needed)
+    return _apart(options, path, told, needed)
 
 
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:

@@ -24,6 +24,7 @@ from tallies.counts.discriminant import answers as asked
 from tallies.counts.door import Prepared, Rows, from_files, new_design, new_rows, taken
 from tallies.counts.estimator import FromCounts
 from tallies.counts.tables import row_names
+from tallies.data.cells import beside, is_cells
 from tallies.data.labels import encode_labels, label_codes
 from tallies.engine import Plan
 from tallies.errors import DataError, at_least
@@ -73,10 +74,12 @@ class PLNDiscriminant(ClassifierMixin, FromCounts, Attributes):
         sample_weight: Any = None,
         **run: Unpack[RunOptions],
     ) -> Self:
-        """Fit to counts (n, p) of samples with labels y, or the name of a column of the file of counts; all else as in `PLN.fit`.
+        """Fit to counts (n, p) of samples with labels y, or the name of a column of the file or of obs; all else as in `PLN.fit`.
 
         Covariates are what else moves the counts: their effects are the same in all classes.
         """
+        if is_cells(counts):
+            y = beside(counts, y, "labels")
         if isinstance(y, str) and isinstance(counts, str | Path):
             path = counts
             counts, covariates, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight)

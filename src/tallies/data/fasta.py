@@ -11,6 +11,17 @@ import pandas as pd
 from tallies.data.files import open_bytes, reading
 from tallies.errors import DataError, need_file
 
+SUFFIXES = (".fasta", ".fa", ".a2m", ".a3m", ".aln")
+
+
+def is_alignment(path: str | Path) -> bool:
+    """Whether the name of a file says that it is one.
+
+    >>> is_alignment("genes.fasta.gz"), is_alignment("genes.csv")
+    (True, False)
+    """
+    return str(path).lower().removesuffix(".gz").endswith(SUFFIXES)
+
 
 def read_fasta(path: str | Path) -> pd.DataFrame:
     """Read an alignment; rows are named by the first word of each header, columns by their place from 1 on.
