@@ -149,7 +149,7 @@ def test_a_move_of_one_place_is_to_its_minimum() -> None:
     G, moved = S - W, 0
     for i, j in zip(*np.triu_indices(6), strict=True):
         D, U = np.zeros_like(S), np.zeros_like(S)
-        far = kernels.sweep(Theta, W, G, L, (np.arange(7) > i).astype(int), np.array([j]), D, U, np.empty((1, 6)))
+        far = kernels.sweep(Theta, W, G, L, (np.arange(7) > i).astype(int), np.array([j]), D, U, np.empty(6))
         slope, to, penalty = (G + W @ D @ W)[i, j], (Theta + D)[i, j], L[i, j] * (i != j)
         assert abs(slope + penalty * np.sign(to)) < 1e-14 if to else abs(slope) <= penalty
         np.testing.assert_allclose(U, D @ W, atol=1e-15)
@@ -165,7 +165,7 @@ def test_a_sweep_over_squares_visits_each_place_once_with_the_slope_of_that_mome
     L, Theta, W = np.full(S.shape, 0.05), np.eye(7), np.linalg.inv(np.eye(7) + 0.3 * S)
     np.fill_diagonal(L, 0.0)
     G, at, D, U, slow = S - W, np.nonzero(np.triu(np.ones((7, 7)))), *np.zeros((3, 7, 7))
-    kernels.sweep(Theta, W, G, L, np.searchsorted(at[0], np.arange(8)), at[1], D, U, np.empty((3, 7)))
+    kernels.sweep_squares(Theta, W, G, L, np.searchsorted(at[0], np.arange(8)), at[1], D, U, np.empty((3, 7)))
     for i, j in sorted(zip(*at, strict=True), key=lambda place: (place[0] // 3, place[1] // 3, *place)):
         curve = W[i, j] ** 2 + (i != j) * W[i, i] * W[j, j]
         here = (Theta + slow)[i, j]

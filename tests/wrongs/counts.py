@@ -34,7 +34,7 @@ WRONGS = [
         "a table wider than long in one piece",
         ("counts/test_pln.py::test_large_sweeps_are_cut_into_pieces_whatever_the_shape_of_the_table",),
     ),
-    Wrong("counts/door.py", "np.repeat(self.O, Y.shape[1], axis=1)", "np.zeros(Y.shape)", "offsets of sparse counts lost"),
+    Wrong("counts/shards.py", "np.repeat(self.O, Y.shape[1], axis=1)", "np.zeros(Y.shape)", "offsets of sparse counts lost"),
     Wrong(
         "counts/records.py",
         "Sigma += np.tril(Sigma, -1).T",

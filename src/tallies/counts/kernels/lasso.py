@@ -17,14 +17,53 @@ def dot(x, y):
     return total
 
 
+@njit(**JIT, fastmath={"contract"}, inline="always")
+def visit(i, j, slope, Theta, W, L, D, U):
+    """Give a place its best value, in D and U, where eq. 2 has this slope there; the move, and its size in the metric of eq. 2."""
+    if j == i:
+        curve = W[i, i] * W[i, i]
+        move = -slope / curve
+    else:
+        curve = W[i, j] * W[i, j] + W[i, i] * W[j, j]
+        here, edge = Theta[i, j] + D[i, j], L[i, j] / curve
+        to = here - slope / curve
+        move = max(to - edge, 0.0) + min(to + edge, 0.0) - here
+    if move != 0.0:
+        D[i, j] += move
+        by = W.dtype.type(move)
+        for l in range(len(W)):
+            U[i, l] += by * W[j, l]
+        if j != i:
+            D[j, i] += move
+            for l in range(len(W)):
+                U[j, l] += by * W[i, l]
+    return move, abs(move) * np.sqrt(curve)
+
+
 @njit(**JIT, fastmath={"contract"})
 def sweep(Theta, W, G, L, ptr, places, D, U, c):
     """One sweep of coordinate descent over the free places, in D and U = D W; its largest move, in the metric of eq. 2.
 
-    Row i of the upper triangle is free at places[ptr[i]:ptr[i+1]], the diagonal among them; c is room for b rows of p numbers. W, U
-    and c may be in single precision: twice as many of them are in the cache, and nearly all of the time goes by waiting for these.
-    So places are visited in squares of b rows and columns, whose rows of W and U are used again before others take their room.
+    Row i of the upper triangle is free at places[ptr[i]:ptr[i+1]], the diagonal among them; c is room for p numbers. W, U and c may
+    be in single precision: twice as many of them are in the cache, and nearly all of the time goes by waiting for these.
     """
+    far = 0.0
+    for i in range(len(W)):
+        for l in range(len(W)):
+            c[l] = U[l, i]
+        for a in range(ptr[i], ptr[i + 1]):
+            j = places[a]
+            move, size = visit(i, j, G[i, j] + dot(W[j], c), Theta, W, L, D, U)  # (W D W)_ij = W_j'U_i
+            if move != 0.0:
+                far = max(far, size)
+                c[i], c[j] = U[i, i], U[j, i]
+    return far
+
+
+@njit(**JIT, fastmath={"contract"})
+def sweep_squares(Theta, W, G, L, ptr, places, D, U, c):
+    """The same, but c is room for b rows of p numbers, and places are visited in squares of b rows and columns: their rows of W and
+    U are used again before others take their room in the cache."""
     p, b = len(W), len(c)
     far = 0.0
     for top in range(0, p, b):
@@ -39,28 +78,11 @@ def sweep(Theta, W, G, L, ptr, places, D, U, c):
                 while next_one[r] < ptr[i + 1] and places[next_one[r]] < end:
                     j = places[next_one[r]]
                     next_one[r] += 1
-                    slope = G[i, j] + dot(W[j], c[r])  # (W D W)_ij = W_j'U_i
-                    if j == i:
-                        curve = W[i, i] * W[i, i]
-                        move = -slope / curve
-                    else:
-                        curve = W[i, j] * W[i, j] + W[i, i] * W[j, j]
-                        here, edge = Theta[i, j] + D[i, j], L[i, j] / curve
-                        to = here - slope / curve
-                        move = max(to - edge, 0.0) + min(to + edge, 0.0) - here
-                    if move == 0.0:
-                        continue
-                    far = max(far, abs(move) * np.sqrt(curve))
-                    D[i, j] += move
-                    by = W.dtype.type(move)
-                    for l in range(p):
-                        U[i, l] += by * W[j, l]
-                    if j != i:
-                        D[j, i] += move
-                        for l in range(p):
-                            U[j, l] += by * W[i, l]
-                    for q in range(many):
-                        c[q, i], c[q, j] = U[i, top + q], U[j, top + q]
+                    move, size = visit(i, j, G[i, j] + dot(W[j], c[r]), Theta, W, L, D, U)
+                    if move != 0.0:
+                        far = max(far, size)
+                        for q in range(many):
+                            c[q, i], c[q, j] = U[i, top + q], U[j, top + q]
     return far
 
 

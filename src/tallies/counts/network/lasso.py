@@ -194,10 +194,11 @@ def _descend(Theta: Any, W: Any, G: Any, L: Any, sweeps: int, close: float, D: n
     np.fill_diagonal(free, True)
     at = np.nonzero(np.triu(free))
     p, first, far = len(G), 0.0, 0.0
-    ptr, room = np.searchsorted(at[0], np.arange(p + 1)), np.empty((SQUARE if p >= WIDE else 1, p), U.dtype)
+    ptr, room = np.searchsorted(at[0], np.arange(p + 1)), np.empty((SQUARE, p) if p >= WIDE else p, U.dtype)
+    sweep = kernels.sweep_squares if p >= WIDE else kernels.sweep
     turns, slow = TURNS[p > FEW], SLOW[p > FEW]
     for t in range(sweeps):
-        before, far = far, kernels.sweep(Theta, W, G, L, ptr, at[1], D, U, room)
+        before, far = far, sweep(Theta, W, G, L, ptr, at[1], D, U, room)
         first = max(first, far)
         if far <= close * first:
             return True
