@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import tallies
-from tallies import registry
+from tallies import backends, registry
 
 ROOT = Path(tallies.__file__).parent
 ROOMS = set(registry.FAMILIES)
@@ -196,6 +200,60 @@ def test_importing_tallies_is_light():
     heavy = ("numpy", "sklearn", "numba", "pandas", "scipy")
     code = f"import sys, tallies, tallies.cli.main; print(any(m in sys.modules for m in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+class Sent(backends.Threads):
+    """What workers are sent: the first task of each kind, with its source and latents."""
+
+    seen: ClassVar[dict[tuple[Any, ...], bytes]] = {}
+
+    def _pairs(self, task, latents, broadcast, first=0):
+        kind = task.__name__, type(broadcast[0]), getattr(self.sources[0], "piece", None)
+        if kind not in self.seen:
+            self.seen[kind] = pickle.dumps((self.sources[0], self.common, task, self.collect(latents[:1])[0], broadcast))
+        return super()._pairs(task, latents, broadcast, first)
+
+
+CARRIED_OUT = """
+import pickle, sys
+from tallies import workers
+for packed in pickle.load(open(sys.argv[1], "rb")):
+    source, common, task, latents, broadcast = pickle.loads(packed)
+    task(0, source.load(*common), latents, *broadcast)
+print(sorted({"sklearn", "pandas", "scipy.stats", "scipy.optimize"} & set(sys.modules)))
+"""
+
+
+FITS = {
+    "gda": lambda tables, Y: [tallies.GDA().fit(table, "kind") for table in tables],
+    "naive Bayes": lambda tables, Y: [tallies.NaiveBayes().fit(table, "kind") for table in tables],
+    "fem": lambda tables, Y: [tallies.FEM(degree=2, ridge=1.0).fit(table, "kind") for table in tables],
+    "fem, searched": lambda tables, Y: tallies.FEM(degree="auto", max_degree=2, cv=2, solver="lbfgs").fit(tables[0], "kind"),
+    "pln": lambda tables, Y: tallies.PLN().fit(Y),
+    "pln of a rank": lambda tables, Y: tallies.PLN(rank=1).fit(Y),
+    "lda": lambda tables, Y: tallies.LDA(n_topics=2, max_iter=3, burn_in=1).fit(Y),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_what_workers_carry_out_needs_neither_scikit_learn_nor_pandas(name, tmp_path, monkeypatch):
+    """They take 110 MB, with what they bring of SciPy, of a worker that may have 512."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    table = pd.DataFrame({"text": np.array(["p", "q", "r"])[y], "whole": y + rng.integers(0, 2, 300)})
+    table.loc[rng.random(300) < 0.1, "text"] = None
+    table["wings"] = rng.random(300) < 0.4
+    table["number"] = np.where(rng.random(300) < 0.1, np.nan, rng.integers(0, 3, 300) / 2)
+    for folder, kind in (("named", np.array(["a", "b", "c"])[y]), ("numbered", y)):
+        (tmp_path / folder).mkdir()
+        table.assign(kind=kind).to_parquet(tmp_path / folder / "0.parquet")
+    monkeypatch.setattr(backends, "Threads", Sent)
+    monkeypatch.setattr(Sent, "seen", {})
+    FITS[name]([tmp_path / "named", tmp_path / "numbered"], rng.poisson(np.exp(rng.normal(1.0, 0.5, (80, 4)))))
+    assert len(Sent.seen) > 1
+    (tmp_path / "sent").write_bytes(pickle.dumps(list(Sent.seen.values())))
+    done = subprocess.run([sys.executable, "-c", CARRIED_OUT, str(tmp_path / "sent")], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
 
 
 def test_every_public_name_has_a_docstring():

@@ -12,13 +12,13 @@ import os
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
 from itertools import chain, count, groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import numpy as np
 
@@ -56,6 +56,7 @@ class There(NamedTuple):
     bytes: int = 0  # that it takes, where it is known
     age: int = 0  # sweeps since it was last written
     needs: tuple[Any, ...] = ()  # owners of the files from which it is made
+    past: tuple[Any, ...] = ()  # references to the futures of latents before, whose arrays it may share
 
 
 class Pair(NamedTuple):
@@ -65,6 +66,7 @@ class Pair(NamedTuple):
     shards: range
     age: int  # as in `There`
     needs: tuple[Any, ...]
+    past: tuple[Any, ...]
     sent: int  # bytes of params that went out with it
     place: str | None  # where tasks take it apart: of a busy worker they would go to others, and all of it with them
 
@@ -188,6 +190,7 @@ class Dask:
         threads = self.client.nthreads()
         workers = sorted(threads) or [None]  # None: there is none at the moment, and Dask waits for one
         before = [its if isinstance(its, There) else self.put(its) for its in latents]
+        _release(its for one in before for its in one.past)
         n, size = len(before), self._size(before, sum(threads.values()), adding)
         groups = [range(a, min(a + size, n)) for a in range(begin, n, size)]
         # neighbours on one worker, where their shards stay loaded and their sums are added
@@ -201,7 +204,8 @@ class Dask:
         for pair, shards, place in zip(pairs, groups, places, strict=True):
             needs = {id(its): its for i in shards for its in (*before[i].needs, *params.needs)}
             sent = params.bytes if isinstance(params.value, bytes) or not after else 0  # in each task, or once
-            after.append(Pair(pair, shards, max(before[i].age for i in shards) + 1, tuple(needs.values()), sent, place))
+            past = tuple(ref(its) for its in {before[i].value for i in shards} if hasattr(its, "key"))
+            after.append(Pair(pair, shards, max(before[i].age for i in shards) + 1, tuple(needs.values()), past, sent, place))
         home = None if adding or not isinstance(self.scratch, Scratch) else self.scratch.folder.name
         return self._map(results_of, [(pair, home, TRAVELS) for pair in pairs], "result", places), after
 
@@ -230,7 +234,7 @@ class Dask:
             taken = self._map(latents_of, [(pair.value,) for pair in pairs], "latents", places)
             pairs = [pair._replace(value=its) for pair, its in zip(pairs, taken, strict=True)]
         if not self._due(max(z.age for z in pairs), kept, sum(z.sent for z in pairs)):
-            return [There(z.value, at, kept // n or 1, z.age, z.needs) for z in pairs for at in range(len(z.shards))]
+            return [There(z.value, at, kept // n or 1, z.age, z.needs, z.past) for z in pairs for at in range(len(z.shards))]
         if self.scratch is None:
             found = chain.from_iterable(map(latents_of, self._wait([z.value for z in pairs])))
             return [self.put(its) for its in found]
@@ -241,6 +245,15 @@ class Dask:
         self.written = time.monotonic()
         self.writes = kept / max(self.written - began, 1e-3)
         return [There(InFile(file.path), bytes=kept // n or 1, needs=(file.owner,)) for file in chain.from_iterable(files)]
+
+
+def _release(references: Iterable[Any]) -> None:
+    """Let these futures go, whoever holds them, such as a callback that keeps states. A sweep writes into arrays that the latents
+    before share with those before them, from which Dask would make a lost sweep again, with other bits."""
+    for its in references:
+        future = its()
+        if future is not None:
+            future.release()
 
 
 # on the scheduler

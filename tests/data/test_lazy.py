@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -13,7 +10,6 @@ import pandas as pd
 import pytest
 
 import tallies
-from tallies.bayes.lazily import survey
 from tallies.categories import choose
 from tallies.data import lazy
 from tallies.data import parquet as databases
@@ -405,20 +401,6 @@ def test_filters_and_indices_are_minded(tmp_path, folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_who_makes_shards_of_files_needs_neither_scikit_learn_nor_pandas(tmp_path):
-    """They take 100 MB of a worker, which may have 512."""
-    folder = parted(table()[["size", "width", "eggs", "colour", "wings", "kind"]], tmp_path / "table", parquet)
-    for model in (tallies.GDA(), tallies.NaiveBayes()):
-        sources, known, _ = survey(model, open_table(folder), "kind", None, model._families())
-        (tmp_path / "sent").write_bytes(pickle.dumps((sources, known, model._model(known.classes, known.layout))))
-        code = (
-            "import pickle, sys; sources, known, model = pickle.load(open(sys.argv[1], 'rb')); "
-            "model.survey(sources[0].load(known)); print({'sklearn', 'pandas'} & set(sys.modules))"
-        )
-        done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "sent")], capture_output=True, text=True)
-        assert (done.stdout, done.returncode) == ("set()\n", 0), done.stderr
-
-
 def test_a_process_may_fork_after_files_were_read(folder):
     with tallies.backend("threads", workers=2):
         tallies.NaiveBayes().fit(folder, "kind")

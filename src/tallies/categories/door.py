@@ -12,16 +12,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import pairwise
 from math import prod
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-from pandas import Index, isna
 
-from tallies.data.columns import read_columns, states_of
+from tallies.data.columns import absent_in, read_columns, states_of
 from tallies.data.table import refuse_infinite
 from tallies.errors import DataError, one_of
-from tallies.estimator import Inputs
 from tallies.forms import Form
+
+if TYPE_CHECKING:  # workers of a cluster code pieces of files, and need nothing of estimators
+    from tallies.estimator import Inputs
 
 MISSING = "missing"
 States = Annotated[np.ndarray, Form("...", "fibO")]
@@ -44,6 +45,8 @@ class Categories(NamedTuple):
 
     def check(self) -> None:
         """Every code that a column can get has a label."""
+        from pandas import Index
+
         for name, labels, states, edges, gap in zip(*self, strict=True):
             m = len(states)
             whole = m > 0 and gap in (-1, m) and len(labels) == m + (gap == m) and (edges is None or len(edges) == m - 1)
@@ -64,6 +67,8 @@ def label(state: Any) -> str:
 
 def learn_codes(model: Any, X: Any, missing: str, bins: Any) -> tuple[np.ndarray, Categories, Inputs]:
     """The codes of X, (l, n) int32, the categories they refer to, which are learned here, and the columns of X."""
+    from tallies.estimator import Inputs
+
     names, columns = _columns(model, X, reset=True)
     one_of("missing", missing, "state", "ignore")
     known = learn(names, columns, missing, _check_bins(bins, names))
@@ -106,7 +111,7 @@ def learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict[
     """The categories of columns, of which distinct values suffice where none is binned."""
     learned = []
     for name, values in zip(names, columns, strict=True):
-        absent = isna(values)
+        absent = absent_in(values)
         if absent.all():
             raise DataError(f"column {name!r} has no observed value; drop it")
         edges, numeric = None, values.dtype.kind in "fiu"
@@ -134,15 +139,18 @@ def learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict[
 def _code(values: np.ndarray, j: int, known: Categories) -> np.ndarray:
     """Code of each value of column j."""
     states, edges = known.states[j], known.edges[j]
-    absent = isna(values)
+    absent = absent_in(values)
     if edges is not None:
         if values.dtype.kind not in "fiub":
             raise DataError(f"column {known.names[j]!r} was binned as numbers, but now holds {values[~absent][0]!r}; give numbers")
         return np.where(absent, known.gap[j], np.searchsorted(edges, values, side="left"))
-    if values.dtype.kind in "fiu" and states.dtype.kind in "fiu":
+    kinds = values.dtype.kind, states.dtype.kind
+    if set(kinds) <= set("fiu") or kinds == ("b", "b"):
         where = np.minimum(np.searchsorted(states, values), len(states) - 1)
         codes = np.where(states[where] == values, where, -1)
     else:
+        from pandas import Index
+
         codes = Index(states.astype(object)).get_indexer(Index(values.astype(object)))
     return np.where(absent, known.gap[j], codes)
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from tallies import lbfgs
 from tallies.categories.model import Rows, Solver
@@ -246,6 +245,8 @@ def best_length(H: Array, Kz: Array, g: Array, P: Array, weight: Array, bend: fl
 
     The slope of eq. 2 after t steps is g'Kz - w'(p_t - p)'Kz - t ridge z'Kz, with p_t at the scores H + t Kz.
     """
+    from scipy.optimize import brentq  # which takes 20 MB of a worker
+
     first = _dot(g, Kz)
     H, Kz, P = (np.ascontiguousarray(part.T) for part in (H, Kz, P))  # (m, l): sums of a few states along rows of memory
     pulled = weight * Kz

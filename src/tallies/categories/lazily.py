@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tallies.categories.base import final
+from tallies.categories.choose import final
 from tallies.categories.door import Categories, code_columns, learn
 from tallies.categories.model import Conditional, Cut, Rows, Shard
 from tallies.data.columns import values_of

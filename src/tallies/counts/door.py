@@ -13,8 +13,8 @@ import pandas as pd
 import scipy.sparse as sp
 
 from tallies.counts.alignment import as_design, as_offsets, columns_in_order, independent
-from tallies.counts.filed import Filed, compact
-from tallies.counts.fitted import Beyond, Classes, Design, Fitted, Formula, Inflating, smallest
+from tallies.counts.filed import Filed, compact, smallest
+from tallies.counts.fitted import Beyond, Classes, Design, Fitted, Formula, Inflating
 from tallies.counts.lazily import read_cells, read_pieces, read_whole
 from tallies.counts.offsets import OFFSETS
 from tallies.counts.shards import Laid, Rows, Sparse, whole

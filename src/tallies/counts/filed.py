@@ -137,3 +137,13 @@ def _same(found: np.ndarray) -> np.ndarray:
 def compact(Y: Any) -> bool:
     """Whether counts are a sparse matrix, or in files: offsets are one number a row then."""
     return sp.issparse(Y) or isinstance(Y, Filed)
+
+
+def smallest(Y: Any) -> Any:
+    """Counts in the smallest type that holds them.
+
+    >>> smallest(np.array([[0.0, 300.0]])).dtype
+    dtype('uint16')
+    """
+    top = Y.max()
+    return Y.astype(np.min_scalar_type(int(top))) if top < 2**63 else Y

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -289,13 +289,3 @@ def orient(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     U, size, Vt = np.linalg.svd(C, full_matrices=False)
     sign = np.sign(U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])])
     return U * size * sign, Vt.T * sign
-
-
-def smallest(Y: Any) -> Any:
-    """Counts in the smallest type that holds them.
-
-    >>> smallest(np.array([[0.0, 300.0]])).dtype
-    dtype('uint16')
-    """
-    top = Y.max()
-    return Y.astype(np.min_scalar_type(int(top))) if top < 2**63 else Y

@@ -17,8 +17,7 @@ import scipy.sparse as sp
 
 from tallies.answering import AT_ONCE
 from tallies.backends import each
-from tallies.counts.filed import Encoded, Filed
-from tallies.counts.fitted import smallest
+from tallies.counts.filed import Encoded, Filed, smallest
 from tallies.counts.tables import LARGEST_COUNT, Named, named_rows, refuse_broken, refuse_large, refuse_negative
 from tallies.data.cells import HELD, Cells, matrix_of
 from tallies.data.lazy import Piece, open_table

@@ -17,7 +17,8 @@ from tallies.backends import carry_out, each
 from tallies.counts import full, importance, inflated, rank
 from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.evidence import Candidates, Estimate, Evidence, RowEvidence, positions
-from tallies.counts.fitted import Fitted, Inflation, Kind, Learned, Likelihood, Method, Training, orient, smallest
+from tallies.counts.filed import smallest
+from tallies.counts.fitted import Fitted, Inflation, Kind, Learned, Likelihood, Method, Training, orient
 from tallies.counts.full import Covariance
 from tallies.counts.importance import Epochs, Importance, Sampling, SamplingLatents, SamplingParams, SamplingTally
 from tallies.counts.inflated import Inflated, InflatedRows

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.counts.filed import Filed, Spans
-from tallies.counts.fitted import smallest
+from tallies.counts.filed import Filed, Spans, smallest
 from tallies.counts.records import Shard, log_factorial
 from tallies.sources import Held
 

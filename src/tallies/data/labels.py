@@ -13,12 +13,14 @@ from tallies.errors import DataError
 def _column(y: Any, n: int) -> np.ndarray:
     if y is None:
         raise ValueError("a classifier requires y to be passed, but the target y is None; give one label a row")
-    from sklearn.utils.validation import column_or_1d
+    y = y.to_numpy() if hasattr(y, "to_numpy") else y
+    if not isinstance(y, np.ndarray) or y.ndim != 1 or y.dtype.kind not in "iub":  # such as pieces of files have them
+        from sklearn.utils.validation import column_or_1d
 
-    kinds = set(map(type, y)) if isinstance(y, list | tuple) else set()
-    if len(kinds) > 1 and any(issubclass(kind, str) for kind in kinds):
-        y = np.array(y, dtype=object)  # left alone, NumPy makes the text "nan" of a gap beside texts
-    y = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)
+        kinds = set(map(type, y)) if isinstance(y, list | tuple) else set()
+        if len(kinds) > 1 and any(issubclass(kind, str) for kind in kinds):
+            y = np.array(y, dtype=object)  # left alone, NumPy makes the text "nan" of a gap beside texts
+        y = column_or_1d(y, warn=True)
     if len(y) != n:
         raise DataError(f"X and y have inconsistent numbers of samples: X has {n} rows, y has {len(y)}; give one label a row")
     return y

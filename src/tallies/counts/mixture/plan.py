@@ -16,7 +16,8 @@ from scipy.cluster.vq import kmeans2
 
 from tallies.counts import plan
 from tallies.counts.door import Prepared, Rows, cut
-from tallies.counts.fitted import Design, Kind, Learned, Likelihood, Training, smallest
+from tallies.counts.filed import smallest
+from tallies.counts.fitted import Design, Kind, Learned, Likelihood, Training
 from tallies.counts.full import Covariance
 from tallies.counts.mixture import model as mixed
 from tallies.counts.mixture.model import Mixed, MixedParams, MixedRows, uncertainty
