@@ -60,6 +60,13 @@ def looking(curve: Curve, start: float, name: str | None = None) -> Any:
     return look
 
 
+def beside(case: str, mine: Curve, theirs: Curve, long: float, other: float) -> dict[str, Any]:
+    """A row of results: the seconds of both to their ends and the bounds there, and those to near the bound of theirs."""
+    seconds, ours = mine[-1]
+    told = {"case": case, "ours": seconds, "theirs": long, "bounds": (ours, other)}
+    return {**told, "near": (near(mine, other), near(theirs))}
+
+
 def bound(Y: Any, O: Any, X: Any, M: Any, S2: Any) -> float:
     """The exact bound of a PLN whose rows are there, at the B and Sigma that are best for them."""
     R = M - X @ np.linalg.lstsq(X, M, rcond=None)[0]
@@ -150,15 +157,7 @@ def part_lda(options: Any) -> list[dict[str, Any]]:
         M, S = (np.asarray(getattr(theirs, name), float) for name in ("latent_mean", "latent_sqrt_variance"))
         other = bound(Y, O, X, M, S**2)
         print(f"{n} x {p}: ours {ours.elbo_:.2f} in {seconds:.2f} s, PlnLDA {other:.2f} in {long:.2f} s", flush=True)
-        rows.append(
-            {
-                "case": f"{n} x {p}",
-                "ours": seconds,
-                "theirs": long,
-                "bounds": (ours.elbo_, other),
-                "near": (near([*mine, (seconds, ours.elbo_)], other), near(curve)),
-            }
-        )
+        rows.append(beside(f"{n} x {p}", [*mine, (seconds, ours.elbo_)], curve, long, other))
     return rows
 
 
@@ -200,15 +199,7 @@ def part_mixture(options: Any) -> list[dict[str, Any]]:
             other = score(Y, O, *(np.asarray(getattr(theirs, name), float) for name in ("weights", "cluster_bias", "covariances")))
             told = f"ours {ours:.2f} in {seconds:.2f} s (past theirs after {reach(mine, other):.2f}), PlnMixture {other:.2f} in {long:.2f} s"
             print(f"{n} x {p}, seed {seed}: {told}", flush=True)
-            rows.append(
-                {
-                    "case": f"{n} x {p}",
-                    "ours": seconds,
-                    "theirs": long,
-                    "bounds": (ours, other),
-                    "near": (near([*mine, (seconds, ours)], other), near(curve)),
-                }
-            )
+            rows.append(beside(f"{n} x {p}", [*mine, (seconds, ours)], curve, long, other))
     return rows
 
 
@@ -255,15 +246,7 @@ def part_zeros(options: Any) -> list[dict[str, Any]]:
                 told.append(f"{name}: error of shares {np.abs(shares - pi).mean():.3f}, Brier {brier:.3f}")
             blind = float(W[zero].mean() * (1 - W[zero].mean()))
             print(f"{len(Y)} x {p}, seed {seed}: {'; '.join(told)}; {blind:.3f} without looking", flush=True)
-            rows.append(
-                {
-                    "case": f"{n} x {p}",
-                    "ours": seconds,
-                    "theirs": long,
-                    "bounds": (ours.elbo_, value),
-                    "near": (near([*mine, (seconds, ours.elbo_)], value), near(curve)),
-                }
-            )
+            rows.append(beside(f"{n} x {p}", [*mine, (seconds, ours.elbo_)], curve, long, value))
     return rows
 
 

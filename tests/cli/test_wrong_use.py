@@ -88,6 +88,8 @@ TABLE = [
     ("fit pln-discriminant counts.csv --covariates sites.csv -t site -o R --cv 1000", "rows into more folds than there are"),
     ("fit fem-network flowers.csv --columns colour,species -o R --cv 1000", "rows into more folds than there are"),
     ("fit author-concept papers.csv --ontology concepts.obo -o R --cv 1000", "rows into more folds than there are"),
+    ("fit gda parts -t kin -o R", "--target names the column 'kin', which the table does not have; did you mean 'kind'"),
+    ("fit gda parts -t kind --drop siz -o R", "--drop names the column 'siz', which the table does not have; did you mean 'size'"),
     # RUNs
     ("fit gda flowers.csv -t species -o RUN", "--force"),
     ("fit gda flowers.csv -t species -o precious --force", "not a RUN folder"),
@@ -143,6 +145,7 @@ def place(tmp_path_factory):
         "typo.toml": 'model = "naive-bays"\n',
         "keys.toml": 'model = "gda"\ndata = "flowers.csv"\ntarget = "species"\ncovarience = "class"\n',
         "precious/file": "x",
+        "parts/one.csv": "size,kind\n1,a\n2,b\n",
         "folder.csv/file": "x",
         "HURT/run.toml": 'model = "gda"\n',
         "HURT/model.tallies": "nonsense",

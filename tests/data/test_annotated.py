@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from tallies import LDA, PLN, PLNNetwork
+from tallies import LDA, PLN, PLNMixture, PLNNetwork
 from tallies.errors import DataError
 
 anndata = pytest.importorskip("anndata")
@@ -61,6 +61,32 @@ def test_a_network_has_positions_of_all_columns():
     assert model.to_anndata(data).obsm["X_pln"].shape == (40, 6)
 
 
+@pytest.fixture(scope="module")
+def mixture():
+    return PLNMixture(n_components=2, tol=1e-5).fit(cells(), offsets="logsum")
+
+
+def test_clusters_beside_a_matrix_that_stays_as_it_is(mixture, tmp_path):
+    data = cells()
+    X, kept = data.X, data.X.copy()
+    assert mixture.to_anndata(data, key="kind") is data
+    assert data.X is X
+    assert (kept != X).nnz == 0
+    assert data.obs["kind"].tolist() == [f"cluster {k + 1}" for k in mixture.labels_]
+    np.testing.assert_array_equal(data.obsm["kind_probabilities"], mixture.probabilities_)
+    np.testing.assert_array_equal(data.obsm["X_kind"], mixture.latent_mean_)
+    np.testing.assert_array_equal(data.obsm["kind_variance"], mixture.latent_variance_)
+    np.testing.assert_array_equal(data.varm["kind_means"], mixture.means_.T)
+    about = data.uns["kind"]
+    assert (about["loglik"], about["bic"], about["icl"]) == (mixture.loglik_, mixture.bic_, mixture.icl_)
+    assert (about["offsets"], about["covariates"]) == ("logsum", ["intercept"])
+    np.testing.assert_array_equal(about["shares"], mixture.shares_)
+    data.write_h5ad(tmp_path / "cells.h5ad")
+    again = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    assert again.obs["kind"].tolist() == data.obs["kind"].tolist()
+    assert again.uns["kind"]["model"].startswith("PLNMixture(")
+
+
 def test_an_lda_beside_a_matrix_that_stays_as_it_is(lda, tmp_path):
     data = cells()
     X = data.X
@@ -74,9 +100,9 @@ def test_an_lda_beside_a_matrix_that_stays_as_it_is(lda, tmp_path):
     np.testing.assert_array_equal(anndata.read_h5ad(tmp_path / "cells.h5ad").uns["lda"]["alpha"], lda.alpha_)
 
 
-def test_other_rows_and_columns_are_refused_in_words(pln, lda):
+def test_other_rows_and_columns_are_refused_in_words(pln, mixture, lda):
     data = cells()
-    for model in (pln, lda):
+    for model in (pln, mixture, lda):
         with pytest.raises(DataError, match=r"the fit has 6 columns, but the AnnData has 5; pass the one that was fitted"):
             model.to_anndata(cells(COUNTS[:, :5]))
         with pytest.raises(DataError, match=r"the fit has 40 rows, but the AnnData has 9"):
@@ -94,6 +120,7 @@ def test_other_rows_and_columns_are_refused_in_words(pln, lda):
     with pytest.raises(DataError, match=r"obs_names\[0\] is 'cell39', and was 'cell0' there; .* sort it by obs_names"):
         pln.to_anndata(data[::-1])
     assert not data.obsm
+    assert not len(data.obs.columns)
     assert not data.uns
 
 

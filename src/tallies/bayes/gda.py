@@ -18,8 +18,9 @@ from tallies.errors import DataWarning, one_of
 from tallies.estimator import option, part
 from tallies.maths import Array, Whitening
 
-# of one core: eigenvectors of a matrix took 0.7e-9 d^3 seconds at 800 and 1,600 columns, sums of products 1.1e-10 n d^2
-SECONDS_CUBED, SECONDS_SQUARED = 1e-9, 1e-10
+# of one core: eigenvectors of a matrix took 2.6e-10 d^3 seconds at 2,000, 4,000 and 6,000 columns, sums of products 2.8e-11 n d^2
+# at 500 and 1,000, with those of squares for shrinkage="auto" 1.0e-10
+SECONDS_CUBED, SECONDS_SQUARED, SECONDS_FOURTH = 3e-10, 3e-11, 7e-11
 LONG = 60.0  # seconds of work that are worth a word before
 
 
@@ -60,15 +61,17 @@ class GDA(Classifier):
         return "gaussian"
 
     def _foresee(self, n: int, K: int, d: int) -> None:
-        """A covariance takes about n d^2 steps, and its root d^3 that cannot be interrupted."""
+        """A covariance takes about n d^2 steps, and its root d^3 that cannot be interrupted; those of classes have one in the
+        directions of the pooled one, of which there are n at most."""
         if self.covariance == "diagonal":
             return
-        roots = K if self.covariance == "class" else 1
-        seconds = SECONDS_CUBED * d**3 * roots + SECONDS_SQUARED * n * d**2
+        own = K if self.covariance == "class" else 0
+        sums = SECONDS_SQUARED + SECONDS_FOURTH * (self.shrinkage == "auto")
+        seconds = SECONDS_CUBED * (d**3 + own * min(n, d) ** 3) + sums * n * d**2
         if seconds > LONG:
             warnings.warn(
                 f"GDA(covariance={self.covariance!r}) of {d:,} columns needs matrices of {d:,} x {d:,} "
-                f"({8e-9 * d**2 * roots:,.2g} GB, a few times over) and may take {seconds / 60:,.0f} minutes; GDA(covariance="
+                f"({8e-9 * d**2 * max(own, 1):,.2g} GB, a few times over) and may take {seconds / 60:,.0f} minutes; GDA(covariance="
                 '"diagonal") takes a moment, and so does leaving out columns that tell little. With fewer rows than columns, '
                 'covariances of all of them need shrinkage="auto" besides',
                 DataWarning,

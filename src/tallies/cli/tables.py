@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,11 +75,15 @@ def no_stop_words(options: dict[str, Any]) -> dict[str, Any]:
     return options | {"stop_words": None} if options.get("stop_words") == "none" else options
 
 
+def check_column(names: Collection[Any], name: str, option: str) -> None:
+    """Refuse a column that an option names and a table does not have."""
+    if name not in names:
+        raise DataError(f"{option} names the column {name!r}, which the table does not have; {nearest(name, map(str, names))}")
+
+
 def column(frame: pd.DataFrame, name: str, option: str) -> pd.Series:
     """A column that an option names."""
-    if name not in frame:
-        known = nearest(name, map(str, frame.columns))
-        raise DataError(f"{option} names the column {name!r}, which the table does not have; {known}")
+    check_column(frame.columns, name, option)
     return frame[name]
 
 
@@ -221,7 +225,7 @@ def pieces(options: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
     for key in ("target", "weights", "columns", "drop", "keep"):
         told = options.get(key) or ()
         for name in [told] if isinstance(told, str) else told:
-            table.need(name, f"columns of --{key}")
+            check_column(table.facts, name, f"--{key}")
     asked, drop, keep = (options.get(key) or [] for key in ("columns", "drop", "keep"))
     others = [name for name in table.facts if name not in {*asked, *keep}] if asked else []
     return table._replace(drop=[*drop, *others], keep=[*keep, *asked]), roles

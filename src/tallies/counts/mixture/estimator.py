@@ -20,6 +20,7 @@ from tallies.counts import answers, fitted, plan
 from tallies.counts.door import Prepared, from_files, new_design
 from tallies.counts.estimator import FromCounts
 from tallies.counts.mixture import answers as asked
+from tallies.counts.mixture import bridges
 from tallies.counts.mixture import plan as mixture_plan
 from tallies.counts.mixture.plan import Choice
 from tallies.counts.tables import row_names
@@ -188,6 +189,17 @@ class PLNMixture(TransformerMixin, FromCounts):
         X = found.design.X[chosen] if covariates is None else new_design(found.design, covariates, n)
         O = answers.offsets_of(found, chosen, n, offsets, row_names(covariates))
         return asked.draw(found, codes, X, O, rng), codes
+
+    def to_anndata(self, data: Any, key: str = "clusters") -> Any:
+        """Write the fit into an AnnData of its rows and columns (by name, where it had names): obs["<key>"],
+        obsm["<key>_probabilities"], obsm["X_<key>"] (means of Z), varm["<key>_means"] and uns["<key>"]. X stays as it is.
+
+        >>> from anndata import AnnData
+        >>> data = AnnData(np.array([[1, 20], [2, 30], [0, 5], [9, 90], [4, 44], [8, 2]], dtype=np.float32))
+        >>> PLNMixture(n_components=1).fit(data).to_anndata(data).obs["clusters"].tolist()[:2]
+        ['cluster 1', 'cluster 1']
+        """
+        return bridges.into_anndata(self.fitted_, data, key, repr(self))
 
     # in words
 
