@@ -36,6 +36,7 @@ MOST, NEAR = 20, 0.1  # conjugate gradients end after so many, or where the slop
 FIRST, LAST = 4, 32  # sweeps over pairs, and over rows: twice as many in the next step where pairs do not settle
 SHORTER = 1.0, 0.3, 0.1, 0.03  # of the way to that minimum
 INNER = 2  # sweeps of coordinate descent within a row
+ROUGH, AHEAD = 1e-4, 3  # gaps a column that take no Newton step from a good start, and how often rows have their turns before one
 BLIND = 3  # Newton steps that are taken where f tells nothing any more
 WIDE, SQUARE = 1500, 32  # columns from which on W and U leave the cache, and sweeps go over squares of so many rows and columns
 SINGLE = 64  # columns of a component from which on sweeps are in single precision: directions, not where they lead, are rounded
@@ -139,6 +140,11 @@ def _component(S: np.ndarray, L: np.ndarray, start: np.ndarray | None, tol: floa
         gap = max(_gap(S, L, W, at.value), 0.0) + _rounding(S, at.Theta)
         if gap <= tol or t == most or blind == BLIND:
             break
+        if t < AHEAD and start is not None and p <= FEW and tol > p * ROUGH:
+            by_rows = _by_rows(S, L, at, W, FIRST)
+            if by_rows is not None:
+                at, W = by_rows, _inverse(by_rows.root)
+                continue
         G = S - W
         D[:], U[:] = 0.0, 0.0
         settled = _descend(at.Theta, W.astype(U.dtype, copy=False), G, L, sweeps, CLOSE, D, U)
