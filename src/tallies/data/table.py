@@ -83,7 +83,7 @@ def check_names(X: Any) -> None:
     """Refuse a data frame with two columns of one name, of which neither can be asked for; and a dict, or a list of them, whose
     columns nobody has laid out."""
     given = X[0] if isinstance(X, list) and X else X
-    if isinstance(given, Mapping):
+    if isinstance(given, Mapping) and not hasattr(given, "tocsr"):  # which a sparse matrix of keys has
         lot = "a dict" if given is X else "a list of dicts"
         raise DataError(f"expected a table (a data frame, an array, a path), got {lot}; pass pandas.DataFrame of it")
     twice = [name for name, count in Counter(_names(X)).items() if count > 1]
