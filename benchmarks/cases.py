@@ -274,12 +274,13 @@ def recovery(given: Given) -> list[dict[str, Any]]:
     import pandas as pd
     from networks import KINDS
 
-    options = {"draws": 10, "means": [3.0, 1.0], "kinds": list(KINDS), "subsamples": 20, "joint": False, "theirs": False}
+    options = {"draws": 10, "means": [3.0, 1.0], "kinds": list(KINDS), "subsamples": 50, "joint": False, "theirs": False}
     found = pd.DataFrame(of_networks("recovery", **options)(given))
     rows = []
     for (mean, graph), some in found.groupby(["mean", "graph"], sort=False):
         row = {"mean count, graph": f"{mean:g}, {graph}", "two steps": some["two steps"].mean()}
-        row |= {"centred log ratios": some["clr"].mean(), "probability, then size": some["probability"].mean()}
+        row |= {"support": some["support"].mean(), "centred log ratios": some["clr"].mean()}
+        row |= {"probability, then size": some["probability"].mean()}
         right, sure = int(some["right"].sum()), int(some["sure"].sum())
         rows.append(row | {"sure and true": f"{right} of {sure} ({right / max(sure, 1):.0%})"})
     return rows

@@ -10,7 +10,8 @@ path       20 penalties on oaks, and on 500 x 1,000 with a covariate: CPU second
 wide       a path of 20 penalties on 1,313 x 3,772, or another size (--wide ROWS COLUMNS), each stage as it begins; one penalty: --penalty; --joint
 stability  50 subsamples on 300 x 100
 recovery   area under precision-recall of five kinds of graphs (300 x 100, depth varies, a covariate): the order in which edges enter
-           the path of (a) two steps, (j) the joint fit, (s) shares of subsamples, mean over the path, (c) the lasso on centred log ratios;
+           the path of (a) two steps, (j) the joint fit, (c) the lasso on centred log ratios; support_, which has the shares of
+           subsamples in it, and these at the chosen penalty;
            and how many edges with a selection probability of 0.9 are right; with --theirs the best that pyPLNmodels' path has, too
 intervals  how many 95% intervals of edges, and of other pairs, have the truth in them; how often two networks that are the same differ
 rival      the bound of pyPLNmodels' PlnNetwork, evaluated exactly at the same penalty, beside ours: 500 x 300, or with
@@ -238,6 +239,7 @@ def part_recovery(options: Any) -> list[dict[str, Any]]:
                 row = {"mean": mean, "graph": kind, "seed": seed, "two steps": area(A, entries(correlation(plain.covariance_)))}
                 row["clr"] = area(A, entries(correlation(logs.T @ logs)))
                 row["probability"] = area(A, model.selection_probability_ + 1e-3 * np.abs(model.partial_correlation_))
+                row["support"] = area(A, model.support_)
                 if options.joint:
                     row["joint"] = area(A, joint_entries(Y, X, O))
                 if options.theirs:

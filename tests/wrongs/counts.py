@@ -398,6 +398,13 @@ NETWORK = [
         'np.argsort(-(out["partial_correlation"]',
         "strong negative neighbours last",
     ),
+    Wrong(
+        "counts/network/plan.py",
+        "np.logical_or.accumulate(joined).mean(axis=0)",
+        "joined.mean(axis=0)",
+        "support that falls where a pair leaves the path again",
+    ),
+    Wrong("counts/network/plan.py", "times / drawn, (a, b)", "times / c.subsamples, (a, b)", "support of subsamples never drawn"),
     Wrong(LASSO, "0.5 * np.vdot(U, U.T)", "np.vdot(U, U.T)", "leaps misjudged"),
     Wrong(LASSO, "slope[there] += L[there] * sign[there]", "pass", "leaps that do not know of the penalty"),
     Wrong("maths.py", "weights @ seen[1:] /", "weights @ seen[:-1] /", "leaps to where sweeps were"),

@@ -189,6 +189,7 @@ class Graph(NamedTuple):
     gap: Annotated[float, Form(low=0)] = 0.0  # duality gap of the lasso, a column
     gamma: Annotated[float, Form(low=0)] = 0.5  # of EBIC
     limit: Annotated[float, Form(low=0, high=0.5)] | None = None  # of instability, where that was what chose
+    support: Annotated[np.ndarray, Form("p p", low=0, high=1)] | None = None  # how early and how often pairs were chosen
 
 
 class Classes(NamedTuple):

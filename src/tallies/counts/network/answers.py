@@ -40,6 +40,12 @@ def probabilities(fitted: Fitted) -> np.ndarray | None:
     return out
 
 
+def support(fitted: Fitted) -> np.ndarray | None:
+    """How early each pair enters the path, and how often subsamples choose it along the path, the mean of both (p, p): the order of
+    the pairs by which most true edges come first; None without subsamples."""
+    return _graph(fitted).support
+
+
 def path(fitted: Fitted) -> pd.DataFrame:
     """The penalties that were tried, the largest first: edges, and what was known of them; `chosen` marks the one taken."""
     graph = _graph(fitted)
@@ -63,16 +69,17 @@ def ebic_of(fitted: Fitted) -> float:
 
 
 def edges(fitted: Fitted) -> pd.DataFrame:
-    """The edges, those chosen most often and then the strongest first: names a and b, partial correlation, sign, and probability,
-    the share of the subsamples in which the edge was chosen (NaN without subsamples)."""
+    """The edges, those chosen most often first: names a and b, partial correlation, sign, probability, the share of the subsamples
+    in which the edge was chosen, and support, by which those chosen as often are ordered (both NaN without subsamples)."""
     graph, names = _graph(fitted), np.array([str(c) for c in fitted.columns], dtype=object)
     a, b = graph.pairs.T
     there = graph.Omega[a, b] != 0
     a, b, strength = a[there], b[there], partial_correlations(fitted)[a[there], b[there]]
     share = np.full(len(a), np.nan) if graph.probability is None else graph.probability[there]
-    order = np.lexsort((-np.abs(strength), -np.nan_to_num(share)))
+    support = np.full(len(a), np.nan) if graph.support is None else graph.support[a, b]
+    order = np.lexsort((-np.abs(strength), -np.nan_to_num(support), -np.nan_to_num(share)))
     columns = {"a": names[a], "b": names[b], "partial_correlation": strength, "sign": np.where(strength > 0, "+", "-")}
-    return pd.DataFrame({**columns, "probability": share}).iloc[order].reset_index(drop=True)
+    return pd.DataFrame({**columns, "probability": share, "support": support}).iloc[order].reset_index(drop=True)
 
 
 def place(fitted: Fitted, column: Any) -> int:
@@ -89,9 +96,9 @@ def neighbours(fitted: Fitted, column: Any) -> pd.DataFrame:
     """The columns joined to one, the strongest first."""
     name, table = str(fitted.columns[place(fitted, column)]), edges(fitted)
     mine = table[(table["a"] == name) | (table["b"] == name)]
-    out = mine.assign(neighbour=np.where(mine["a"] == name, mine["b"], mine["a"])).drop(columns=["a", "b"])
-    order = np.argsort(-np.abs(out["partial_correlation"].to_numpy()), kind="stable")
-    return out.iloc[order, [3, 0, 1, 2]].reset_index(drop=True)
+    out = mine.drop(columns=["a", "b"])
+    out.insert(0, "neighbour", np.where(mine["a"] == name, mine["b"], mine["a"]))
+    return out.iloc[np.argsort(-np.abs(out["partial_correlation"].to_numpy()), kind="stable")].reset_index(drop=True)
 
 
 def likely(fitted: Fitted, probability: float, table: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -120,6 +120,7 @@ class PLNNetwork(Counted):
     penalty_ = part("graph.penalty", "The penalty that was chosen.")
     partial_correlation_ = part(network_answers.partial_correlations)
     selection_probability_ = part(network_answers.probabilities)
+    support_ = part(network_answers.support)
     path_ = part(network_answers.path)
     edges_ = part(network_answers.edges)
     ebic_ = part(network_answers.ebic_of)

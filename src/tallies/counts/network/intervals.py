@@ -29,7 +29,7 @@ from scipy import stats
 from tallies.counts.answers import correlation
 from tallies.counts.fitted import Fitted
 from tallies.counts.network import lasso, pairs
-from tallies.counts.network.answers import edges, partial_correlations
+from tallies.counts.network.answers import edges, partial_correlations, probabilities, support
 from tallies.errors import DataError
 
 ROOM = 1 << 26  # largest number of rows times pairs: some minutes, and 256 MB
@@ -108,10 +108,10 @@ def table(fitted: Fitted, confidence: float, every: bool) -> pd.DataFrame:
     names, out = [str(c) for c in fitted.columns], edges(fitted)
     if every:
         a, b = np.triu_indices(len(names), 1)
-        shrunk = partial_correlations(fitted)[a, b]
+        shrunk, chosen = partial_correlations(fitted)[a, b], (probabilities(fitted), support(fitted))
         sign = np.where(shrunk > 0, "+", np.where(shrunk < 0, "-", ""))
-        rest = pd.DataFrame({"a": np.array(names)[a], "b": np.array(names)[b], "partial_correlation": shrunk, "sign": sign})
-        out = out[["a", "b", "probability"]].merge(rest, how="right", on=["a", "b"])[[*rest.columns, "probability"]]
+        known = [np.full(len(a), np.nan) if of is None else of[a, b] for of in chosen]
+        out = pd.DataFrame(dict(zip(out.columns, (np.array(names)[a], np.array(names)[b], shrunk, sign, *known), strict=True)))
     at = {name: j for j, name in enumerate(names)}
     estimate, error = partial(fitted, *(np.array([at[name] for name in out[c]], dtype=int) for c in ("a", "b")))
     lower, upper = _limits(estimate, error, confidence)

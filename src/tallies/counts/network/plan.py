@@ -5,6 +5,7 @@ jointly         independent columns -> the penalised bound, penalty by penalty -
 
     instability of a penalty = mean over pairs of 2 f (1 - f),   f the share of the subsamples in which a pair is chosen   (eq. 1)
     BIC = -2 J + k log N,   EBIC = BIC + 4 gamma |edges| log p,   k = free numbers                                         (eq. 2)
+    support of a pair = (share of the path that is left where it enters + mean of f over the penalties) / 2                (eq. 3)
 
 Stability selection (StARS) takes the smallest penalty whose instability is below a limit, among those at which no more than half
 of the pairs are joined; the first edges to come may be unstable together, so one above the limit does not end the path. A stage
@@ -117,12 +118,16 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
     there = Omega[a, b] != 0
     if bits is None:
         path = path._replace(edges=np.array([there.sum()]))
+    support = None
     if times is not None:
+        joined = there[None] if bits is None else np.unpackbits(bits, axis=1, count=len(a)).astype(bool)
+        support = _support(joined, times / drawn, (a, b), p)
         there |= times[at] > 0
     pairs, probability = np.column_stack([a[there], b[there]]), None if times is None else times[at][there] / drawn
     rule = c.rule if len(penalty) > 1 else None
     chosen = Graph(Omega, float(penalty[at]), rule, c.joint, path, pairs, probability, drawn, max(sparse.gap, 0.0) / p)
-    graph = chosen._replace(gamma=c.gamma, limit=c.limit if rule == "stability" and unstable is not None else None)
+    limit = c.limit if rule == "stability" and unstable is not None else None
+    graph = chosen._replace(gamma=c.gamma, limit=limit, support=support)
     latent = yield from plan.with_unweighted(learned, data, last.value.M, last.value.S2, shard_rows)
     run = plan.searched_run(last, seed)
     return plan.finished(run, data, learned, latent, Likelihood(value, bound=True), last.value.w)._replace(graph=graph)
@@ -139,6 +144,13 @@ def choose(path: Path, c: Choice, d: int, p: int, N: float) -> int:
         gamma = c.gamma if c.rule == "ebic" else 0.0
         return int(np.argmin(criterion(path, d, p, N, gamma)))
     return int(np.flatnonzero(path.edges <= p).max(initial=0))  # cut before there was anything to choose by: a sparse one
+
+
+def _support(joined: np.ndarray, f: np.ndarray, pairs: tuple[np.ndarray, np.ndarray], p: int) -> np.ndarray:
+    """Eq. 3 (p, p), of the pairs that all rows join at each penalty (L, pairs), and the shares of subsamples that do."""
+    out = np.zeros((p, p))
+    out[pairs] = (np.logical_or.accumulate(joined).mean(axis=0) + f.mean(axis=0)) / 2
+    return out + out.T
 
 
 def criterion(path: Path, d: int, p: int, N: float, gamma: float) -> np.ndarray:
