@@ -115,6 +115,8 @@ def test_edges_of_a_network_by_hand():
     np.testing.assert_array_equal(answers.probabilities(fitted), [[0, 0.7, 0.9], [0.7, 0, 0], [0.9, 0, 0]])
     assert answers.likely(fitted, 0.9)["b"].tolist() == ["c"]
     assert len(answers.likely(fitted, 0.7)) == 2
+    with pytest.raises(ValueError, match="probability must lie between 0 and 1, got 90"):
+        answers.likely(fitted, 90)
     found = answers.neighbours(fitted, "a")
     assert found["neighbour"].tolist() == ["b", "c"]
     np.testing.assert_allclose(found["partial_correlation"], [-0.5, 0.2])

@@ -104,6 +104,8 @@ def neighbours(fitted: Fitted, column: Any) -> pd.DataFrame:
 def likely(fitted: Fitted, probability: float, table: pd.DataFrame | None = None) -> pd.DataFrame:
     """The edges of at least that probability, of a table that may have more columns."""
     table = edges(fitted) if table is None else table
+    if not 0 <= probability <= 1:
+        raise ValueError(f"probability must lie between 0 and 1, got {probability!r}")
     if probability and _graph(fitted).probability is None:
         raise DataError('there are no selection probabilities without subsamples; fit with select="stability"')
     return table[~(table["probability"] < probability)]
