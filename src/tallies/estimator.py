@@ -271,7 +271,7 @@ class Estimator(BaseEstimator):
         0    size    number     1       3  used
         1  colour  category     0       2  used
         """
-        columns = self.fitted_.inputs.columns
+        columns = getattr(getattr(self.fitted_, "inputs", None), "columns", None)  # a fit to sentences has no inputs
         if columns is None:
             raise AttributeError(f"this {type(self).__name__} was not fitted on a data frame or a file, whose columns have names")
         return columns.table()

@@ -306,6 +306,8 @@ def test_what_users_ask():
         model.author_profile("who")
     with pytest.raises(KeyError, match="no concept"):
         model.concept_profile("g99")
+    with pytest.raises(AttributeError, match="AuthorConcept was not fitted on a data frame"):
+        _ = model.columns_
 
 
 def test_samples_refit_to_the_prior_they_came_from():
