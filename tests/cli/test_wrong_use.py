@@ -40,6 +40,9 @@ TABLE = [
     ("fit --config keys.toml -o R", "did you mean 'covariance'"),
     # files
     ("fit gda none.csv -t species -o R", "no file 'none.csv'"),
+    ("fit gda flower.csv -t species -o R", "did you mean 'flowers.csv'"),
+    ("fit gda stories -t species -o R", "files of texts are for lda"),
+    ("fit gda flowers.csv -t length -o R", "numbers such as 0.05,"),
     ("fit gda . -t species -o R", "expected tables of one format in the folder"),
     ("fit gda folder.csv -t species -o R", "but there are none"),
     ("fit gda flowers.xlsx -t species -o R", "cannot be read as a table"),
@@ -146,6 +149,7 @@ def place(tmp_path_factory):
         "keys.toml": 'model = "gda"\ndata = "flowers.csv"\ntarget = "species"\ncovarience = "class"\n',
         "precious/file": "x",
         "parts/one.csv": "size,kind\n1,a\n2,b\n",
+        "stories/one.txt": "Once upon a time.",
         "folder.csv/file": "x",
         "HURT/run.toml": 'model = "gda"\n',
         "HURT/model.tallies": "nonsense",
