@@ -232,7 +232,7 @@ def export(line: Line, run: Path, out: Path, **own: Any) -> Answer:
 
 TOLD = Option(
     "data",
-    "Table (csv of any dialect, xlsx, parquet, jsonl, ...), counts (h5ad, mtx, biom), FASTA, folder of texts.",
+    "Table (csv of any dialect, xlsx, parquet, jsonl, ...), counts (h5ad, mtx, biom), FASTA, OBO, folder of texts.",
     ...,
     Path,
     "DATA",
