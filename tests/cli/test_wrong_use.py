@@ -95,6 +95,7 @@ TABLE = [
     ("fit gda parts -t kind --drop siz -o R", "--drop names the column 'siz', which the table does not have; did you mean 'size'"),
     # RUNs
     ("fit gda flowers.csv -t species -o RUN", "--force"),
+    ("fit gda flowers.csv -t species -o flowers.csv/R", "'flowers.csv/R' cannot be made in 'flowers.csv'"),
     ("fit gda flowers.csv -t species -o precious --force", "not a RUN folder"),
     ("info nowhere", "does not exist"),
     ("info .", "no run.toml"),
@@ -173,3 +174,9 @@ def test_wrong_use_says_what_to_do_and_leaves_nothing(place, run, monkeypatch, l
         assert err.startswith("Error: ")
         assert len(err.splitlines()) == 1
     assert {path: path.stat().st_mtime_ns for path in Path().rglob("*")} == before
+
+
+def test_a_place_inside_a_file_is_told_of_in_words(place, run, monkeypatch):
+    monkeypatch.chdir(place)
+    code, _, err = run("predict", "RUN", "flowers.csv", "--out", "flowers.csv/p.csv")
+    assert (code, err) == (1, "Error: 'flowers.csv': File exists; see to this place, or choose another\n")
