@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from subprocess import Popen
 from typing import Any
@@ -30,11 +31,13 @@ def run(capsys: Any, monkeypatch: Any) -> Any:
 
     def call(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["tallies", *arguments])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of other packages, which Python shows to nobody but testers
+            try:
+                main()
+                code = 0
+            except SystemExit as stop:
+                code = int(stop.code or 0)
         out, err = capsys.readouterr()
         return code, out, err
 

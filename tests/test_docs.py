@@ -83,7 +83,10 @@ def test_a_notebook_has_all_of_a_tutorial(page):
     "name",
     [
         "csv_to_report",
-        *(pytest.param(n, marks=pytest.mark.long) for n in ("author_concept", "classifiers", "fem", "lda", "network", "pln")),
+        *(
+            pytest.param(n, marks=pytest.mark.long)
+            for n in ("author_concept", "classifiers", "fem", "groups", "lda", "network", "pln")
+        ),
     ],
 )
 def test_a_notebook_runs_from_top_to_bottom(name, tmp_path, monkeypatch):

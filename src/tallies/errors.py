@@ -95,7 +95,9 @@ def need_file(path: str | Path, what: str) -> Path:
     path = Path(path)
     if not path.is_file():
         here = "it is a folder" if path.is_dir() else "there is nothing"
-        raise FileNotFoundError(f"expected {what}, but there is no file {str(path)!r}: {here}; check the path")
+        others = [] if path.is_dir() or not path.parent.is_dir() else sorted(other.name for other in path.parent.iterdir())
+        near = [f"did you mean {str(path.with_name(name))!r}?" for name in get_close_matches(path.name, others, 1)]
+        raise FileNotFoundError(f"expected {what}, but there is no file {str(path)!r}: {here}; {(near or ['check the path'])[0]}")
     return path
 
 

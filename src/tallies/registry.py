@@ -59,13 +59,14 @@ EXTRAS = {  # further public names of families, and the modules that have them
 #   cells       an AnnData with columns beside its matrix            words       counts of one
 #   counted     the same, with counts as its matrix
 #   texts       a column of texts, or a folder of them               alignment   sequences of one length
+#   ontology    concepts, for texts of another file
 SUITS: dict[str, dict[str, str]] = {
     "LDA": {"texts": "", "words": ""},
     **{name: {"counts": ""} for name in ("PLN", "PLNNetwork", "PLNMixture")},
     "PLNDiscriminant": {"counted": "--target COLUMN", "counts": "--covariates FILE --target COLUMN"},
     "FEM": {"classes": "--target COLUMN"},
     "FEMNetwork": {"categories": "", "alignment": ""},
-    "AuthorConcept": {"texts": "--ontology FILE"},
+    "AuthorConcept": {"texts": "--ontology FILE", "ontology": ""},
     "GDA": {"numbers": "--target COLUMN", "cells": "--target COLUMN"},
     "NaiveBayes": {"classes": "--target COLUMN", "cells": "--target COLUMN"},
 }

@@ -105,8 +105,13 @@ def writing(out: str | Path, options: Mapping[str, Any], state: Path | None = No
             _write_options(place, options)
             yield place
         return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=place.parent, prefix=_trash(out)))
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(dir=place.parent, prefix=_trash(out)))
+    except OSError as error:
+        kind = PermissionError if isinstance(error, PermissionError) else DataError
+        told = f"{str(out)!r} cannot be made in {str(Path(out).parent)!r} ({error.strerror})"
+        raise kind(f"{told}; choose another --out") from error
     try:
         with _owned(part):
             part.chmod(0o755)

@@ -48,6 +48,10 @@ def alignment(path):
     path.write_text("".join(f">s{i}\n{''.join(rng.choice(list('ACGT'), 5))}\n" for i in range(N)))
 
 
+def concepts(path):
+    path.write_text("format-version: 1.2\n\n" + "".join(f"[Term]\nid: A:{i}\nname: term {i}\n\n" for i in range(N)))
+
+
 def matrix(path):
     scipy.io.mmwrite(path, sp.csr_array(COUNTS.to_numpy()))
 
@@ -74,6 +78,7 @@ PLNS = {"pln", "pln-network", "pln-mixture", "pln-discriminant"}
         (folder, "texts", {"lda", "author-concept"}),
         (alignment, "t.fasta", {"fem-network"}),
         (matrix, "t.mtx", PLNS),
+        (concepts, "t.obo", {"author-concept"}),
         (cells, "t.h5ad", PLNS | {"lda", "gda", "naive-bayes"}),
     ],
     ids=lambda value: getattr(value, "__name__", None),

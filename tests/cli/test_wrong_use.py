@@ -40,6 +40,9 @@ TABLE = [
     ("fit --config keys.toml -o R", "did you mean 'covariance'"),
     # files
     ("fit gda none.csv -t species -o R", "no file 'none.csv'"),
+    ("fit gda flower.csv -t species -o R", "did you mean 'flowers.csv'"),
+    ("fit gda stories -t species -o R", "files of texts are for lda"),
+    ("fit gda flowers.csv -t length -o R", "numbers such as 0.05,"),
     ("fit gda . -t species -o R", "expected tables of one format in the folder"),
     ("fit gda folder.csv -t species -o R", "but there are none"),
     ("fit gda flowers.xlsx -t species -o R", "cannot be read as a table"),
@@ -92,6 +95,7 @@ TABLE = [
     ("fit gda parts -t kind --drop siz -o R", "--drop names the column 'siz', which the table does not have; did you mean 'size'"),
     # RUNs
     ("fit gda flowers.csv -t species -o RUN", "--force"),
+    ("fit gda flowers.csv -t species -o flowers.csv/R", "'flowers.csv/R' cannot be made in 'flowers.csv'"),
     ("fit gda flowers.csv -t species -o precious --force", "not a RUN folder"),
     ("info nowhere", "does not exist"),
     ("info .", "no run.toml"),
@@ -146,6 +150,7 @@ def place(tmp_path_factory):
         "keys.toml": 'model = "gda"\ndata = "flowers.csv"\ntarget = "species"\ncovarience = "class"\n',
         "precious/file": "x",
         "parts/one.csv": "size,kind\n1,a\n2,b\n",
+        "stories/one.txt": "Once upon a time.",
         "folder.csv/file": "x",
         "HURT/run.toml": 'model = "gda"\n',
         "HURT/model.tallies": "nonsense",
@@ -169,3 +174,9 @@ def test_wrong_use_says_what_to_do_and_leaves_nothing(place, run, monkeypatch, l
         assert err.startswith("Error: ")
         assert len(err.splitlines()) == 1
     assert {path: path.stat().st_mtime_ns for path in Path().rglob("*")} == before
+
+
+def test_a_place_inside_a_file_is_told_of_in_words(place, run, monkeypatch):
+    monkeypatch.chdir(place)
+    code, _, err = run("predict", "RUN", "flowers.csv", "--out", "flowers.csv/p.csv")
+    assert (code, err) == (1, "Error: 'flowers.csv': File exists; see to this place, or choose another\n")

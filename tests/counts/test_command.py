@@ -107,3 +107,10 @@ def test_weights_of_pairs_and_differences_are_reached_from_the_line(files, run):
     code, _, err = run("export", "FREE", "-o", "between.csv", "--against", "PLAIN")
     assert code == 2
     assert "is no network of counts" in err
+
+
+def test_a_table_of_the_target_alone_is_not_asked_for_again(files, run):
+    pd.read_csv("sites.csv")[["sample", "site"]].to_csv("target.csv", index=False)
+    assert run("fit", "pln-discriminant", "counts.csv", "--covariates", "target.csv", "-t", "site", "-o", "RUN")[0] == 0
+    code, out, err = run("predict", "RUN", "new.csv")
+    assert (code, len(out.splitlines())) == (0, 31), err

@@ -89,6 +89,17 @@ def test_opens_without_error_request_or_overflow(browser, pages, name, width, da
       return [...s.querySelectorAll('text[text-anchor=end]')].some((t) => t.getBoundingClientRect().left < box.right - 4);
     }).length"""
     assert width != 390 or browser.run(over) == 0
+    # the names of lines stand below the title of what is upwards, and no short title is cut
+    met = """[...document.querySelectorAll('figure svg')].filter((s) => {
+      const title = s.querySelector("text.axis[x='0'][y='12']");
+      if (!title) return false;
+      const box = title.getBoundingClientRect();
+      return [...s.querySelectorAll('text.halo')].some((t) => { const b = t.getBoundingClientRect();
+        return b.width && b.left < box.right && b.right > box.left && b.top < box.bottom - 1; });
+    }).length"""
+    assert browser.run(met) == 0
+    cut = "[...document.querySelectorAll('figure svg text.axis')].filter(t => t.textContent.endsWith('…')).map(t => t.textContent)"
+    assert name in ("odd", "column", "alone") or browser.run(cut) == []
 
 
 def test_every_page_is_looked_at(pages):

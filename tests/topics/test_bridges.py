@@ -83,6 +83,11 @@ def test_a_file_that_is_no_state_is_refused(tmp_path, text, told):
         LDA.from_mallet(tmp_path / "state")
 
 
+def test_a_word_keeps_a_blank_that_does_not_break(tmp_path):
+    (tmp_path / "state").write_text("\n".join([*HEAD, "0 NA 0 0 10\xa0km 0", "0 NA 1 1 plum 1"]) + "\n", encoding="utf-8")
+    assert LDA.from_mallet(tmp_path / "state").vocabulary_.tolist() == ["10\xa0km", "plum"]
+
+
 def test_a_cut_state_is_refused(tmp_path):
     (tmp_path / "state.gz").write_bytes(gzip.compress(state(tokens()).encode())[:-20])
     with pytest.raises(FileError, match="damaged"):
@@ -151,3 +156,40 @@ def test_a_model_of_tomotopy_itself(tmp_path):
         np.testing.assert_allclose(model.topics_, [theirs.get_topic_word_dist(k) for k in range(2)], rtol=1e-5)
         np.testing.assert_allclose(model.document_topics_, [doc.get_topic_dist() for doc in theirs.docs], rtol=1e-5)
         assert model.history_[-1] == pytest.approx(theirs.ll_per_word * 240, rel=1e-4)
+
+
+def of_tomotopy(kind="LDAModel", steps=5, **settings):
+    tomotopy = pytest.importorskip("tomotopy")
+    theirs = getattr(tomotopy, kind)(seed=1, **settings)
+    for k in range(30):
+        theirs.add_doc([WORDS[w] for d, w, _ in tokens() if d == k])
+    if steps:
+        theirs.train(steps, workers=1)
+    return theirs
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ({"tw": 1}, "weights them"),
+        ({"kind": "HDPModel"}, "convert_to_lda"),
+        ({"kind": "DMRModel"}, "got DMRModel"),
+        ({"steps": 0}, "train it"),
+    ],
+)
+def test_what_tomotopy_means_otherwise_is_refused(made, told):
+    with pytest.raises(DataError, match=told):
+        LDA.from_tomotopy(of_tomotopy(**made))
+
+
+def test_a_file_that_would_end_the_process_is_refused(tmp_path):
+    of_tomotopy("HDPModel").save(str(tmp_path / "other.bin"))
+    (tmp_path / "empty.bin").touch()
+    for name in ("other.bin", "empty.bin"):
+        with pytest.raises(FileError, match="damaged"):
+            LDA.from_tomotopy(tmp_path / name)
+
+
+def test_a_hierarchical_model_of_tomotopy_comes_by_its_own_conversion():
+    theirs = of_tomotopy("HDPModel", 30).convert_to_lda()[0]
+    np.testing.assert_allclose(LDA.from_tomotopy(theirs).topics_[0], theirs.get_topic_word_dist(0), rtol=1e-5)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tallies.categories.door import Categories
 from tallies.categories.kernels import fem as kernels
-from tallies.errors import one_of
+from tallies.errors import need, one_of
 from tallies.maths import Array
 
 Columns = Callable[[int], Array]  # (M, m_k)  couplings with variable k
@@ -56,3 +57,15 @@ def top_pairs(S: Array, columns: Columns, starts: np.ndarray, categories: Catego
         a, b = (f"{name}={categories.labels[v][int(q)]}" for name, v, q in zip(names, (j, k), (s, r), strict=True))
         rows.append((*names, float(S[j, k]), f"{a} {'->' if directed else '&'} {b}", float(block[s, r])))
     return pd.DataFrame(rows, columns=["a", "b", "score", "strongest", "coupling"])
+
+
+def graph_of(pairs: pd.DataFrame, names: Collection[Any], directed: bool) -> Any:
+    """A graph of these pairs, those of score above 0; with arrows at lag 1."""
+    networkx = need("networkx", "graphs", "to_networkx")
+    graph = networkx.DiGraph() if directed else networkx.Graph()
+    graph.add_nodes_from(map(str, names))
+    for pair in pairs.query("score > 0").itertuples():
+        graph.add_edge(
+            str(pair.a), str(pair.b), weight=pair.score, score=pair.score, strongest=pair.strongest, coupling=pair.coupling
+        )
+    return graph

@@ -31,7 +31,8 @@ class Held(NamedTuple):
             suits = SUITS.get(name, {})
             sort = next((sort for sort in suits if sort in self.sorts), None)
             if sort is not None:
-                words = ["tallies fit", word, shlex.quote(str(path)), self.sorts[sort], suits[sort], "--out RUN"]
+                data = f"FILE --ontology {shlex.quote(str(path))}" if sort == "ontology" else shlex.quote(str(path))
+                words = ["tallies fit", word, data, self.sorts[sort], suits[sort], "--out RUN"]
                 found.append({"model": word, "command": " ".join(filter(None, words))})
         return found
 
@@ -44,6 +45,7 @@ def held(path: Path) -> Held:
     from tallies.data.files import read_table
     from tallies.data.kinds import Columns, describe
     from tallies.data.lazy import is_lazy, open_table
+    from tallies.data.ontology import Ontology
 
     none = Columns([], [], [], [], [])
     if is_alignment(path):
@@ -51,6 +53,8 @@ def held(path: Path) -> Held:
         return Held(len(sites), f"an alignment of {sites.shape[1]:,} sites", none, {"alignment": ""})
     if cells_of(path) is not None:
         return _cells(path)
+    if path.name.lower().endswith((".obo", ".obo.gz")):
+        return Held(len(Ontology.read(path)), "concepts of an ontology", none, {"ontology": ""})
     if path.suffix.lower() in (".mtx", ".biom") or path.name.lower().endswith(".mtx.gz"):
         counts = estimator("read_counts")(path)
         return Held(

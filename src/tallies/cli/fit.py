@@ -73,7 +73,8 @@ def resume(line: Line, run: Path, **own: Any) -> Answer:
         if not runs.checkpoints(folder) or (ended and not more):
             result = {"run": str(run), "n_iter": before.n_iter_, "converged": before.converged_, "resumed": False}
             how = "settled" if before.converged_ else "ended"
-            return Answer(result, f"{run} had {how} after {before.n_iter_} sweeps: nothing is left to do.")
+            sweeps = "sweep" if before.n_iter_ == 1 else "sweeps"
+            return Answer(result, f"{run} had {how} after {before.n_iter_} {sweeps}: nothing is left to do.")
         if before.n_iter_ >= (limit := options["max_iter"]):
             raise DataError(
                 f"{str(run)!r} has had {before.n_iter_} sweeps; to go on, ask for more: tallies resume {run} --sweeps {2 * limit}"

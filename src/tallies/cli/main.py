@@ -232,7 +232,7 @@ def export(line: Line, run: Path, out: Path, **own: Any) -> Answer:
 
 TOLD = Option(
     "data",
-    "Table (csv of any dialect, xlsx, parquet, jsonl, ...), counts (h5ad, mtx, biom), FASTA, folder of texts.",
+    "Table (csv of any dialect, xlsx, parquet, jsonl, ...), counts (h5ad, mtx, biom), FASTA, OBO, folder of texts.",
     ...,
     Path,
     "DATA",
@@ -390,6 +390,9 @@ def _explain(error: Exception) -> int:
         return int(getattr(error, "exit_code", 2))
     if not isinstance(error, TalliesError | ValueError | TypeError | OSError | MemoryError):
         raise error
-    say(f"Error: {' '.join(str(error).split()) or type(error).__name__}")
+    words = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError) and words.startswith("[Errno") and error.filename:  # the system's own
+        words = f"{str(error.filename)!r}: {error.strerror}; see to this place, or choose another"
+    say(f"Error: {words}")
     wrong_use = isinstance(error, TalliesError | ValueError | FileNotFoundError | IsADirectoryError)
     return 2 if wrong_use and not isinstance(error, ClusterError | MissingExtra | FitError) else 1

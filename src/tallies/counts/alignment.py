@@ -188,7 +188,8 @@ def as_design(covariates: Any, n: int, rows: np.ndarray | None, intercept: bool)
     X = as_numbers(covariates, "covariates")
     X = X[:, None] if X.ndim == 1 else X
     if X.ndim != 2 or len(X) != n:
-        raise DataError(f"covariates must have one row a sample: expected {n} rows, got shape {X.shape}")
+        got = len(X) if X.ndim == 2 else f"shape {X.shape}"
+        raise DataError(f"covariates must have one row a sample: expected {n} rows, got {got}; give one to each sample")
     if not (np.abs(X) <= LARGEST).all():
         raise DataError(
             f"covariates must be finite, at most {LARGEST:g}, and complete; fill in or drop rows with missing covariates"

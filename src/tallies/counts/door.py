@@ -241,6 +241,8 @@ def is_own(fitted: Fitted, table: Counts) -> bool:
 def new_design(design: Design, covariates: Any, n: int, names: np.ndarray | None = None) -> np.ndarray:
     """The design of new rows; the columns of a frame are matched by name."""
     if design.formula is not None:
+        if covariates is None and set(design.names) <= {"Intercept", "intercept"}:  # such as "~ 1", which has no variables
+            covariates = pd.DataFrame(index=range(n))
         if covariates is None:
             raise DataError(f"the model was fitted with {design.formula.text!r}; pass the table of its variables as covariates")
         covariates = again(design.formula, covariates)

@@ -79,8 +79,9 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
                 check_classification_targets(present)
             except ValueError as error:
                 raise DataError(
-                    f"{str(error).partition('. ')[0]}: y holds numbers such as {present[0]!r}, and classes were expected, which "
-                    "several rows share; cut the numbers into groups, as pandas.cut does, or name another column"
+                    f"{str(error).partition('. ')[0]}: y holds numbers such as {present[:1].tolist()[0]!r}, and "
+                    "classes were expected, which several rows share; cut the numbers into groups, as pandas.cut "
+                    "does, or name another column"
                 ) from error
     codes = np.full(n, -1, dtype=np.int32)
     low, high = (int(present.min()), int(present.max())) if present.dtype.kind in "iub" else (0, 2**63)

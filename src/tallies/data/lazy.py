@@ -266,7 +266,9 @@ def _surveyed(name: str, paths: list[str], home: Any) -> Lazy:
         groups = "SELECT file_name, row_group_id, min(row_group_num_rows) FROM parquet_metadata"
         about = base.execute(f"{groups}({listed(paths)}) GROUP BY ALL ORDER BY file_name, row_group_id").fetchall()
     if not rows:
-        raise DataError(f"{name!r} has columns but no rows; there is nothing to work on")
+        stories = any(Path(name).glob("*.txt"))
+        hint = "files of texts are for lda and author-concept" if stories else "there is nothing to work on"
+        raise DataError(f"{name!r} has columns but no rows; {hint}")
     width = sum(8 if fact.type != "VARCHAR" else 64 for fact in facts.values())
     return Lazy(name, cut_rows(about, max(1, PIECE // width), home), facts, rows, home)
 

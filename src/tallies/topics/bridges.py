@@ -4,6 +4,8 @@ for other programs: into an AnnData, and its chains for ArviZ."""
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -73,7 +75,7 @@ def read_mallet(path: str | Path) -> Fitted:
                     name, _, values = line[1:].partition(":")
                     prior[name.strip()] = np.array(values.split(), dtype=float)
                     continue
-                cells = line.split()
+                cells = line.strip("\n ").split(" ")  # a word may hold other blanks, such as that in 10\u00a0km
                 if len(cells) < 6 or not (cells[0].isdigit() and cells[-1].isdigit()):
                     raise FileError(
                         f"line {number} of {path} should have a document, a word and a topic, and is {line.strip()[:60]!r}"
@@ -94,19 +96,37 @@ def read_mallet(path: str | Path) -> Fitted:
     )
 
 
+def load_tomotopy(path: Path) -> Any:
+    """The model in a file. A damaged file ends the process that reads it, or keeps it for ever: another process tries first."""
+    tomotopy = need("tomotopy", "bench", "Reading models of tomotopy")
+    load = "import sys, tomotopy; tomotopy.LDAModel.load(sys.argv[1])"
+    wait = 60 + path.stat().st_size / 1e6  # seconds; a sound file is read faster than a megabyte in each
+    try:
+        subprocess.run([sys.executable, "-c", load, str(path)], capture_output=True, check=True, timeout=wait)
+    except subprocess.SubprocessError as error:
+        raise FileError(
+            f"expected a file that tomotopy.LDAModel.save has written, but {path} is of another model, or damaged"
+        ) from error
+    return tomotopy.LDAModel.load(str(path))
+
+
 def of_tomotopy(model: Any) -> Fitted:
     """From a `tomotopy.LDAModel`, or the file of one."""
     if isinstance(model, str | Path):
-        path = str(need_file(model, "a model saved by tomotopy"))
-        model = need("tomotopy", "bench", "Reading models of tomotopy").LDAModel.load(path)
-    check_model(model, "tomotopy.LDAModel, or the path of one", "used_vocabs", "docs", "alpha", "eta")
+        model = load_tomotopy(need_file(model, "a model saved by tomotopy"))
+    name = type(model).__name__
+    if name != "LDAModel":  # its other models derive from this one, and mean other things by the same names
+        hint = "pass model.convert_to_lda()[0]" if name == "HDPModel" else "pass the trained model"
+        raise DataError(f"expected a tomotopy.LDAModel, or the path of one, got {name}; {hint}")
+    if int(model.tw) != 0:
+        raise DataError("expected a model of tomotopy whose tokens count 1 each, got one that weights them; train it with tw=0")
     kept = len(model.used_vocabs)  # words that are left out have larger numbers
-    tokens = [np.array([np.asarray(doc.words), np.asarray(doc.topics)]).reshape(2, -1) for doc in model.docs]
-    tokens = [part[:, part[0] < kept] for part in tokens]
-    document = np.repeat(np.arange(len(tokens)), [part.shape[1] for part in tokens])
-    word, topic = np.hstack(tokens).astype(np.int64) if tokens else np.zeros((2, 0), dtype=np.int64)
-    if not len(word):
+    pairs = [(np.asarray(doc.words, dtype=np.int64), np.asarray(doc.topics, dtype=np.int64)) for doc in model.docs]
+    if not any(len(topics) for _, topics in pairs):  # none before training
         raise DataError("the model of tomotopy has no documents with topics; train it, and save it with full=True")
+    tokens = [np.array(pair)[:, pair[0] < kept] for pair in pairs]
+    document = np.repeat(np.arange(len(tokens)), [part.shape[1] for part in tokens])
+    word, topic = np.hstack(tokens)
     alpha = np.broadcast_to(np.asarray(model.alpha, dtype=float), (model.k,)).copy()
     return of_tokens(document, word, topic, alpha, float(model.eta), list(model.used_vocabs), len(tokens))
 

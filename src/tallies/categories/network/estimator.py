@@ -36,7 +36,7 @@ from tallies.categories.network.alike import sequence_weights
 from tallies.categories.network.by_pair import ridges_by_pair
 from tallies.categories.network.panels import Outputs
 from tallies.categories.products import starts_of
-from tallies.categories.scores import Columns, coupling_scores, top_pairs
+from tallies.categories.scores import Columns, coupling_scores, graph_of, top_pairs
 from tallies.categories.terms import Layout, Terms, check_degree, terms_of, zero_sum
 from tallies.data.columns import values_of
 from tallies.data.kinds import from_file
@@ -295,6 +295,10 @@ class FEMNetwork(Categorical):
     def top_couplings(self, top: int = 20, kind: Kind = "frobenius", apc: bool = True) -> pd.DataFrame:
         """The most strongly coupled pairs by name, with their largest single coupling."""
         return top_pairs(self.scores(kind, apc), self._columns(), self._starts(), self.categories_, top, bool(self.lag))
+
+    def to_networkx(self, *, top: int = 100, kind: Kind = "frobenius", apc: bool = True) -> Any:
+        """All variables and the most strongly coupled pairs, of score above 0, as a graph of networkx (`tallies[graphs]`)."""
+        return graph_of(self.top_couplings(top, kind, apc), self.categories_.names, bool(self.lag))
 
     def standard_errors(self, X: Any, *, n_boot: int = 50, sample_weight: Any = None, random_state: Any = 0) -> Array:
         """(M, M)  bootstrap standard errors of `couplings_`: the same model on rows (lag 1: steps) drawn with replacement.

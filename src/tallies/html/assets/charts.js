@@ -63,9 +63,13 @@ const Charts = (() => {
     while (not - fits > 1) { const half = (fits + not) >> 1; if (long(text.slice(0, half) + "…") <= room) fits = half; else not = half; }
     return text.slice(0, fits) + "…";
   }
-  function below(title, x, y, width) { // the title of an axis: in its middle, or as near to it as the figure has room
-    const text = clip(title, width), half = long(text) / 2;
-    return svg("text", { x: Math.max(Math.min(x, width - half), half), y, "text-anchor": "middle", class: "axis" }, text);
+  function titled(title, width, place) { // the title of an axis, its letters closer where the figure is narrow
+    const text = clip(title, width * 1.2), tight = long(text) > width ? width : null;
+    return svg("text", { ...place, textLength: tight, lengthAdjust: "spacingAndGlyphs", class: "axis" }, text);
+  }
+  function below(title, x, y, width) { // in the middle of its axis, or as near to it as the figure has room
+    const half = Math.min(long(title), width) / 2;
+    return titled(title, width, { x: Math.max(Math.min(x, width - half), half), y, "text-anchor": "middle" });
   }
   const colour = (i) => "s" + (i % COLOURS);
 
@@ -100,7 +104,7 @@ const Charts = (() => {
     const yTicks = (log.y ? logTicks : ticks)(y0, y1, 5);
     const show = (axis, t) => (spec[axis].plain ? String(t) : log[axis] ? number(10 ** t) : number(t));
     const left = Math.max(...yTicks.map((t) => long(show("y", t))), 12) + 8;
-    const box = spec.bare ? { left: 70, right: width - 70, top: 16, bottom: height - 16 } : { left, right: width - 12, top: 26, bottom: height - 42 };
+    const box = spec.bare ? { left: 70, right: width - 70, top: 16, bottom: height - 16 } : { left, right: width - 12, top: spec.series && spec.series.some((s) => s.name) ? 38 : 26, bottom: height - 42 }; // names of lines stand above them, and below the title
     if (spec.equal) { // one unit is as long upwards as sideways
       const unit = Math.max((x1 - x0) / (box.right - box.left), (y1 - y0) / (box.bottom - box.top));
       const [mx, my] = [(x0 + x1) / 2, (y0 + y1) / 2];
@@ -125,7 +129,7 @@ const Charts = (() => {
     }
     back.append(svg("path", { d: `M${box.left},${box.bottom}H${box.right}`, class: "base" }));
     back.append(below(spec.x.title, (box.left + box.right) / 2, height - 6, width));
-    back.append(svg("text", { x: 0, y: 12, class: "axis" }, clip(spec.y.title, width)));
+    back.append(titled(spec.y.title, width, { x: 0, y: 12 }));
     root.append(back);
     return { root, box, X, Y, x0, x1, y0, y1 };
   }
@@ -169,7 +173,7 @@ const Charts = (() => {
       const taken = [];
       for (const l of labels.sort((a, b) => a.y - b.y)) {
         const half = long(l.text) * 0.55, x = Math.min(Math.max(l.x, f.box.left + half), f.box.right - half);
-        let yy = Math.max(l.y, 24);
+        let yy = Math.max(l.y, 28);
         while (taken.some((t) => Math.abs(t.x - x) < t.half + half && Math.abs(t.y - yy) < 14)) yy += 14;
         if (half * 2 > width * 0.6) continue;
         taken.push({ x, y: yy, half });
