@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tallies._version import __version__
-from tallies.data.parquet import SUFFIXES, as_parquet, common_types, files_of
+from tallies.data.lines import tables_of
+from tallies.data.parquet import SUFFIXES, files_of
 from tallies.disk import atomic
 from tallies.errors import DataError, FileError
 from tallies.phases import phase
@@ -30,22 +31,22 @@ def prepare(data: str | Path, out: str | Path) -> Path:
     ['000000.parquet', 'manifest.json']
     """
     out, paths = Path(out), [Path(path) for path in files_of(Path(data))]
-    if any(path.suffix in SUFFIXES for path in paths):
+    if any(path.suffix.lower() in SUFFIXES for path in paths):
         raise DataError(f"{str(data)!r} is Parquet already: fit it as it is")
     check_free(out)
     out.mkdir(parents=True, exist_ok=True)
-    types = common_types(paths)
     before, made = {entry["file"]: entry for entry in manifest(out).get("files", [])}, []
-    for k, path in enumerate(paths):
-        name, about = f"{k:06d}.parquet", path.stat()
-        of = {"name": path.name, "bytes": about.st_size, "written": about.st_mtime_ns, "types": types}
-        known = before.get(name)
-        if known is None or known["of"] != of or not (out / name).is_file() or _sum(out / name) != known["sha256"]:
-            with phase(f"preparing {path.name}"), atomic(out / name) as part:
-                rows = as_parquet(path, part, types)
-            known = {**entry(out, name), "rows": rows, "of": of}
-        made.append(known)
-        write(out, [*made, *(before[left] for left in sorted(before) if left > name)])
+    with tables_of(paths) as tables:
+        for k, path in enumerate(paths):
+            name, about = f"{k:06d}.parquet", path.stat()
+            of = {"name": path.name, "bytes": about.st_size, "written": about.st_mtime_ns, "types": tables.types}
+            known = before.get(name)
+            if known is None or known["of"] != of or not (out / name).is_file() or _sum(out / name) != known["sha256"]:
+                with phase(f"preparing {path.name}"), atomic(out / name) as part:
+                    rows = tables.write(k, part)
+                known = {**entry(out, name), "rows": rows, "of": of}
+            made.append(known)
+            write(out, [*made, *(before[left] for left in sorted(before) if left > name)])
     for left in out.glob("*.parquet"):
         if left.name not in {known["file"] for known in made}:
             left.unlink()

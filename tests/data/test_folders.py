@@ -1,0 +1,165 @@
+"""Folders as people have them: files that differ in columns, types, dialects and encodings, empty and broken ones."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tallies
+from tallies.data.lazy import open_table
+from tallies.errors import DataError, DataWarning
+
+
+def table(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    colour = np.where(rng.random(n) < 0.3 + 0.4 * y, "red", "blue")
+    return pd.DataFrame({"size": rng.normal(y), "eggs": rng.poisson(1 + y), "colour": colour, "kind": np.where(y, "a", "b")})
+
+
+def parts(frame):
+    return [frame.iloc[:100], frame.iloc[100:200], frame.iloc[200:]]
+
+
+WRITE = {
+    "parquet": lambda frame, path: frame.to_parquet(path, index=False),
+    "csv": lambda frame, path: frame.to_csv(path, index=False),
+    "jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True, double_precision=15),
+}
+
+
+def folder_of(frames, folder, suffix):
+    folder.mkdir()
+    for k, frame in enumerate(frames):
+        WRITE[suffix](frame, folder / f"{k}.{suffix}")
+    return folder
+
+
+def frame_of(folder):
+    """What a fit reads of a folder."""
+    found = open_table(folder)
+    return pd.concat([piece.frame(found.cells(list(found.facts))) for piece in found.pieces], ignore_index=True)
+
+
+@pytest.mark.parametrize("suffix", WRITE)
+def test_files_may_lack_columns_and_have_others(tmp_path, suffix):
+    one, two, three = parts(table())
+    frames = [one, two[["kind", "colour", "size", "eggs"]], three.drop(columns="eggs").assign(legs=4.5)]
+    folder = folder_of(frames, tmp_path / "table", suffix)
+    with pytest.warns(DataWarning, match=r"columns \['legs', 'eggs'\] are not in all of the 3 files"):
+        found = tallies.NaiveBayes().fit(folder, y="kind")
+    whole = pd.concat(frames, ignore_index=True)
+    known = tallies.NaiveBayes().fit(whole.drop(columns="kind"), whole["kind"])
+    assert found.families_ == known.families_
+    assert found.columns_.set_index("column")["gaps"].to_dict() == {"size": 0, "eggs": 100, "colour": 0, "kind": 0, "legs": 200}
+    np.testing.assert_allclose(found.predict_proba(known_of(whole)), known.predict_proba(known_of(whole)), rtol=1e-9)
+
+
+def known_of(frame):
+    return frame[["size", "eggs", "colour", "legs"]]
+
+
+@pytest.mark.parametrize("suffix", WRITE)
+def test_a_column_has_one_type_in_all_files(tmp_path, suffix):
+    """Also one whose names differ in capitals, and one that is empty in some files."""
+    one, two, three = parts(table())
+    eggs = two["eggs"].astype(object).where(two["eggs"] > 1, "many")
+    frames = [one, two.assign(eggs=eggs.astype(str)).rename(columns={"size": "Size"}), three.assign(colour=None)]
+    found = frame_of(folder_of(frames, tmp_path / "table", suffix))
+    assert found["eggs"].tolist() == [*one["eggs"].astype(str), *eggs.astype(str), *three["eggs"].astype(str)]
+    np.testing.assert_allclose(found["size"], table()["size"], rtol=1e-12)
+    assert found["colour"].isna().sum() == 100
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_files_without_anything_have_no_rows(tmp_path, suffix):
+    folder = folder_of([table(), table().iloc[:0]], tmp_path / "table", suffix)
+    (folder / f"9.{suffix}").write_text("")
+    (folder / f"99.{suffix}.gz").write_bytes(gzip.compress(b""))
+    assert list(frame_of(folder)) == list(table())
+    out = tallies.data.prepared.prepare(folder, tmp_path / "prepared")
+    assert len(frame_of(out)) == 300
+    for path in folder.iterdir():
+        path.write_bytes(b"")
+    (folder / f"99.{suffix}.gz").unlink()
+    with pytest.raises(DataError, match="is empty; expected columns with names, and rows"):
+        open_table(folder)
+
+
+def lines():
+    return parts(table())[1].to_csv(index=False).splitlines()
+
+
+def cut(body):
+    return body[: len(body) // 2]
+
+
+BROKEN = {
+    "cut short": (lambda: cut("\n".join(lines())), "line 51 has . cells, but the first 4; is it complete"),
+    "a long line": (
+        lambda: "\n".join([*lines()[:50], lines()[50] + ",9,9", *lines()[51:]]),
+        "line 51 has 6 cells, but the first 4",
+    ),
+    "a short line": (lambda: "\n".join([*lines()[:50], "1.0,2", *lines()[51:]]), "line 51 has 2 cells, but the first 4"),
+    "open quotes": (lambda: "\n".join([*lines()[:50], '1.0,2,"re,a', *lines()[51:]]), "quotes that open in row 50 do not close"),
+    "a NUL": (lambda: "\n".join([*lines()[:50], lines()[50] + "\0", *lines()[51:]]), "line 51 of the file holds a NUL byte"),
+    "no names": (lambda: "\n".join(lines()[1:]), "has no row of names above its columns, as others have"),
+    "names twice": (
+        lambda: "\n".join(["size,Size,colour,kind", *lines()[1:]]),
+        r"must differ, not by capitals alone, but \['size'",
+    ),
+    "a line of 3 MB": (
+        lambda: "\n".join([*lines(), f"1.0,2,{'red ' * 800_000},a"]),
+        "a line of more than 2 MB; write such texts as",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_is_no_table_of_text_is_told_with_its_file(tmp_path, case):
+    """DuckDB's sniffer takes most of these for a table: of one column, or with other classes."""
+    body, told = BROKEN[case]
+    folder = folder_of(parts(table()), tmp_path / "table", "csv")
+    (folder / "1.csv").write_text(body())
+    with pytest.raises(DataError, match=rf"1\.csv'.*{told}"):
+        tallies.NaiveBayes().fit(folder, y="kind")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+def test_files_in_other_encodings_are_read_as_they_are_in_memory(tmp_path, encoding):
+    frame = table().assign(colour=np.where(table()["eggs"] > 1, "röt", "grün"))
+    folder = folder_of(parts(frame), tmp_path / "table", "csv")
+    (folder / "1.csv").write_bytes((folder / "1.csv").read_bytes().decode().encode(encoding))
+    assert frame_of(folder)["colour"].tolist() == frame["colour"].tolist()
+
+
+def test_decimal_commas_and_words_for_yes_are_those_of_a_file_in_memory(tmp_path):
+    frame = table().assign(wet=np.where(table()["eggs"] > 1, "yes", "no"), old=table()["eggs"] > 2)
+    folder = tmp_path / "table"
+    folder.mkdir()
+    for k, some in enumerate(parts(frame)):
+        some.to_csv(folder / f"{k}.csv", sep=";", decimal=",", index=False)
+    found = frame_of(folder)
+    known = pd.concat([tallies.read_table(folder / f"{k}.csv") for k in range(3)], ignore_index=True)
+    pd.testing.assert_frame_equal(found, known, check_dtype=False)
+
+
+@pytest.mark.parametrize("suffix", WRITE)
+def test_folders_that_name_a_column_are_one(tmp_path, suffix):
+    for year, some in zip((2019, 2020, 2021), parts(table()), strict=True):
+        folder_of([some], tmp_path / f"year={year}", suffix)
+    assert frame_of(tmp_path)["year"].tolist() == [2019] * 100 + [2020] * 100 + [2021] * 100
+
+
+def test_names_that_tables_in_files_cannot_have_are_told(tmp_path):
+    for name in ("SIZE", "file_row_number"):
+        folder = folder_of([table().assign(**{name: 1.5})], tmp_path / name, "parquet")
+        with pytest.raises(DataError, match=f"column name '{name}' .*; rename or drop it"):
+            tallies.NaiveBayes().fit(folder, y="kind")
+    table().to_parquet(folder / "0.csv", index=False)
+    (folder / "0.parquet").unlink()
+    with pytest.raises(DataError, match="holds a table of the kind parquet; rename it"):
+        tallies.NaiveBayes().fit(folder, y="kind")
