@@ -18,7 +18,7 @@ from tallies.data.cells import Cells, Matrix
 from tallies.data.kinds import fitted_columns
 from tallies.data.lazy import open_table
 from tallies.disk import atomic
-from tallies.errors import DataError
+from tallies.errors import DataError, make_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ def write_parts(
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{str(folder)!r} exists already; answers go to a new folder, or an empty one")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     home = os.path.abspath(folder)
     parts = [Part(piece, cells, os.path.join(home, f"part-{k:06d}.parquet")) for k, piece in enumerate(pieces)]
     with _bar(rows) as bar:

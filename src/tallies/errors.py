@@ -111,6 +111,21 @@ def refuse_folder(path: str | Path, what: str = "what is written") -> None:
         raise IsADirectoryError(f"{what} must be a file to write, but {str(path)!r} is a folder; add a file name")
 
 
+def make_folder(path: str | Path) -> Path:
+    """A folder to write to, made where there is none.
+
+    >>> make_folder("/dev/null/answers")
+    Traceback (most recent call last):
+    ...
+    tallies.errors.DataError: no folder can be made at '/dev/null/answers': Not a directory; choose another place
+    """
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"no folder can be made at {str(path)!r}: {error.strerror}; choose another place") from error
+    return Path(path)
+
+
 class ClusterError(TalliesError, RuntimeError):
     """A cluster cannot be used, or was lost."""
 

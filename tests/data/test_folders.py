@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 import tallies
+from tallies.data import lines as texts
 from tallies.data.lazy import open_table
-from tallies.errors import DataError, DataWarning
+from tallies.data.prepared import prepare
+from tallies.errors import DataError, DataWarning, FileError
 
 
 def table(n=300, seed=0):
@@ -80,7 +82,7 @@ def test_files_without_anything_have_no_rows(tmp_path, suffix):
     (folder / f"9.{suffix}").write_text("")
     (folder / f"99.{suffix}.gz").write_bytes(gzip.compress(b""))
     assert list(frame_of(folder)) == list(table())
-    out = tallies.data.prepared.prepare(folder, tmp_path / "prepared")
+    out = prepare(folder, tmp_path / "prepared")
     assert len(frame_of(out)) == 300
     for path in folder.iterdir():
         path.write_bytes(b"")
@@ -163,3 +165,50 @@ def test_names_that_tables_in_files_cannot_have_are_told(tmp_path):
     (folder / "0.parquet").unlink()
     with pytest.raises(DataError, match="holds a table of the kind parquet; rename it"):
         tallies.NaiveBayes().fit(folder, y="kind")
+
+
+def test_prepared_tables_that_are_not_finished_are_no_data(tmp_path, monkeypatch):
+    """A fit took what was there for all."""
+    folder, out = folder_of(parts(table()), tmp_path / "table", "csv"), tmp_path / "prepared"
+    write = texts.Tables.write
+
+    def stopped(self, k, file):
+        if k == 2:
+            raise KeyboardInterrupt
+        return write(self, k, file)
+
+    monkeypatch.setattr(texts.Tables, "write", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(folder, out)
+    monkeypatch.undo()
+    with pytest.raises(FileError, match="is not finished"):
+        tallies.NaiveBayes().fit(out, y="kind")
+    made = (out / "000000.parquet").stat().st_mtime_ns
+    assert len(frame_of(prepare(folder, out))) == 300
+    assert (out / "000000.parquet").stat().st_mtime_ns == made
+    (folder / "1.csv").write_text(cut((folder / "1.csv").read_text()))
+    with pytest.raises(DataError, match="is it complete"):
+        prepare(folder, out)
+    assert len(frame_of(out)) == 300
+
+
+def test_prepared_tables_are_those_of_the_manifest(tmp_path):
+    out = prepare(folder_of(parts(table()), tmp_path / "table", "csv"), tmp_path / "prepared")
+    body = (out / "000001.parquet").read_bytes()
+    (out / "000001.parquet").write_bytes(body[:200] + bytes([body[200] ^ 1]) + body[201:])  # as many bytes
+    with pytest.raises(FileError, match=r"'.*000001\.parquet' is not what manifest.json beside it tells of"):
+        open_table(out)
+    (out / "000001.parquet").write_bytes(body)
+    (out / "more.parquet").write_bytes(body)
+    with pytest.raises(FileError, match=r"'.*more\.parquet' is none of the tables"):
+        open_table(out)
+    (out / "more.parquet").unlink()
+    with pytest.raises(DataError, match="holds prepared tables; choose another folder for texts"):
+        tallies.Corpus.prepare(tmp_path / "table", out, text="colour")
+
+
+def test_answers_go_where_a_folder_can_be(tmp_path):
+    folder = folder_of(parts(table()), tmp_path / "table", "parquet")
+    model = tallies.NaiveBayes().fit(folder, y="kind")
+    with pytest.raises(DataError, match=r"no folder can be made at '.*/below': Not a directory; choose another place"):
+        model.predict(folder, out=folder / "0.parquet" / "below")

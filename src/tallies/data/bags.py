@@ -149,7 +149,7 @@ def count(
     if words.pop("vocabulary", None) is not None:
         raise DataError("the words of texts in files are those that occur; choose them with min_df and max_df, not vocabulary")
     out = Path(out)
-    prepared.check_free(out)
+    prepared.check_free(out, "texts")
     texts = open_texts(X, text)
     cut = cutting(list(islice((text for part in texts.read() for text in part), LOOKED_AT)), **words)
     # where files were made of others, that their sizes are the same must do
