@@ -47,7 +47,14 @@ def write_answers(model: Any, X: Any, out: str | os.PathLike | None, ask: Callab
     for name in names:
         table.need(name, "values of a column of the fit")
     ids = [name for name, fact in table.facts.items() if fact.kind == "id" and name not in names]
+    refuse_beside(table, out)
     return write_parts(model, table.pieces, table.cells([*names, *ids]), table.rows, out, partial(_with_ids, ids, ask))
+
+
+def refuse_beside(table: Any, out: str | os.PathLike | None) -> None:
+    """Refuse to write answers among the files of a table, or of texts: they would be read with them."""
+    if out is not None and table.home is None and Path(out).absolute().is_relative_to(Path(table.name).absolute()):
+        raise DataError(f"{str(out)!r} is in the folder of the data, which would be read with them later; choose another place")
 
 
 def write_parts(

@@ -210,5 +210,36 @@ def test_prepared_tables_are_those_of_the_manifest(tmp_path):
 def test_answers_go_where_a_folder_can_be(tmp_path):
     folder = folder_of(parts(table()), tmp_path / "table", "parquet")
     model = tallies.NaiveBayes().fit(folder, y="kind")
+    (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match=r"no folder can be made at '.*/below': Not a directory; choose another place"):
-        model.predict(folder, out=folder / "0.parquet" / "below")
+        model.predict(folder, out=tmp_path / "file" / "below")
+
+
+def test_answers_do_not_become_data(tmp_path):
+    folder = folder_of(parts(table()), tmp_path / "table", "parquet")
+    model = tallies.NaiveBayes().fit(folder, y="kind")
+    for out in (folder / "answers", folder):
+        with pytest.raises(DataError, match=r"choose another place|a new folder"):
+            model.predict(folder, out=out)
+    assert len(list(folder.iterdir())) == 3
+
+
+@pytest.mark.parametrize("ask", ["predict_proba", "log_prob", "score", "partial_fit"])
+def test_what_takes_rows_in_memory_says_so_of_a_folder(tmp_path, ask):
+    folder = folder_of(parts(table()), tmp_path / "table", "parquet")
+    model = tallies.NaiveBayes().fit(folder, y="kind")
+    with pytest.raises(DataError, match=r"fit and predict\(X, out=FOLDER\) read in pieces; this takes rows in memory"):
+        getattr(model, ask)(folder, *(["kind"] if ask in ("score", "partial_fit") else []))
+
+
+def test_a_scratch_folder_that_cannot_be_and_a_lazy_frame_that_fails_are_told(tmp_path):
+    import polars as pl
+
+    folder = folder_of(parts(table()), tmp_path / "table", "csv")
+    with (
+        pytest.raises(DataError, match=r"no folder can be made at '.*scratch': Not a directory"),
+        tallies.backend("threads", scratch=folder / "0.csv" / "scratch"),
+    ):
+        tallies.NaiveBayes().fit(folder, y="kind")
+    with pytest.raises(DataError, match="'LazyFrame' cannot be read as a table: unable to find column"):
+        tallies.NaiveBayes().fit(pl.scan_csv(folder / "*.csv").with_columns(pl.col("nope")), y="kind")

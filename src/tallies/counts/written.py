@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallies.answering import write_parts
+from tallies.answering import refuse_beside, write_parts
 from tallies.data.lazy import open_table
 from tallies.errors import DataError
 
@@ -32,6 +32,7 @@ def write_places(model: Any, counts: Any, covariates: Any, offsets: Any, out: An
     for name in beside:
         table.need(name, "covariates")
     ids = [name for name, fact in table.facts.items() if name not in (*species, *beside) and fact.kind == "id"]
+    refuse_beside(table, out)
     ask = partial(_places, species, beside, ids)
     return write_parts(model, table.pieces, table.cells([*species, *beside, *ids]), table.rows, out, ask)
 

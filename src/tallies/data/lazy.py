@@ -238,7 +238,8 @@ def files_in(X: Any) -> tuple[str, list[str], Any]:
     if paths and all(path.lower().endswith(SUFFIXES) for path in paths):
         return name, paths, None
     home = Scratch(SCRATCH.get())
-    return name, _written(X, paths, Path(home.folder.name)), home
+    with reading(name, "a table"):
+        return name, _written(X, paths, Path(home.folder.name)), home
 
 
 def _written(X: Any, paths: list[str], folder: Path) -> list[str]:
