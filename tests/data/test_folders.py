@@ -243,3 +243,21 @@ def test_a_scratch_folder_that_cannot_be_and_a_lazy_frame_that_fails_are_told(tm
         tallies.NaiveBayes().fit(folder, y="kind")
     with pytest.raises(DataError, match="'LazyFrame' cannot be read as a table: unable to find column"):
         tallies.NaiveBayes().fit(pl.scan_csv(folder / "*.csv").with_columns(pl.col("nope")), y="kind")
+
+
+def test_truths_with_gaps_are_no_numbers_of_gda(tmp_path):
+    frame = table().assign(wet=(table()["eggs"] > 1).where(table()["eggs"] > 0).astype("boolean"))[["size", "wet", "kind"]]
+    folder = folder_of(parts(frame), tmp_path / "table", "parquet")
+    WRITE["parquet"](frame, tmp_path / "whole.parquet")
+    found, known = (tallies.GDA(tol=1e-12).fit(X, y="kind") for X in (folder, tmp_path / "whole.parquet"))
+    assert found.feature_names_in_.tolist() == known.feature_names_in_.tolist() == ["size"]
+    np.testing.assert_allclose(found.means_, known.means_, rtol=1e-9)
+
+
+def test_dates_are_no_weights_and_no_counts(tmp_path):
+    for day in (pd.Timestamp("2020-01-01"), pd.date_range("2020", periods=300)):
+        folder = folder_of(parts(table().assign(day=day)), tmp_path / f"{np.size(day)}", "parquet")
+        with pytest.raises(DataError, match="the weights in the column 'day' must be numbers"):
+            tallies.NaiveBayes().fit(folder, y="kind", sample_weight="day")
+        with pytest.raises(DataError, match=r"counts must be numbers, but columns \['colour', 'kind', 'day'\]"):
+            tallies.PLN().fit(folder)

@@ -108,6 +108,10 @@ class Fact(NamedTuple):
     gaps: int
     cell: str  # the column in SQL
 
+    def is_number(self) -> bool:
+        """Whether its values are numbers."""
+        return isinstance(self.low, int | float) and not isinstance(self.low, bool)
+
 
 class Lazy(NamedTuple):
     """A table in files."""
@@ -137,7 +141,7 @@ class Lazy(NamedTuple):
     def weight(self, sample_weight: Any) -> dict[str, str]:
         """The column of the weights."""
         weight = self.need(sample_weight, "weights")
-        if weight.gaps or isinstance(weight.low, str | bool):
+        if weight.gaps or not weight.is_number():
             raise DataError(f"the weights in the column {sample_weight!r} must be numbers without gaps; fill or drop the others")
         check_weights(np.array([weight.low, weight.high], dtype=float), 2)
         return {sample_weight: "weights"}
@@ -148,7 +152,12 @@ class Lazy(NamedTuple):
         for name, fact in self.facts.items():
             wanted = fact.kind in USABLE or name in self.keep
             use = "left out: as told" if name in self.drop else "used" if wanted else f"left out: {WHY[fact.kind]}"
-            if use == "used" and fact.kind == "category" and name not in self.keep and not (words or fact.type == "BOOLEAN"):
+            if (
+                use == "used"
+                and fact.kind == "category"
+                and name not in self.keep
+                and not (words or (fact.type == "BOOLEAN" and not fact.gaps))
+            ):
                 use = f"left out: {type(model).__name__} takes numbers; NaiveBayes takes categories, too"
             found.append((name, fact.kind, fact.gaps, min(fact.levels, fact.known), roles.get(name, use)))
         columns = Columns(*map(list, zip(*found, strict=True)))
