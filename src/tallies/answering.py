@@ -16,7 +16,7 @@ from tallies.backends import each
 from tallies.data import dialect
 from tallies.data.cells import Cells, Matrix
 from tallies.data.kinds import fitted_columns
-from tallies.data.lazy import open_table
+from tallies.data.lazy import is_lazy, open_table
 from tallies.disk import atomic
 from tallies.errors import DataError, make_folder
 
@@ -49,6 +49,13 @@ def write_answers(model: Any, X: Any, out: str | os.PathLike | None, ask: Callab
     ids = [name for name, fact in table.facts.items() if fact.kind == "id" and name not in names]
     refuse_beside(table, out)
     return write_parts(model, table.pieces, table.cells([*names, *ids]), table.rows, out, partial(_with_ids, ids, ask))
+
+
+def goes_out(X: Any, out: str | os.PathLike | None) -> bool:
+    """Whether answers to X are written: where it is not in memory, or a folder is named and X is a path."""
+    if out is None or is_lazy(X) or isinstance(X, str | os.PathLike):
+        return is_lazy(X) or out is not None
+    raise DataError("out=FOLDER is for rows in files, or in a lazy frame; these are in memory: leave it out, and write what comes")
 
 
 def refuse_beside(table: Any, out: str | os.PathLike | None) -> None:

@@ -261,3 +261,41 @@ def test_dates_are_no_weights_and_no_counts(tmp_path):
             tallies.NaiveBayes().fit(folder, y="kind", sample_weight="day")
         with pytest.raises(DataError, match=r"counts must be numbers, but columns \['colour', 'kind', 'day'\]"):
             tallies.PLN().fit(folder)
+
+
+def test_answers_to_small_files_are_written_and_to_rows_in_memory_refused(tmp_path):
+    """They were given back, and nothing was written."""
+    path, frame = tmp_path / "birds.csv", table()
+    frame.to_csv(path, index=False)
+    for model in (tallies.NaiveBayes(), tallies.FEM(ridge=1.0)):
+        X = frame[["eggs", "colour"]]
+        model.fit(X, frame["kind"])
+        folder = model.predict(path, out=tmp_path / type(model).__name__)
+        found = pd.concat(map(pd.read_parquet, sorted(folder.iterdir())))
+        assert found["prediction"].tolist() == model.predict(X).tolist()
+        with pytest.raises(DataError, match="these are in memory: leave it out"):
+            model.predict(X, out=tmp_path / "none")
+    texts = [f"{row} tree and bird" for row in frame["colour"]]
+    lda = tallies.LDA(n_topics=2, max_iter=4, burn_in=2).fit(tallies.Corpus.from_texts(texts))
+    folder = lda.transform(path, text="colour", out=tmp_path / "topics")
+    assert len(pd.concat(map(pd.read_parquet, sorted(folder.iterdir())))) == 300
+    pln = tallies.PLN(rank=1, max_iter=3).fit(frame[["eggs"]].assign(more=frame["eggs"] + 1))
+    for ask in (lambda: lda.transform(texts, out=tmp_path / "none"), lambda: pln.transform(frame[["eggs"]], out=tmp_path / "none")):
+        with pytest.raises(DataError, match="these are in memory: leave it out"):
+            ask()
+    assert not (tmp_path / "none").exists()
+
+
+def test_answers_to_a_small_matrix_of_cells_are_written(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    rng = np.random.default_rng(0)
+    kinds = np.array(["a", "b"])[np.arange(60) % 2]
+    cells = anndata.AnnData(
+        rng.poisson(2.0, (60, 5)).astype(np.float32), obs=pd.DataFrame({"kind": kinds}, index=[f"c{i}" for i in range(60)])
+    )
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    model = tallies.NaiveBayes().fit(tmp_path / "cells.h5ad", y="kind")
+    found = pd.concat(map(pd.read_parquet, sorted(model.predict(tmp_path / "cells.h5ad", out=tmp_path / "out").iterdir())))
+    assert found["prediction"].tolist() == model.predict(cells).tolist()
+    with pytest.raises(DataError, match="these are in memory: leave it out"):
+        model.predict(cells, out=tmp_path / "none")

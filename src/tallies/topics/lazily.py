@@ -56,7 +56,7 @@ def read(X: Any, text: str, shards: int) -> Bags:
 
 def transform(model: Any, X: Any, text: str, out: str | os.PathLike | None) -> Path:
     """Write the topics of every text, with all columns of its table but the text, to a folder."""
-    matrix = matrix_of(X)
+    matrix = matrix_of(X, small=True)
     if matrix is not None:
         return write_cells(model, matrix, model.vocabulary_, out, mixtures_of_cells)
     texts = open_texts(X, text)
