@@ -94,8 +94,8 @@ def need_file(path: str | Path, what: str) -> Path:
     """
     path = Path(path)
     if not path.is_file():
-        here = "it is a folder" if path.is_dir() else "there is nothing"
-        raise FileNotFoundError(f"expected {what}, but there is no file {str(path)!r}: {here}; check the path")
+        here = "it is a folder; name one file of it" if path.is_dir() else "there is nothing; check the path"
+        raise FileNotFoundError(f"expected {what}, but there is no file {str(path)!r}: {here}")
     return path
 
 
