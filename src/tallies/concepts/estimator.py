@@ -200,7 +200,7 @@ class AuthorConcept(Estimator):
         Write it with .to_csv, .to_parquet or .to_json. Of texts beyond memory, see `fit`, it is written to the folder `out` as
         Parquet, with the other columns of their tables; `authors` then names the column of the authors.
         """
-        if in_files(sentences) or goes_out(sentences, out):
+        if in_files(sentences) or (out is not None and goes_out(sentences, out)):
             return lazily.annotate(self, sentences, text, "authors" if authors is None else authors, k, out)
         return answers.annotate(self.fitted_, answers.posterior(self.fitted_, self._ranking(), sentences, authors, k))
 
