@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -336,6 +337,17 @@ def test_no_scheduler_is_told_in_seconds(monkeypatch):
     ):
         pass
     assert time.monotonic() - began < 10
+
+
+def test_what_is_no_scheduler_is_told_in_seconds(monkeypatch):
+    """Dask waits for ever for its first words."""
+    monkeypatch.setattr(clusters, "ANSWERS", 1)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(ClusterError, match="something is there that is no scheduler"),
+        tallies.backend(f"tcp://127.0.0.1:{silent.getsockname()[1]}"),
+    ):
+        pass
 
 
 def test_workers_that_cannot_work_are_told(cluster, monkeypatch, tmp_path):

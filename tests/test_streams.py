@@ -57,6 +57,8 @@ def test_what_fails_changes_nothing_and_says_why():
         (broken(), {}, "features"),
         (iter(()), {}, "no batch came"),
         (iter([X]), {"y": y}, "bring what belongs to their rows"),
+        (iter([X]), {}, "has not the arguments of partial_fit .*'y'"),
+        (iter([{"X": X, "labels": y}]), {}, "has not the arguments of partial_fit .*yield X, "),
         (iter([(X, y)]), {"checkpoint": "state"}, "cannot be resumed"),
     ):
         with pytest.raises(ValueError, match=told):

@@ -16,9 +16,9 @@ from tallies.backends import each
 from tallies.data import dialect
 from tallies.data.cells import Cells, Matrix
 from tallies.data.kinds import fitted_columns
-from tallies.data.lazy import open_table
+from tallies.data.lazy import is_lazy, open_table
 from tallies.disk import atomic
-from tallies.errors import DataError
+from tallies.errors import DataError, make_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +47,21 @@ def write_answers(model: Any, X: Any, out: str | os.PathLike | None, ask: Callab
     for name in names:
         table.need(name, "values of a column of the fit")
     ids = [name for name, fact in table.facts.items() if fact.kind == "id" and name not in names]
+    refuse_beside(table, out)
     return write_parts(model, table.pieces, table.cells([*names, *ids]), table.rows, out, partial(_with_ids, ids, ask))
+
+
+def goes_out(X: Any, out: str | os.PathLike | None) -> bool:
+    """Whether answers to X are written: where it is not in memory, or a folder is named and X is a path."""
+    if out is None or is_lazy(X) or isinstance(X, str | os.PathLike):
+        return is_lazy(X) or out is not None
+    raise DataError("out=FOLDER is for rows in files, or in a lazy frame; these are in memory: leave it out, and write what comes")
+
+
+def refuse_beside(table: Any, out: str | os.PathLike | None) -> None:
+    """Refuse to write answers among the files of a table, or of texts: they would be read with them."""
+    if out is not None and table.home is None and Path(out).absolute().is_relative_to(Path(table.name).absolute()):
+        raise DataError(f"{str(out)!r} is in the folder of the data, which would be read with them later; choose another place")
 
 
 def write_parts(
@@ -59,7 +73,7 @@ def write_parts(
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{str(folder)!r} exists already; answers go to a new folder, or an empty one")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     home = os.path.abspath(folder)
     parts = [Part(piece, cells, os.path.join(home, f"part-{k:06d}.parquet")) for k, piece in enumerate(pieces)]
     with _bar(rows) as bar:

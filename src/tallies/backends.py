@@ -20,7 +20,7 @@ from tallies.cluster import Dask, connect
 from tallies.engine import Backend, Dropped, Runner, Source, Stage
 from tallies.mapped import SCRATCH, Leaf, Scratch, bytes_of, fetch, free_memory, nbytes, store
 from tallies.phases import phase
-from tallies.remote import is_url, system
+from tallies.remote import folder, is_url, system
 from tallies.sources import Held
 from tallies.sums import Half, Sum
 
@@ -230,24 +230,24 @@ def backend(
     size, folder_or_url = None if memory is None else bytes_of(memory), _place_of(scratch, where)
     with nullcontext(where) if address is None else connect(address) as place_of_work:
         token = _chosen.set(Chosen(place_of_work, workers, size, folder_or_url))
-        folder = SCRATCH.set(None if is_url(folder_or_url) else folder_or_url)  # files that are mapped are in folders
+        mapped = SCRATCH.set(None if is_url(folder_or_url) else folder_or_url)  # files that are mapped are in folders
         try:
             yield
         finally:
             _chosen.reset(token)
-            SCRATCH.reset(folder)
+            SCRATCH.reset(mapped)
 
 
 def _place_of(scratch: str | os.PathLike | None, where: Any) -> str | None:
     """Where files go that last as long as a fit: a folder, also by its URL, or a URL of a cluster."""
     found = None if scratch is None else os.fspath(scratch)
     if found is not None and found.startswith("file://"):
-        return url2pathname(urlsplit(found).path)
+        found = url2pathname(urlsplit(found).path)
     if is_url(found) and where == "threads":
         raise ValueError(f"threads map their files, so scratch must be a folder, got {found!r}; a Dask cluster takes a URL")
     if is_url(found):
         system(str(found))  # or a sentence, now
-    return found
+    return found if found is None or is_url(found) else folder(found)
 
 
 def place(sources: Sequence[Source], shared: Source | None = None) -> Backend:

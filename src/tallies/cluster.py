@@ -17,6 +17,8 @@ from concurrent.futures import wait
 from contextlib import contextmanager
 from itertools import chain, count, groupby
 from operator import itemgetter
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any, NamedTuple
 from weakref import WeakSet, ref
 
@@ -292,9 +294,23 @@ _checked: WeakSet[Any] = WeakSet()
 
 def connect(address: str) -> Any:
     """A client of the scheduler at an address."""
-    distributed = need("distributed", "dask", "A Dask cluster")
+    distributed, found = need("distributed", "dask", "A Dask cluster"), SimpleQueue[Any]()
+
+    def ask() -> None:
+        try:
+            found.put(distributed.Client(address, timeout=ANSWERS))
+        except Exception as error:
+            found.put(error)
+
+    Thread(target=ask, daemon=True).start()  # Dask waits for ever for what is there, but is no scheduler
     try:
-        return distributed.Client(address, timeout=ANSWERS)
+        client = found.get(timeout=2 * ANSWERS)
+        if isinstance(client, Exception):
+            raise client
+        return client
+    except Empty as error:
+        told = "something is there that is no scheduler, perhaps its dashboard, or does not answer"
+        raise ClusterError(f"no Dask scheduler answers at {address!r}: {told}; check the address and its port") from error
     except (OSError, TimeoutError) as error:
         raise ClusterError(
             f"no Dask scheduler answers at {address!r} ({error}); start one with `dask scheduler`, and workers with "

@@ -94,10 +94,10 @@ def need_file(path: str | Path, what: str) -> Path:
     """
     path = Path(path)
     if not path.is_file():
-        here = "it is a folder" if path.is_dir() else "there is nothing"
-        others = [] if path.is_dir() or not path.parent.is_dir() else sorted(other.name for other in path.parent.iterdir())
-        near = [f"did you mean {str(path.with_name(name))!r}?" for name in get_close_matches(path.name, others, 1)]
-        raise FileNotFoundError(f"expected {what}, but there is no file {str(path)!r}: {here}; {(near or ['check the path'])[0]}")
+        near = get_close_matches(path.name, sorted(other.name for other in path.parent.glob("*")), 1)
+        hint = f"did you mean {str(path.with_name(near[0]))!r}?" if near else "check the path"
+        here = "it is a folder; name one file of it" if path.is_dir() else f"there is nothing; {hint}"
+        raise FileNotFoundError(f"expected {what}, but there is no file {str(path)!r}: {here}")
     return path
 
 
@@ -111,6 +111,21 @@ def refuse_folder(path: str | Path, what: str = "what is written") -> None:
     """
     if Path(path).is_dir():
         raise IsADirectoryError(f"{what} must be a file to write, but {str(path)!r} is a folder; add a file name")
+
+
+def make_folder(path: str | Path) -> Path:
+    """A folder to write to, made where there is none.
+
+    >>> make_folder("/dev/null/answers")
+    Traceback (most recent call last):
+    ...
+    tallies.errors.DataError: no folder can be made at '/dev/null/answers': Not a directory; choose another place
+    """
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"no folder can be made at {str(path)!r}: {error.strerror}; choose another place") from error
+    return Path(path)
 
 
 class ClusterError(TalliesError, RuntimeError):

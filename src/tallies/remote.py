@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +10,7 @@ from itertools import count
 from threading import Lock
 from typing import Any
 
-from tallies.errors import ClusterError, TalliesError, need
+from tallies.errors import ClusterError, TalliesError, make_folder, need
 from tallies.mapped import Leaf
 
 
@@ -20,6 +21,11 @@ def is_url(path: Any) -> bool:
     (True, False, False)
     """
     return isinstance(path, str) and "://" in path
+
+
+def folder(path: str) -> str:
+    """A folder for files that do not last, made where there is none; absolute, since workers may be elsewhere."""
+    return os.path.abspath(make_folder(path))
 
 
 def system(url: str) -> tuple[Any, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any
 
 from sklearn.base import clone
@@ -30,10 +31,15 @@ def fit_batches(model: Any, batches: Iterator[Any], run: dict[str, Any], *given:
     fresh = clone(model)
     fresh.shard_rows = model.shard_rows
     for batch in batches:
-        if isinstance(batch, dict):
-            fresh.partial_fit(**batch, **run)
-        else:
-            fresh.partial_fit(*(batch if isinstance(batch, tuple) else (batch,)), **run)
+        args = () if isinstance(batch, dict) else batch if isinstance(batch, tuple) else (batch,)
+        told = run | (batch if isinstance(batch, dict) else {})
+        try:
+            signature(fresh.partial_fit).bind(*args, **told)
+        except TypeError as error:
+            raise DataError(
+                f"a batch has not the arguments of partial_fit ({error}); yield X, (X, y), or a dict of them"
+            ) from error
+        fresh.partial_fit(*args, **told)
         if fresh.stopped_ in ("interrupted", "callback"):
             break
     if not fresh.__sklearn_is_fitted__():

@@ -109,9 +109,9 @@ def test_a_language_is_seen_by_its_share_of_all_words():
 
 
 def test_titles_are_at_most_half_as_wide_as_the_table():
-    assert dialect._are_titles([1, 1], 3)
-    assert not dialect._are_titles([2], 3)
-    assert not dialect._are_titles([2, 2], 4)  # one of several cells may be a title, two are rows
+    assert dialect.are_titles([1, 1], 3)
+    assert not dialect.are_titles([2], 3)
+    assert not dialect.are_titles([2, 2], 4)  # one of several cells may be a title, two are rows
 
 
 def load(path, text, **told):

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
-from tallies.answering import predictions, write_answers, write_cells
+from tallies.answering import goes_out, predictions, write_answers, write_cells
 from tallies.bayes import answers, cells, export
 from tallies.bayes.answers import Fitted
 from tallies.bayes.door import Layout, Table
@@ -254,12 +254,12 @@ class Classifier(FileClassifier, Estimator, ABC):
     def predict(self, X: Any, *, out: str | Path | None = None) -> Any:
         """The most probable class of each row; of a table or cells beyond memory written to a folder `out` of Parquet files, with
         ids and probabilities."""
-        if is_lazy(X):
-            return write_answers(self, X, out, predictions)
-        matrix = matrix_of(X)
+        matrix = matrix_of(X, small=out is not None)
         if matrix is not None:
             few = matrix if "multinomial" in self.layout_.families else matrix.laid_out()
             return write_cells(self, few, self.fitted_.names(), out, cells.predictions)
+        if goes_out(X, out):
+            return write_answers(self, X, out, predictions)
         classes, params = self.fitted_.classes, self.fitted_.params
         return self._over(X, answers.labels, None, classes.dtype, classes, params.plane())
 

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.metaestimators import available_if
 
-from tallies.answering import predictions, write_answers
+from tallies.answering import goes_out, predictions, write_answers
 from tallies.backends import carry_out
 from tallies.categories import base, export, stream
 from tallies.categories import screen as screening
@@ -235,7 +235,7 @@ class FEM(FileClassifier, Categorical):
     def predict(self, X: Any, *, out: str | PathLike | None = None) -> Any:
         """The most probable class of each row; of a table beyond memory written to a folder `out` of Parquet files, with ids and
         probabilities."""
-        if is_lazy(X):
+        if goes_out(X, out):
             return write_answers(self, X, out, predictions)
         return self.classes_[self._scores(X).argmax(axis=1)]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.answering import goes_out
 from tallies.concepts import answers, context, lazily, mention, word_counts
 from tallies.concepts.answers import Ranking
 from tallies.concepts.author_prior import Psi, Rows
@@ -199,7 +200,7 @@ class AuthorConcept(Estimator):
         Write it with .to_csv, .to_parquet or .to_json. Of texts beyond memory, see `fit`, it is written to the folder `out` as
         Parquet, with the other columns of their tables; `authors` then names the column of the authors.
         """
-        if in_files(sentences):
+        if in_files(sentences) or (out is not None and goes_out(sentences, out)):
             return lazily.annotate(self, sentences, text, "authors" if authors is None else authors, k, out)
         return answers.annotate(self.fitted_, answers.posterior(self.fitted_, self._ranking(), sentences, authors, k))
 

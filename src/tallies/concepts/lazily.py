@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.answering import AT_ONCE, write_parts
+from tallies.answering import AT_ONCE, refuse_beside, write_parts
 from tallies.backends import each
 from tallies.concepts import answers, author_prior, door, mention
 from tallies.concepts.author_prior import Rows
@@ -256,6 +256,7 @@ def _cut(pieces: list[Encoded], sizes: list[int], width: int, shard_rows: int | 
 def annotate(model: Any, X: Any, text: str, authors: str | None, k: int, out: str | os.PathLike | None, split: bool = True) -> Path:
     """Write the best concepts of every sentence, or of every text as one, with all columns of its table but the text."""
     texts, cells = opened(X, text, authors)
+    refuse_beside(texts, out)
     cells = ", ".join([cells, *(f"{column(name)} AS other{i}" for i, name in enumerate(texts.others))])
     rows = sum(piece.stop - piece.first for piece in texts.pieces)
     return write_parts(model, texts.pieces, cells, rows, out, partial(_annotate, k, split, texts.others))

@@ -76,7 +76,7 @@ def read_pieces(X: Any, beside: list[str]) -> tuple[Named, pd.DataFrame]:
     first = next(iter(table.facts))
     names = [first] if table.facts[first].type == "VARCHAR" and first not in beside else []
     species = [name for name, fact in table.facts.items() if name not in (*names, *beside) and fact.kind != "id"]
-    texts = [name for name in species if table.facts[name].kind not in ("number", "constant", "empty")]
+    texts = [name for name in species if not (table.facts[name].kind == "empty" or table.facts[name].is_number())]
     if texts or not species:
         raise DataError(f"counts must be numbers, but columns {texts[:5]} of {table.name!r} are not; drop them")
     scratch = Scratch(SCRATCH.get())

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallies.answering import write_parts
+from tallies.answering import goes_out, refuse_beside, write_parts
 from tallies.data.lazy import open_table
 from tallies.errors import DataError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def write_places(model: Any, counts: Any, covariates: Any, offsets: Any, out: Any) -> Path:
     """Write the latent position of every sample, with its ids, to the folder `out`; covariates are columns of the same table."""
+    goes_out(counts, out)
     names = model.fitted_.inputs.names
     beside = [] if covariates is None else [covariates] if isinstance(covariates, str) else covariates
     if names is None:
@@ -32,6 +33,7 @@ def write_places(model: Any, counts: Any, covariates: Any, offsets: Any, out: An
     for name in beside:
         table.need(name, "covariates")
     ids = [name for name, fact in table.facts.items() if name not in (*species, *beside) and fact.kind == "id"]
+    refuse_beside(table, out)
     ask = partial(_places, species, beside, ids)
     return write_parts(model, table.pieces, table.cells([*species, *beside, *ids]), table.rows, out, ask)
 

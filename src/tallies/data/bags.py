@@ -25,7 +25,7 @@ from tallies.data import prepared
 from tallies.data.corpus import LOOKED_AT, Counting, Cutting, bounds, cutting, no_word
 from tallies.data.files import KINDS, reading
 from tallies.data.lazy import Piece, cut_rows, files_in, is_lazy
-from tallies.data.parquet import column, database, listed, types_of
+from tallies.data.parquet import column, database, listed, rows_of, types_of
 from tallies.data.text import NoTexts
 from tallies.disk import atomic
 from tallies.errors import DataError, nearest
@@ -149,7 +149,7 @@ def count(
     if words.pop("vocabulary", None) is not None:
         raise DataError("the words of texts in files are those that occur; choose them with min_df and max_df, not vocabulary")
     out = Path(out)
-    prepared.check_free(out)
+    prepared.check_free(out, "texts")
     texts = open_texts(X, text)
     cut = cutting(list(islice((text for part in texts.read() for text in part), LOOKED_AT)), **words)
     # where files were made of others, that their sizes are the same must do
@@ -205,10 +205,11 @@ def open_texts(X: Any, text: str) -> Texts:
         sizes = "SELECT file_name, row_group_id, min(row_group_num_rows), sum(total_uncompressed_size) FILTER (path_in_schema = ?)"
         groups = f"{sizes} FROM parquet_metadata({listed(paths)}) GROUP BY ALL ORDER BY file_name, row_group_id"
         about = base.execute(groups, [text]).fetchall()
+        alike = rows_of(base, paths, types)
     rows, size = sum(row[2] for row in about), sum(row[3] or 0 for row in about)
     if not rows:
         raise DataError(f"{name!r} has columns but no rows; there is nothing to work on")
-    pieces = cut_rows([row[:3] for row in about], max(1, TEXTS * rows // max(size, 1)), home)
+    pieces = cut_rows([row[:3] for row in about], max(1, TEXTS * rows // max(size, 1)), home, alike)
     return Texts(name, pieces, f"CAST({column(text)} AS VARCHAR) AS text", [other for other in types if other != text], home)
 
 

@@ -139,10 +139,10 @@ def matrix_in(path: Path, sparse: int, full: int) -> Matrix | None:
     return Matrix(cells, ptr, rows, columns, nbytes)
 
 
-def matrix_of(X: Any) -> Matrix | None:
-    """The matrix of a path, or of an AnnData that leaves it in a file; None where it is small, and read whole."""
+def matrix_of(X: Any, small: bool = False) -> Matrix | None:
+    """The matrix of a path, or of an AnnData that leaves it in a file; None where it is small, unless asked for, and read whole."""
     path = cells_of(X)
-    return None if path is None else matrix_in(path, HELD, LARGE)
+    return None if path is None else matrix_in(path, 0 if small else HELD, 0 if small else LARGE)
 
 
 def held_in(X: Any) -> tuple[Any, np.ndarray]:

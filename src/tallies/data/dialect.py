@@ -156,18 +156,24 @@ def _decode(source: IO[bytes], target: Path, encoding: str) -> None:
 def as_utf8(opened: Callable[[], IO[bytes]], told: Told) -> Iterator[tuple[Path, str]]:
     """A text as a file in UTF-8, and the encoding that it had."""
     with TemporaryDirectory(prefix="tallies-") as folder:
-        target, encoding = Path(folder) / "table.txt", told.encoding or "utf-8-sig"
-        try:
-            _decode(opened(), target, encoding)
-        except LookupError as error:
-            raise DataError(f"there is no encoding {encoding!r}; give one such as utf-8, cp1252 or utf-16") from error
-        except UnicodeError as error:
-            if told.encoding:
-                raise DataError(f"it is not in the encoding that was told ({error}); leave it to be guessed") from error
-            with opened() as source:
-                encoding = guess_encoding(source.read(1 << 24))
-            _decode(opened(), target, encoding)
-        yield target, encoding.removesuffix("-sig")
+        target = Path(folder) / "table.txt"
+        yield target, copy_as_utf8(opened, told, target)
+
+
+def copy_as_utf8(opened: Callable[[], IO[bytes]], told: Told, target: Path) -> str:
+    """Copy a text as UTF-8; the encoding that it had."""
+    encoding = told.encoding or "utf-8-sig"
+    try:
+        _decode(opened(), target, encoding)
+    except LookupError as error:
+        raise DataError(f"there is no encoding {encoding!r}; give one such as utf-8, cp1252 or utf-16") from error
+    except UnicodeError as error:
+        if told.encoding:
+            raise DataError(f"it is not in the encoding that was told ({error}); leave it to be guessed") from error
+        with opened() as source:
+            encoding = guess_encoding(source.read(1 << 24))
+        _decode(opened(), target, encoding)
+    return encoding.removesuffix("-sig")
 
 
 # the dialect
@@ -266,10 +272,10 @@ def _short_header(file: Path, dialect: Dialect) -> list[str]:
 def _only_titles(file: Path, dialect: Dialect) -> bool:
     """Whether the lines that the sniffer passes over have few cells: they are no rows of a ragged table."""
     filled = [len([cell for cell in row if cell.strip()]) for row in _above(file, dialect)]
-    return _are_titles(filled[:-1] if _short_header(file, dialect) else filled, dialect.width)
+    return are_titles(filled[:-1] if _short_header(file, dialect) else filled, dialect.width)
 
 
-def _are_titles(filled: Sequence[int], width: int) -> bool:
+def are_titles(filled: Sequence[int], width: int) -> bool:
     """Whether lines with so many cells are titles above a table: at most half as wide, and but one of them of several cells."""
     return all(2 * cells <= width for cells in filled) and sum(cells > 1 for cells in filled) <= 1
 
@@ -293,7 +299,7 @@ def load(base: Any, file: Path, told: Told, spaces: bool = False) -> Raw:
     top = _run(base, f"SELECT * FROM {source} LIMIT {TOP}").fetchall()
     filled = [sum(cell is not None for cell in row) for row in top]
     above = next((i for i, cells in enumerate(filled) if 2 * cells > dialect.width), 0)
-    above = above if _are_titles(filled[:above], dialect.width) else 0
+    above = above if are_titles(filled[:above], dialect.width) else 0
     short, first = _short_header(file, dialect), [cell or "" for cell in (top[above] if top else ())]
     _run(base, f"CREATE TEMP TABLE raw AS SELECT * FROM {source}" + (f" OFFSET {above}" if above else ""))  # OFFSET is slow
     blank = [f"trim(concat({', '.join(some)})) = ''" for some in (cells, cells[1:]) if some]  # one call: a condition for

@@ -12,7 +12,7 @@ from tallies.data.files import read_table, reading
 from tallies.data.lazy import Lazy, files_in, is_lazy, open_files
 from tallies.data.parquet import column, database, listed, types_of
 from tallies.disk import atomic
-from tallies.errors import DataError, DataWarning, nearest
+from tallies.errors import DataError, DataWarning, make_folder, nearest
 from tallies.mapped import SCRATCH, Scratch
 from tallies.phases import phase
 
@@ -69,11 +69,10 @@ def _free(out: Path, paths: list[str]) -> Path:
     prepared.check_free(out)
     if any(Path(path).is_relative_to(out.absolute()) for path in paths):
         raise DataError(f"{str(out)!r} has one of the tables itself; choose another folder to write")
-    out.mkdir(parents=True, exist_ok=True)
-    if (out / prepared.MANIFEST).exists():
-        names = [Path(known["file"]).name for known in prepared.manifest(out).get("files", [])]
-        for name in (prepared.MANIFEST, *names):
-            (out / name).unlink(missing_ok=True)
+    make_folder(out)
+    for known in prepared.manifest(out).get("files", []):
+        (out / Path(known["file"]).name).unlink(missing_ok=True)
+    prepared.write(out, [], whole=False)
     return out.absolute()
 
 

@@ -255,9 +255,13 @@ def from_file(X: Any, y: Any = None, sample_weight: Any = None, *, model: Any, f
     use; y and the weights may be names of others. Of an AnnData, or a file of one, these may be names of columns of obs. Anything
     else stays as it is."""
     from tallies.data.cells import beside, is_cells
+    from tallies.data.lazy import is_lazy
 
     if is_cells(X):
         return X, beside(X, y, "target"), beside(X, sample_weight, "weights")
+    if is_lazy(X) and not (isinstance(X, str | Path) and Path(X).is_file()):
+        told = "which fit and predict(X, out=FOLDER) read in pieces; this takes rows in memory: pass some of them, or one file"
+        raise DataError(f"X is {repr(str(X)) if isinstance(X, str | Path) else f'a {type(X).__name__}'}, {told}")
     if not isinstance(X, str | Path):
         return X, y, sample_weight
     from tallies.data.files import read_table

@@ -23,7 +23,8 @@ import numpy as np
 from tallies.data import dialect, prepared
 from tallies.data.files import reading
 from tallies.data.kinds import DATE, FEW, NAMES_OF_IDS, USABLE, WHY, Columns, Kind
-from tallies.data.parquet import SUFFIXES, column, connect, database, files_of, listed, types_of, written
+from tallies.data.lines import tables_of
+from tallies.data.parquet import SUFFIXES, collection, column, connect, database, dataset, files_of, listed, rows_of, types_of
 from tallies.data.table import check_weights
 from tallies.data.written import GAPS
 from tallies.errors import DataError, nearest
@@ -52,6 +53,7 @@ class Piece(NamedTuple):
     first: int
     stop: int
     stamp: tuple[int, int]  # bytes of the file, and when it was written, or what is in it: a fit is resumed on the same data alone
+    row: str = "*"  # columns in SQL, as `parquet.rows_of` tells of them
 
     @property
     def path(self) -> str:
@@ -60,7 +62,7 @@ class Piece(NamedTuple):
     def columns(self, cells: str) -> dict[str, np.ndarray]:
         """Columns, as `Lazy.cells` tells of them: numbers, booleans or objects, with NaN or None where a cell is empty."""
         rows = f"file_row_number >= {self.first} AND file_row_number < {self.stop}"
-        source = f"read_parquet({dialect.quoted(self.path)}, file_row_number = true)"
+        source = f"(SELECT {self.row} FROM read_parquet({dialect.quoted(self.path)}, file_row_number = true))"
         with reading(self.path, "Parquet"):
             found = _reader().execute(f"SELECT {cells} FROM {source} WHERE {rows}").fetchnumpy()
             return {name: _plain(values) for name, values in found.items()}
@@ -106,6 +108,10 @@ class Fact(NamedTuple):
     gaps: int
     cell: str  # the column in SQL
 
+    def is_number(self) -> bool:
+        """Whether its values are numbers."""
+        return isinstance(self.low, int | float) and not isinstance(self.low, bool)
+
 
 class Lazy(NamedTuple):
     """A table in files."""
@@ -135,7 +141,7 @@ class Lazy(NamedTuple):
     def weight(self, sample_weight: Any) -> dict[str, str]:
         """The column of the weights."""
         weight = self.need(sample_weight, "weights")
-        if weight.gaps or isinstance(weight.low, str | bool):
+        if weight.gaps or not weight.is_number():
             raise DataError(f"the weights in the column {sample_weight!r} must be numbers without gaps; fill or drop the others")
         check_weights(np.array([weight.low, weight.high], dtype=float), 2)
         return {sample_weight: "weights"}
@@ -146,7 +152,12 @@ class Lazy(NamedTuple):
         for name, fact in self.facts.items():
             wanted = fact.kind in USABLE or name in self.keep
             use = "left out: as told" if name in self.drop else "used" if wanted else f"left out: {WHY[fact.kind]}"
-            if use == "used" and fact.kind == "category" and name not in self.keep and not (words or fact.type == "BOOLEAN"):
+            if (
+                use == "used"
+                and fact.kind == "category"
+                and name not in self.keep
+                and not (words or (fact.type == "BOOLEAN" and not fact.gaps))
+            ):
                 use = f"left out: {type(model).__name__} takes numbers; NaiveBayes takes categories, too"
             found.append((name, fact.kind, fact.gaps, min(fact.levels, fact.known), roles.get(name, use)))
         columns = Columns(*map(list, zip(*found, strict=True)))
@@ -233,10 +244,28 @@ def files_in(X: Any) -> tuple[str, list[str], Any]:
             raise DataError(f"{str(X)!r} has the words of texts, counted, which LDA takes; expected a table")
         prepared.check(Path(X))
         name, paths = str(X), files_of(Path(X))
-    if paths and all(path.endswith(SUFFIXES) for path in paths):
+    if paths and all(path.lower().endswith(SUFFIXES) for path in paths):
         return name, paths, None
     home = Scratch(SCRATCH.get())
-    return name, written(X, paths, home), home
+    with reading(name, "a table"):
+        return name, _written(X, paths, Path(home.folder.name)), home
+
+
+def _written(X: Any, paths: list[str], folder: Path) -> list[str]:
+    """A lazy frame, a dataset, or files of another format, as Parquet: where it is, or written to a folder that does not last."""
+    library = _module(X)[0]
+    if library == "polars":
+        X.sink_parquet(folder / "table.parquet")
+        return [str(folder / "table.parquet")]
+    if library == "pyarrow":
+        return dataset(X, folder)
+    if library == "dask":
+        return collection(X, folder)
+    found = [str(folder / f"{k:06d}.parquet") for k in range(len(paths))]
+    with tables_of(paths) as tables:
+        for k, file in enumerate(found):
+            tables.write(k, file)
+    return found
 
 
 def _cell(name: str, type: str, dash: bool = True) -> str:
@@ -265,12 +294,13 @@ def _surveyed(name: str, paths: list[str], home: Any) -> Lazy:
         facts = {c: _fact(c, type, rows, sums[6 * i : 6 * i + 6], cells[c]) for i, (c, type) in enumerate(types.items())}
         groups = "SELECT file_name, row_group_id, min(row_group_num_rows) FROM parquet_metadata"
         about = base.execute(f"{groups}({listed(paths)}) GROUP BY ALL ORDER BY file_name, row_group_id").fetchall()
+        alike = rows_of(base, paths, types)
     if not rows:
         stories = any(Path(name).glob("*.txt"))
         hint = "files of texts are for lda and author-concept" if stories else "there is nothing to work on"
         raise DataError(f"{name!r} has columns but no rows; {hint}")
     width = sum(8 if fact.type != "VARCHAR" else 64 for fact in facts.values())
-    return Lazy(name, cut_rows(about, max(1, PIECE // width), home), facts, rows, home)
+    return Lazy(name, cut_rows(about, max(1, PIECE // width), home, alike), facts, rows, home)
 
 
 def _sums(base: Any, source: str, cells: Mapping[str, str], asked: Sequence[tuple[str, str]]) -> list[Any]:
@@ -325,10 +355,12 @@ def _fact(name: str, type: str, rows: int, told: Sequence[Any], cell: str) -> Fa
     return Fact(type, kind, known, levels, low, high, rows - known, cell)
 
 
-def cut_rows(groups: list[tuple[str, int, int]], size: int, home: Any = None) -> list[Piece]:
+def cut_rows(
+    groups: list[tuple[str, int, int]], size: int, home: Any = None, alike: Mapping[str, str] | None = None
+) -> list[Piece]:
     """Pieces of about `size` rows: row groups together, or parts of one that is many times as large.
 
-    Files in `home` were made of others, and would be made anew: they are known by what is in them.
+    Files in `home` were made of others, and would be made anew: they are known by what is in them. `alike`: see `parquet.rows_of`.
     """
     pieces: list[Piece] = []
     for path, of_file in groupby(groups, itemgetter(0)):
@@ -342,7 +374,8 @@ def cut_rows(groups: list[tuple[str, int, int]], size: int, home: Any = None) ->
             at += n
         ends.append(at)
         folder, file = os.path.split(path)
-        pieces += [Piece(Home(folder, home), file, a, b, stamp) for a, b in pairwise(ends) if a < b]
+        row = "*" if alike is None else alike[path]
+        pieces += [Piece(Home(folder, home), file, a, b, stamp, row) for a, b in pairwise(ends) if a < b]
     return pieces
 
 

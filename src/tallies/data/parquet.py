@@ -1,10 +1,13 @@
-"""Tables of other formats as Parquet, by way of DuckDB; and its databases, which go to disk before they take much memory."""
+"""Parquet by way of DuckDB, whose databases go to disk before they take much memory; and what other libraries write as such."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -12,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from tallies.data import dialect
-from tallies.data.files import KINDS, TOLD, contents, reading
-from tallies.data.written import GAPS
-from tallies.errors import DataError, need_file
-from tallies.mapped import SCRATCH, Scratch
+from tallies.data.files import KINDS
+from tallies.errors import DataError, DataWarning, need_file
+from tallies.mapped import SCRATCH
 
 DATABASE = 256 << 20  # bytes
 SUFFIXES = (".parquet", ".pq")
@@ -52,6 +54,34 @@ def types_of(base: Any, source: str) -> dict[str, str]:
     return {row[0]: row[1] for row in base.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
 
 
+def rows_of(base: Any, paths: Sequence[str], types: dict[str, str]) -> dict[str, str]:
+    """For each file, its rows in SQL with the columns and types of the whole table: files may lack some, or have them of others."""
+    about = "file_name, name, duckdb_type, coalesce(num_children, 0) AS children"
+    found: dict[str, str] = {}
+    lacking: dict[str, None] = {}
+    for path, (_, *nodes) in groupby(
+        base.execute(f"SELECT {about} FROM parquet_schema({listed(paths)})").fetchall(), itemgetter(0)
+    ):
+        here, below = {}, 0
+        for _, name, type, children in nodes:  # a column, and what is nested in it
+            if not below:
+                if name.lower() in here or name == "file_row_number":
+                    told = "is kept for the numbers of rows" if name == "file_row_number" else "is there twice, but for capitals"
+                    raise DataError(f"{path!r}: the column name {name!r} {told}; rename or drop it")
+                here[name.lower()] = type
+            below += children - bool(below)
+        inner = {part.split("=")[0].lower() for part in Path(path).parts if "=" in part}  # columns that are folders, as year=2020
+        other = {name: type for name, type in types.items() if here.get(name.lower()) != type and name.lower() not in inner}
+        cast = [f"CAST({column(name)} AS {type}) AS {column(name)}" for name, type in other.items() if name.lower() in here]
+        gaps = {name: f"CAST(NULL AS {type}) AS {column(name)}" for name, type in other.items() if name.lower() not in here}
+        found[path] = "*" + (f" REPLACE ({', '.join(cast)})" if cast else "") + "".join(f", {sql}" for sql in gaps.values())
+        lacking |= dict.fromkeys(gaps)
+    if lacking:
+        told = f"columns {list(lacking)[:5]} are not in all of the {len(paths)} files of the table: gaps stand where they lack"
+        warnings.warn(told, DataWarning, stacklevel=2)
+    return found
+
+
 def files_of(path: Path) -> list[str]:
     """The tables in a folder and those below it, in order; all of one format."""
     if not path.is_dir():
@@ -69,23 +99,7 @@ def files_of(path: Path) -> list[str]:
     return next(iter(found.values()))
 
 
-def written(X: Any, paths: list[str], home: Scratch) -> list[str]:
-    """A lazy frame, a dataset, or files of another format, as Parquet: where it is, or written to a folder that does not last."""
-    folder, library = Path(home.folder.name), type(X).__module__.partition(".")[0]
-    if library == "polars":
-        X.sink_parquet(folder / "table.parquet")
-        return [str(folder / "table.parquet")]
-    if library == "pyarrow":
-        return _dataset(X, folder)
-    if library == "dask":
-        return _collection(X, folder)
-    types, found = common_types(paths), [str(folder / f"{k:06d}.parquet") for k in range(len(paths))]
-    for path, file in zip(paths, found, strict=True):
-        as_parquet(path, file, types)
-    return found
-
-
-def _dataset(X: Any, folder: Path) -> list[str]:
+def dataset(X: Any, folder: Path) -> list[str]:
     """A dataset of pyarrow: its own files where they hold just its rows (it may be filtered), else written."""
     import pyarrow.dataset
 
@@ -99,7 +113,7 @@ def _dataset(X: Any, folder: Path) -> list[str]:
     return files_of(folder / "table")
 
 
-def _collection(X: Any, folder: Path) -> list[str]:
+def collection(X: Any, folder: Path) -> list[str]:
     """A data frame, array or bag of Dask, written by its workers, who must see the folder: data that are there do not come here."""
     import dask
 
@@ -131,41 +145,3 @@ def _write_part(part: Any, path: str) -> int:
             base.register("part", frame)
             base.execute(f"COPY part TO {dialect.quoted(path)} (FORMAT parquet)")
     return len(frame)
-
-
-def common_types(paths: Sequence[Any]) -> dict[str, str]:
-    """The types of the columns of tables of text or json lines, all their rows considered; numbers in one and texts in another are
-    texts."""
-    with reading(paths[0] if len(paths) == 1 else Path(paths[0]).parent, "a table"), database() as base:
-        return types_of(base, _source(paths))
-
-
-def as_parquet(path: Any, file: Any, types: dict[str, str]) -> int:
-    """Write a table of text or json lines as Parquet, with these types; its rows."""
-    with reading(path, "a table"), database() as base:
-        cells = [
-            f"CAST({column(name)} AS {types[name]}) AS {column(name)}" if types[name] != type else column(name)
-            for name, type in types_of(base, _source([path])).items()
-        ]
-        made = base.execute(
-            f"COPY (SELECT {', '.join(cells)} FROM {_source([path])}) TO {dialect.quoted(str(file))} (FORMAT parquet)"
-        )
-        return int(made.fetchone()[0])
-
-
-def _source(paths: Sequence[Any]) -> str:
-    """Tables of text or json lines in SQL."""
-    kind, about = contents(Path(paths[0])).kind, TOLD.get()
-    if kind == "jsonl":
-        return f"read_json({listed(paths)}, format = 'newline_delimited', sample_size = -1, union_by_name = true)"
-    if kind != "text":
-        raise DataError(f"{str(paths[0])!r} is a table of the kind {kind}, which is read whole; write it as Parquet or csv")
-    told = {
-        "delim": about.sep and dialect.quoted(dialect.SEPARATORS.get(about.sep, about.sep)),
-        "decimal_separator": about.decimal and dialect.quoted(about.decimal),
-        "encoding": about.encoding and dialect.quoted(about.encoding),
-        "header": None if about.header is None else str(about.header).lower(),
-    }
-    more = "".join(f", {name} = {value}" for name, value in told.items() if value is not None)
-    gaps = listed(sorted({"", *GAPS} - {"-"}))
-    return f"read_csv({listed(paths)}, sample_size = -1, union_by_name = true, nullstr = {gaps}{more})"

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tallies._version import __version__
-from tallies.data.parquet import SUFFIXES, as_parquet, common_types, files_of
+from tallies.data.lines import tables_of
+from tallies.data.parquet import SUFFIXES, files_of
 from tallies.disk import atomic
-from tallies.errors import DataError, FileError
+from tallies.errors import DataError, FileError, make_folder
 from tallies.phases import phase
 
 MANIFEST = "manifest.json"
@@ -30,22 +31,23 @@ def prepare(data: str | Path, out: str | Path) -> Path:
     ['000000.parquet', 'manifest.json']
     """
     out, paths = Path(out), [Path(path) for path in files_of(Path(data))]
-    if any(path.suffix in SUFFIXES for path in paths):
+    if any(path.suffix.lower() in SUFFIXES for path in paths):
         raise DataError(f"{str(data)!r} is Parquet already: fit it as it is")
     check_free(out)
-    out.mkdir(parents=True, exist_ok=True)
-    types = common_types(paths)
     before, made = {entry["file"]: entry for entry in manifest(out).get("files", [])}, []
-    for k, path in enumerate(paths):
-        name, about = f"{k:06d}.parquet", path.stat()
-        of = {"name": path.name, "bytes": about.st_size, "written": about.st_mtime_ns, "types": types}
-        known = before.get(name)
-        if known is None or known["of"] != of or not (out / name).is_file() or _sum(out / name) != known["sha256"]:
-            with phase(f"preparing {path.name}"), atomic(out / name) as part:
-                rows = as_parquet(path, part, types)
-            known = {**entry(out, name), "rows": rows, "of": of}
-        made.append(known)
-        write(out, [*made, *(before[left] for left in sorted(before) if left > name)])
+    with tables_of(paths) as tables:
+        make_folder(out)
+        write(out, [before[name] for name in sorted(before)], whole=False)
+        for k, path in enumerate(paths):
+            name, about = f"{k:06d}.parquet", path.stat()
+            of = {"name": path.name, "bytes": about.st_size, "written": about.st_mtime_ns, "types": tables.types}
+            known = before.get(name)
+            if known is None or known.get("of") != of or not (out / name).is_file() or _sum(out / name) != known["sha256"]:
+                with phase(f"preparing {path.name}"), atomic(out / name) as part:
+                    rows = tables.write(k, part)
+                known = {**entry(out, name), "rows": rows, "of": of}
+            made.append(known)
+            write(out, [*made, *(before[left] for left in sorted(before) if left > name)], whole=False)
     for left in out.glob("*.parquet"):
         if left.name not in {known["file"] for known in made}:
             left.unlink()
@@ -54,19 +56,30 @@ def prepare(data: str | Path, out: str | Path) -> Path:
     return out
 
 
-def check_free(out: Path) -> None:
-    """Refuse a folder that holds something else than prepared data, or a part of such."""
+def check_free(out: Path, kind: str = "tables") -> None:
+    """Refuse a folder that holds something else than prepared data of a kind, or a part of such."""
     names = {path.name for path in out.iterdir()} if out.is_dir() else {""} if out.exists() else set()
     if MANIFEST not in names and any(not name.startswith(".") for name in names):
         raise DataError(f"{str(out)!r} exists and is no folder of prepared data; choose another")
+    if kind_of(out) not in (None, kind):
+        raise DataError(f"{str(out)!r} holds prepared {kind_of(out)}; choose another folder for {kind}")
 
 
 def check(folder: Path) -> None:
-    """Refuse a prepared folder that has lost a file, or a part of one."""
-    for known in manifest(folder).get("files", []):
+    """Refuse a prepared folder that is not finished, has lost or changed a file, or has a table that does not belong there."""
+    about, again = manifest(folder), "prepare the data again: what is whole stays"
+    if not about.get("whole", True):
+        raise FileError(f"{str(folder)!r} is not finished: it was stopped while it was written; {again}")
+    entries = about.get("files", [])
+    written = (folder / MANIFEST).stat().st_mtime_ns if entries else 0
+    for known in entries:
         file = folder / known["file"]
-        if not file.is_file() or file.stat().st_size != known["bytes"]:
-            raise FileError(f"{str(file)!r} is not what {MANIFEST} beside it tells of; prepare the data again: what is whole stays")
+        whole = file.is_file() and file.stat().st_size == known["bytes"]
+        if not whole or (file.stat().st_mtime_ns > written and _sum(file) != known["sha256"]):  # to sum all takes as long as a fit
+            raise FileError(f"{str(file)!r} is not what {MANIFEST} beside it tells of; {again}")
+    strange = sorted({file.name for file in folder.glob("*.parquet")} - {known["file"] for known in entries}) if entries else []
+    if strange:
+        raise FileError(f"{str(folder / strange[0])!r} is none of the tables that {MANIFEST} beside it tells of; put it elsewhere")
 
 
 def kind_of(folder: Path) -> str | None:

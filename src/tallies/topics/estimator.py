@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 from sklearn.utils._set_output import _get_output_config
 
+from tallies.answering import goes_out
 from tallies.data.bags import Bags, shuffler
 from tallies.engine import Plan, Stage
 from tallies.errors import ConvergenceWarning, DataError, at_least, one_of
@@ -305,7 +306,7 @@ class LDA(Attributes):
         Several chains are averaged after their topics are matched to those of the first. Of texts beyond memory, see `fit`, the
         topics are written to the folder `out` as Parquet, with the other columns of their tables.
         """
-        if lazily.in_files(X):
+        if lazily.in_files(X) or (out is not None and goes_out(X, out)):
             return lazily.transform(self, X, text, out)
         found = answers.transform(self.fitted_, self._new(X), method, seed_of(random_state))
         if type(X).__name__ == "Series" and hasattr(X, "index") and _get_output_config("transform", self)["dense"] == "pandas":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tallies.answering import write_cells, write_parts
+from tallies.answering import refuse_beside, write_cells, write_parts
 from tallies.data import bags
 from tallies.data.bags import Bag, Bags, open_texts
 from tallies.data.cell_bags import open_cells
@@ -56,12 +56,13 @@ def read(X: Any, text: str, shards: int) -> Bags:
 
 def transform(model: Any, X: Any, text: str, out: str | os.PathLike | None) -> Path:
     """Write the topics of every text, with all columns of its table but the text, to a folder."""
-    matrix = matrix_of(X)
+    matrix = matrix_of(X, small=True)
     if matrix is not None:
         return write_cells(model, matrix, model.vocabulary_, out, mixtures_of_cells)
     texts = open_texts(X, text)
     cells = ", ".join([texts.cell, *(f"{column(name)} AS {column(name)}" for name in texts.others)])
     rows = sum(piece.stop - piece.first for piece in texts.pieces)
+    refuse_beside(texts, out)
     return write_parts(model, texts.pieces, cells, rows, out, mixtures)
 
 
