@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tallies.evaluation.score import Scored
 
 OPTIONS = (
-    data("Counts, samples x species: csv, tsv, parquet, mtx, h5ad or biom; for pln also a folder of such tables."),
+    data("Counts, samples x species: csv, tsv, parquet, mtx, h5ad or biom, or a folder of such tables."),
     Option("covariates", "Table of covariates, one row a sample; of cells (h5ad) also names of columns of obs.", kind=Path),
     Option("formula", 'Of the covariates, such as "~ 1 + site"; default: all of them.'),
     Option("offsets", "logsum, tss, css, rle, gmpr, tmm, wrench, or a table of logarithms."),

@@ -130,7 +130,7 @@ class FromCounts(Estimator):
             W, w, M = door.warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
         rule, design = offsets if isinstance(offsets, str) else None, fitted.Design(X, names, added, read)
         sources, sampled = door.cut(rows.take(rows.v > 0), self.shard_rows, M), settings.sampling is not None
-        beyond = beyond_of(rows, sources, settings.rank, sampled)
+        beyond = beyond_of(rows, sources, settings.rank, sampled, classes)
         asked, about = settings.inflation == "formula", beside if data is None else data
         zeros = door.inflating(str(getattr(self, "zero_inflation", None)), about, n, table.rows) if asked else None
         return Prepared(rows, sources, Inputs(p, table.columns), design, rule, W, w, table.rows, classes, zeros, beyond)

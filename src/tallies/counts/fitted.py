@@ -53,6 +53,7 @@ class Beyond(NamedTuple):
 
     total: PerColumn  # their sums
     apart: Annotated[np.ndarray, Form("d p", "b")]  # coefficients that have no finite estimate
+    seen: Annotated[np.ndarray, Form("K p", low=0)]  # sums of v Y, of each class of a discriminant, of others in one row
     entropy: float | None = None  # of the latents, where these are not kept either
 
 
@@ -84,6 +85,11 @@ class Training(NamedTuple):
         if self.beyond is not None:
             return self.beyond.total
         return np.asarray(self.counts.sum(axis=0) if self.Y is None else self.Y.sum(axis=0))
+
+    @property
+    def seen(self) -> np.ndarray:
+        """The same of rows times their weights (p,)."""
+        return self.v @ self.Y if self.beyond is None else self.beyond.seen.sum(axis=0)
 
 
 class Learned(NamedTuple):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.counts.filed import Filed, Spans, smallest
+from tallies.counts.filed import Filed, Spans, picked, smallest
 from tallies.counts.records import Shard, log_factorial
 from tallies.sources import Held
 
@@ -26,6 +27,12 @@ class Rows(NamedTuple):
             return self
         Y, *others = self
         return Rows(Y.take(some) if isinstance(Y, Filed) else Y[some], *(part[some] for part in others))
+
+
+def held(rows: Rows, sources: Sequence[Any], places: np.ndarray) -> Rows:
+    """Rows at these places, rising; those that stay in files are read by the sources of the rows."""
+    Y, *others = rows
+    return Rows(picked(sources, places) if isinstance(Y, Filed) else Y[places], *(part[places] for part in others))
 
 
 class Sparse(NamedTuple):
