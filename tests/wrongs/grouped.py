@@ -12,7 +12,7 @@ WRONGS = [
     Wrong(PLAN, "K * (d * p + spread) + K - 1", "K * (d * p + spread) + K", "a share too many"),
     Wrong(ANSWERS, "Told(bounds + np.log(fitted.share)", "Told(bounds", "log p of a sample without shares"),
     Wrong(DISCRIMINANT, "Sigma=wide * (1 + 1 / n_k)", "Sigma=wide", "predictions as narrow as the class"),
-    Wrong(DISCRIMINANT, "np.log(UNSEEN) - effort", "np.log(UNSEEN) + effort", "half a count of the wrong effort"),
+    Wrong(DISCRIMINANT, "np.log(UNSEEN) - (np.log(effort)", "np.log(UNSEEN) + (np.log(effort)", "half a count of the wrong effort"),
     Wrong(
         GROUPS,
         "found = groups.means - groups.weight @ groups.means / groups.weight.sum()",
@@ -73,7 +73,7 @@ WRONGS = [
     Wrong(DISCRIMINANT, "np.sum((1 - r * r) ** 2)", "np.sum(1 - r * r)", "errors of correlations, not of their squares"),
     Wrong(DISCRIMINANT, "* n.sum() / (n.sum() - d), fitted", ", fitted", "a covariance as if no mean had been fitted"),
     Wrong(DISCRIMINANT, "return np.log(n / n.sum())", "return np.log(np.ones(len(n)) / len(n))", "classes all alike beforehand"),
-    Wrong(DISCRIMINANT, "B, 60.0))) + 0.5 * Sigma.diagonal()", "B, 60.0)))", "half a count without Sigma/2"),
+    Wrong(DISCRIMINANT, "(np.log(effort) + 0.5 * Sigma.diagonal())", "np.log(effort)", "half a count without Sigma/2"),
     Wrong(
         DISCRIMINANT,
         "np.bincount(known.codes, fitted.data.v,",

@@ -55,15 +55,11 @@ def from_files(
     (of an AnnData: of its obs) may stand for covariates and weights. Anything else stays as it is. `keeps`: where sparse counts
     stay so. Those of an .h5ad file or a .zarr folder are an AnnData then, where that is sparse; more than is held stays in files,
     also of a folder of tables."""
-    lazy = is_lazy(counts)
-    names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
-    names = names if all(isinstance(name, str) for name in names) and not _is_file(covariates) else []
+    lazy, names = is_lazy(counts), _named(covariates)
     if is_cells(counts):
         covariates, weights = table_beside(counts, names) if names else covariates, beside(counts, weights, "weights")
     if keeps == "files" and lazy:
-        weight = [weights] if isinstance(weights, str) else []
-        counts, others = read_pieces(counts, [*names, *weight])
-        covariates, weights = others[names] if names else covariates, others[weights] if weight else weights
+        counts, covariates, weights, _ = from_pieces(counts, covariates, weights)
     cells = cells_of(counts) if keeps and not isinstance(weights, str) else None
     if cells is not None:
         found = read_cells(cells) if keeps == "files" else None
@@ -81,6 +77,22 @@ def from_files(
             counts, weights = taken(counts, weights, path)
     covariates = read_covariates(covariates) if isinstance(covariates, str | Path) else covariates
     return counts, covariates, read_offsets(offsets) if isinstance(offsets, str | Path) else offsets, weights
+
+
+def from_pieces(counts: Any, covariates: Any, weights: Any, labels: Any = None) -> tuple[Any, Any, Any, Any]:
+    """Counts in files, and what belongs to their rows, which may be named columns of the same table."""
+    asked = {"covariates": _named(covariates)} | {
+        role: [name] for role, name in (("weights", weights), ("labels", labels)) if isinstance(name, str)
+    }
+    found, rest = read_pieces(counts, {name: role for role, names in asked.items() for name in names})
+    covariates = rest[asked["covariates"]] if asked["covariates"] else covariates
+    return found, covariates, *(rest[name] if isinstance(name, str) else name for name in (weights, labels))
+
+
+def _named(covariates: Any) -> list[str]:
+    """Names of columns that stand for covariates."""
+    names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
+    return names if all(isinstance(name, str) for name in names) and not _is_file(covariates) else []
 
 
 def _is_file(value: Any) -> bool:

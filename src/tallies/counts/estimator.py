@@ -35,7 +35,7 @@ from tallies.counts.evidence import Evidence
 from tallies.counts.importance import Importance
 from tallies.counts.separation import beyond_of
 from tallies.counts.tables import Counts, as_counts, plain, row_names
-from tallies.counts.written import write_places
+from tallies.counts.written import places, write_answers
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, DataWarning, at_least, one_of
@@ -197,7 +197,7 @@ class Counted(FromCounts, Attributes):
         (1, 2)
         """
         if out is not None:
-            return write_places(self, counts, covariates, offsets, out)
+            return write_answers(self, counts, covariates, offsets, out, places)
         rows = self._rows(counts, covariates, offsets)
         return plan.project(self.fitted_.model, rows, self.shard_rows).M
 
