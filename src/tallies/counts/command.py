@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tallies.cli.options import Option
 from tallies.cli.tables import column, data, names, rows_of
@@ -35,7 +35,7 @@ REPORT = (*SCORE, Option("group", "Column of the covariates that colours the map
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a PLN to the tables that the options name: data, covariates, formula, offsets."""
     whole = options.get("rows") is None  # none of the rows are held out
-    counts, table, offsets = tables(options, options["data"], model._keeps_sparse(model._settings()) if whole else "")
+    counts, table, offsets = tables(options, options["data"], whole and model._keeps_sparse(model._settings()))
     if table is not None:
         return model.fit_formula(options.get("formula") or everything(table), counts, table, offsets=offsets, **run)
     if options.get("formula"):
@@ -43,7 +43,7 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     return model.fit(counts, offsets=offsets, **run)
 
 
-def tables(options: Mapping[str, Any], path: str, keeps: Literal["", "memory", "files"] = "") -> tuple[Any, Any, Any]:
+def tables(options: Mapping[str, Any], path: str, keeps: bool = False) -> tuple[Any, Any, Any]:
     """Counts, and the covariates and offsets of these samples; `keeps`: see `from_files`."""
     told: str | None = options.get("covariates")
     beside: Any = None

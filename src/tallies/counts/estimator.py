@@ -118,7 +118,7 @@ class FromCounts(Estimator):
         counts, beside, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight, keeps)
         if beside is not covariates:
             covariates, read = read_formula(everything(beside), beside)
-        table = as_counts(counts, keeps != "" and one_a_row(offsets))
+        table = as_counts(counts, keeps and one_a_row(offsets))
         (n, p), added = table.Y.shape, self.intercept and read is None
         v = check_weights(sample_weight, n)
         X, names, classes = self._beside(y, v, *as_design(covariates, n, table.rows, added))
@@ -135,9 +135,9 @@ class FromCounts(Estimator):
         zeros = door.inflating(str(getattr(self, "zero_inflation", None)), about, n, table.rows) if asked else None
         return Prepared(rows, sources, Inputs(p, table.columns), design, rule, W, w, table.rows, classes, zeros, beyond)
 
-    def _keeps_sparse(self, settings: plan.Settings) -> Literal["", "memory", "files"]:
-        """Where sparse counts stay so: nowhere, in memory, or in their files, too, if its plan asks for no whole table."""
-        return "memory"
+    def _keeps_sparse(self, settings: plan.Settings) -> bool:
+        """Whether sparse counts stay so, in memory or in their files: its plan asks for no whole table."""
+        return settings.inflation is None
 
     def _beside(
         self, y: Any, v: np.ndarray, X: np.ndarray, names: np.ndarray
@@ -377,9 +377,6 @@ class PLN(Counted):
         run = {k: options.pop(k) for k in RunOptions.__annotations__ if k in options}
         path = OverRanks(ranks=tuple(int(q) for q in ranks), model=cls(**options))
         return path.fit(counts, covariates=covariates, offsets=offsets, sample_weight=sample_weight, **run).table_
-
-    def _keeps_sparse(self, settings: plan.Settings) -> Literal["", "memory", "files"]:
-        return "files" if settings.inflation is None else ""
 
     def _settings(self) -> plan.Settings:
         sampling: Any = Importance() if self.method == "importance" else self.method

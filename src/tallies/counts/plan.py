@@ -219,13 +219,6 @@ def axes_of(found: Searched) -> np.ndarray:
     return np.hstack([found.B.T, C])
 
 
-def moments(M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """B and Sigma at the maximum of the bound, given the rows."""
-    vX = v[:, None] * X
-    B = np.linalg.solve(vX.T @ X, vX.T @ M)
-    return Spread.of(M, S2, X, v, B).maximum(B)
-
-
 def learned_of(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.ndarray | None) -> Learned:
     method: Method = "variational" if settings.sampling is None else "importance"
     if settings.rank is None:
@@ -267,15 +260,15 @@ def merged(live: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarray
 # rows under a fitted model
 
 
-def placing(name: str, model: Learned, sources: list[Any], tol: float) -> Stage:
-    """The stage that places rows by the bound."""
+def placing(name: str, model: Learned, sources: list[Any], tol: float, bounds: bool = False) -> Stage:
+    """The stage that places rows by the bound; of a covariance it may bring home the `bounds` alone."""
     d = len(model.B)
     sums = Sums(float(sum(getattr(source, "shard", source).v.sum() for source in sources)), np.zeros((d, d)))
     if model.inflation is not None:
         return _placing_inflated(name, model, sources, tol, sums)
     if model.rank is not None:
         return Stage(name, Rank(model.rank, tol=tol, placing=True), sources, _placed, PLACING, rank.begin(sums, model.W), rows=True)
-    search = Covariance("given", placing=True, tol=CLOSE)
+    search = Covariance("given", placing=True, tol=CLOSE, sums=bounds)
     return Stage(name, search, sources, _placed, PLACING, full.begin(sums, model.B, model.Sigma), rows=True)
 
 

@@ -45,7 +45,8 @@ class Sparse(NamedTuple):
     even: bool
     start: int
     rows: int
-    M: np.ndarray | None  # these six as in `Shard`
+    M: np.ndarray | None
+    groups: np.ndarray | None  # these seven as in `Shard`
 
     def load(self) -> Shard:
         """The rows in full."""
@@ -71,7 +72,7 @@ def _laid(shard: Shard) -> Laid:
     return Laid(shard._replace(Y=Y, O=np.repeat(shard.O, Y.shape[1], axis=1) if shard.O.shape != Y.shape else shard.O))
 
 
-def whole(rows: Rows, even: bool, start: int, n: int, M: np.ndarray | None) -> Shard:
+def whole(rows: Rows, even: bool, start: int, n: int, M: np.ndarray | None, groups: np.ndarray | None) -> Shard:
     """The shard of some rows; the rest as in `Shard`."""
     constant = float(rows.v @ log_factorial(rows.Y).sum(axis=1))
-    return Shard(*rows, even=even, start=start, rows=n, constant=constant, M=M)
+    return Shard(*rows, even=even, start=start, rows=n, constant=constant, M=M, groups=groups)

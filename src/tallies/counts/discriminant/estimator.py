@@ -95,9 +95,6 @@ class PLNDiscriminant(ClassifierMixin, FromCounts, Attributes):
             return self.fit_formula(text, counts, covariates, y, **given, **run)
         return super().fit(counts, y, covariates=covariates, offsets=offsets, sample_weight=sample_weight, **run)
 
-    def _keeps_sparse(self, settings: plan.Settings) -> Literal["", "memory", "files"]:
-        return "files"
-
     def fit_transform(self, counts: Any, y: Any = None, **options: Any) -> np.ndarray:
         """Fit, and give the samples on the axes that tell the classes apart; options as in `fit`."""
         return self.fit(counts, y, **options).transform(counts)

@@ -77,9 +77,6 @@ class PLNNetwork(Counted):
         at_least(1, max_iter=self.max_iter)
         return plan.Settings(None, "network", None, None, 1, self.max_iter, self.tol)
 
-    def _keeps_sparse(self, settings: plan.Settings) -> Literal["", "memory", "files"]:
-        return "files"
-
     def _choice(self, columns: np.ndarray) -> Choice:
         """The hyperparameters of the search, or a sentence about those that make no sense."""
         if self.select is not None:
