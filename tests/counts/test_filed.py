@@ -293,7 +293,7 @@ def test_peak_memory_does_not_follow_the_table(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_models_that_are_fitted_in_memory_take_a_folder_that_fits(tmp_path, kind, monkeypatch):
+def test_groups_take_a_folder_and_structural_zeros_one_that_fits_into_memory(tmp_path, kind, monkeypatch):
     frame = table().drop(columns="weight")
     folder, few = write(tmp_path / "parts", frame.drop(columns=["depth"]), kind), {"max_iter": 5}
     labels = tallies.PLNDiscriminant(**few).fit(folder, "plot")
@@ -310,7 +310,7 @@ def test_models_that_are_fitted_in_memory_take_a_folder_that_fits(tmp_path, kind
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
-def test_models_that_are_fitted_in_memory_take_a_folder_of_cells(tmp_path, form):
+def test_mixtures_take_a_folder_of_cells(tmp_path, form):
     anndata = pytest.importorskip("anndata", reason="needs tallies[anndata]")
     pytest.importorskip("zarr", reason="needs zarr")
     anndata.AnnData(form(counts().astype(np.float32)), var=pd.DataFrame(index=GENES)).write_zarr(tmp_path / "cells.zarr")
