@@ -8,7 +8,7 @@ compiled, or read of what is, inside the clock.
 
 gda, naive-bayes, fem    a folder of Parquet against a tenth of its rows, read and fitted in memory: time per row, reading included
 lda                      texts counted once, then 20 sweeps with 200 topics, against the same counts in memory: time per sweep
-pln-files                the same counts in a folder of Parquet, none of which are held, against all as a sparse matrix: time per sweep
+pln-files, network-files the same counts in a folder of Parquet, none of which are held, against all as a sparse matrix: time per sweep
 pln                      sparse counts of 500 columns at rank 10, 20 sweeps, against a tenth of the rows laid out: time per row and sweep
 """
 
@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,10 @@ COPIED = {"fem": PLAIN}
 FITS = {"gda": "tallies.GDA()", "naive-bayes": "tallies.NaiveBayes()", "fem": "tallies.FEM(ridge=1.0)"}
 LDA = "tallies.LDA(n_topics={topics}, max_iter={sweeps}, burn_in=15, thin=1, start='random')"
 PLN = "tallies.PLN(rank=10, n_starts=1, max_iter={sweeps}, tol=0.0)"
+FILED = {
+    "pln-files": PLN,
+    "network-files": "tallies.PLNNetwork(penalty=0.3, select=None, max_iter={sweeps})",
+}
 CHILD = """
 import json, time, warnings
 import numpy as np, scipy.sparse as sp, tallies
@@ -226,7 +231,7 @@ def counts(asked: Any) -> str:
     return row("pln", what, there, here, 10)
 
 
-def filed(asked: Any) -> str:
+def filed(name: str, asked: Any) -> str:
     import pandas as pd
 
     p = 500
@@ -237,13 +242,13 @@ def filed(asked: Any) -> str:
         for k, first in enumerate(range(0, rows, 10_000)):
             part = pd.DataFrame(matrix[first : first + 10_000].toarray().astype(np.uint16), columns=[f"g{j}" for j in range(p)])
             part.to_parquet(folder / f"{k:03d}.parquet", index=False)
-    fit = f"{PLN.format(sweeps=asked.sweeps)}.fit(data, {TIMED})"
-    warm = f"{PLN.format(sweeps=12)}.fit(sp.load_npz({str(path)!r})[:2000], progress=False)"
+    fit = f"{FILED[name].format(sweeps=asked.sweeps)}.fit(data, {TIMED})"
+    warm = f"{FILED[name].format(sweeps=12)}.fit(sp.load_npz({str(path)!r})[:2000], progress=False)"
     none = "setattr(__import__('tallies.counts.lazily').counts.lazily, 'HELD', 0); "
     there = child(fit, repr(str(folder)), none + warm, asked, asked.memory)
     here = child(fit, f"sp.csr_array(sp.load_npz({str(path)!r}))", warm, asked, asked.memory)
     size = sum(file.stat().st_size for file in folder.iterdir()) / 1e9
-    return row("pln-files", f"{rows:,} x {p} counts, {size:.2f} GB of Parquet", there, here)
+    return row(name, f"{rows:,} x {p} counts, {size:.2f} GB of Parquet", there, here)
 
 
 def row(name: str, what: str, there: dict[str, float], here: dict[str, float], times: int = 1) -> str:
@@ -259,7 +264,7 @@ def row(name: str, what: str, there: dict[str, float], here: dict[str, float], t
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--model", choices=[*TABLES, "lda", "pln", "pln-files"], action="append")
+    parser.add_argument("--model", choices=[*TABLES, "lda", "pln", *FILED], action="append")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--sweeps", type=int, default=20)
     parser.add_argument("--workers", type=int, default=2)
@@ -269,7 +274,7 @@ def main() -> None:
         "| model | data | peak, MB, from files and in memory | seconds | core s | sweeps | time of a row and sweep against memory: clock, core |\n"
         "|---|---|---|---|---|---|---|"
     )
-    others = {"lda": texts, "pln": counts, "pln-files": filed}
+    others = {"lda": texts, "pln": counts} | {name: partial(filed, name) for name in FILED}
     for name in asked.model or [*TABLES, *others]:
         print(others[name](asked) if name in others else table(name, asked), flush=True)
 

@@ -12,13 +12,12 @@ import pytest
 import scipy.sparse as sp
 
 import tallies
+from count_files import GENES, cells, counts, hold_nothing, n, p, table, write
 from running import left_in
 from tallies import PLN, Importance
 from tallies.counts import coefficients, lazily
 from tallies.counts.door import Sparse
 from tallies.counts.filed import Cells, Encoded, Filed, Spans
-from tallies.data import cells as in_files
-from tallies.data import lazy
 from tallies.errors import DataError, FileError
 
 pytestmark = pytest.mark.filterwarnings(
@@ -28,8 +27,6 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:X does not have valid",
 )
 
-n, p = 150, 6
-GENES = [f"gene{j}" for j in range(p)]
 KINDS = {
     "rank": {"rank": 2},
     "full": {},
@@ -39,41 +36,9 @@ KINDS = {
 }
 
 
-def counts(seed=0):
-    rng = np.random.default_rng(seed)
-    Y = rng.poisson(np.exp(rng.normal(-1.0, 0.7, size=(n, 1)) * [1.0, -0.5, 0.8, 0.3, 1.0, 0.2] + rng.normal(0.0, 0.5, (n, p))))
-    Y[:, 0] += 1  # no row is empty
-    return Y
-
-
-def table(seed=0):
-    """Counts with names of rows, covariates and weights, some of which are 0."""
-    frame = pd.DataFrame(counts(seed), columns=GENES)
-    frame.insert(0, "sample", [f"s{i}" for i in range(n)])
-    frame = frame.assign(depth=np.arange(n) % 4, plot=np.repeat(["a", "b"], n // 2), weight=np.arange(n) % 3 / 2.0)
-    frame.loc[(frame["plot"] == "b") & (frame["weight"] > 0), "gene5"] = 0  # never seen there
-    return frame
-
-
-def write(folder, frame, kind="parquet"):
-    folder.mkdir()
-    for k in range(3):
-        part = frame.iloc[50 * k : 50 * k + 50]
-        if kind == "parquet":
-            part.to_parquet(folder / f"{k}.parquet", row_group_size=17, index=False)
-        else:
-            part.to_csv(folder / f"{k}.csv", index=False)
-    return folder
-
-
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Nothing is held; pieces of some twenty rows, and shards that begin in one and end in another."""
-    for module, name in ((lazily, "HELD"), (in_files, "HELD"), (in_files, "LARGE")):
-        monkeypatch.setattr(module, name, 0)
-    monkeypatch.setattr(lazily, "AT_A_TIME", 70)
-    monkeypatch.setattr(lazy, "PIECE", 20 * 8 * 9)
-    monkeypatch.setattr(PLN, "shard_rows", 40)
+    hold_nothing(monkeypatch, PLN)
 
 
 @pytest.fixture(scope="module")
@@ -145,18 +110,6 @@ def test_a_folder_of_csv_and_several_ranks(tmp_path):
     here = PLN.over_ranks([1, 2], folder, max_iter=30)
     for q in (1, 2):
         same(here["model"][q], there["model"][q])
-
-
-def cells(path, form=sp.csr_matrix, seed=0):
-    anndata = pytest.importorskip("anndata")
-    data = anndata.AnnData(form(counts(seed).astype(np.float32)))
-    data.var_names, data.obs_names = GENES, [f"s{i}" for i in range(n)]
-    if path.suffix == ".zarr":
-        pytest.importorskip("zarr")
-        data.write_zarr(path)
-    else:
-        data.write_h5ad(path)
-    return path
 
 
 @pytest.mark.filterwarnings("ignore:Writing zarr v2")
@@ -340,7 +293,7 @@ def test_peak_memory_does_not_follow_the_table(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_models_that_are_fitted_in_memory_take_a_folder_that_fits(tmp_path, kind, monkeypatch):
+def test_groups_take_a_folder_and_structural_zeros_one_that_fits_into_memory(tmp_path, kind, monkeypatch):
     frame = table().drop(columns="weight")
     folder, few = write(tmp_path / "parts", frame.drop(columns=["depth"]), kind), {"max_iter": 5}
     labels = tallies.PLNDiscriminant(**few).fit(folder, "plot")
@@ -353,11 +306,11 @@ def test_models_that_are_fitted_in_memory_take_a_folder_that_fits(tmp_path, kind
     with pytest.raises(
         DataError, match=r"150 x 9 cells, 0.0 GB laid out, .* this is done in memory; pass some of the rows, or fit"
     ):
-        tallies.PLNNetwork().fit(whole)
+        PLN(zero_inflation="column").fit(whole)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
-def test_models_that_are_fitted_in_memory_take_a_folder_of_cells(tmp_path, form):
+def test_mixtures_take_a_folder_of_cells(tmp_path, form):
     anndata = pytest.importorskip("anndata", reason="needs tallies[anndata]")
     pytest.importorskip("zarr", reason="needs zarr")
     anndata.AnnData(form(counts().astype(np.float32)), var=pd.DataFrame(index=GENES)).write_zarr(tmp_path / "cells.zarr")

@@ -16,6 +16,7 @@ from tallies import PLN, PLNMixture
 from tallies.counts.door import Rows, cut
 from tallies.counts.mixture import model as mixed
 from tallies.counts.mixture.plan import free_numbers, groupings
+from tallies.counts.records import Spread
 from tallies.engine import stream
 
 
@@ -126,10 +127,11 @@ def test_the_steps_are_up_the_bound_and_end_where_moments_agree(found: Any) -> N
     np.testing.assert_allclose(model.shares_, model.probabilities_.mean(axis=0), atol=1e-5)
     rows = Rows(Y.astype(float), np.zeros(Y.shape), np.ones((len(Y), 1)), np.ones(len(Y)))
     for k, learned in enumerate(model.fitted_.models):
-        from tallies.counts.plan import moments, project
+        from tallies.counts.plan import project
 
         place = project(learned, rows, None, close=True)
-        B, Sigma = moments(place.M, place.S2, rows.X, model.probabilities_[:, k])
+        none = np.zeros_like(learned.B)
+        B, Sigma = Spread.of(place.M, place.S2, rows.X, model.probabilities_[:, k], none).maximum(none)
         np.testing.assert_allclose(B, learned.B, atol=2e-3)
         np.testing.assert_allclose(Sigma, learned.Sigma, atol=2e-3)
 
@@ -138,9 +140,11 @@ def test_row_bounds_add_to_the_bound_of_the_search() -> None:
     """Slopes of a component are those of its bound: finite differences of the sum over weighted rows."""
     Y, _ = drawn(5, n=30, p=3)
     rows = Rows(Y.astype(float), np.zeros(Y.shape), np.ones((30, 1)), np.ones(30))
-    (source,) = cut(rows, None, np.log(Y + 1.0))
+    M, centres = np.log(Y + 1.0), np.array([[0.0, 0.0, 0.0], [2.0, 1.0, 1.0]])
+    groups = ((M[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+    (source,) = cut(rows, None, M, groups[:, None])
     shard, model = source.load(), mixed.Mixed("full")
-    params = mixed.begin(model.survey(shard), np.array([[0.0, 0.0, 0.0], [2.0, 1.0, 1.0]]), np.zeros((1, 3)))
+    params = mixed.begin(model.survey(shard), 2)
     latents = model.settle(shard, params, stream(0, 0, 0, 1))
     assert latents.tau.sum() == 30
     while params.phase != mixed.ASSIGN:

@@ -17,8 +17,8 @@ from tallies.counts.door import ROWS, Rows, cut
 from tallies.counts.estimator import PLN
 from tallies.counts.fitted import Learned
 from tallies.counts.importance import Importance
-from tallies.counts.plan import estimate, moments
-from tallies.counts.records import Shard, Sums
+from tallies.counts.plan import estimate
+from tallies.counts.records import Shard, Spread, Sums
 from tallies.counts.tables import as_counts
 from tallies.engine import Runner, Stage
 from tallies.errors import DataError, DataWarning
@@ -462,7 +462,8 @@ def test_anndata_in_and_out():
 def test_exact_bound_function_agrees_with_moments():
     Y, X, O, _, _ = simulate(50, 4)
     model = PLN().fit(Y, covariates=X, offsets=O)
-    B, Sigma = moments(model.latent_mean_, model.latent_variance_, X, np.ones(50))
+    none = np.zeros_like(model.coefficients_)
+    B, Sigma = Spread.of(model.latent_mean_, model.latent_variance_, X, np.ones(50), none).maximum(none)
     np.testing.assert_allclose(B, model.coefficients_)
     np.testing.assert_allclose(Sigma, model.covariance_)
     np.testing.assert_array_equal(model.fitted_.data.Y, Y)

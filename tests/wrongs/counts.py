@@ -302,6 +302,27 @@ NETWORK = [
         "max(s.tol, LOOSE) if p < n else s.tol",
         "correlations of few columns that end too soon, and of many that do not end",
     ),
+    Wrong(
+        "counts/filed.py",
+        "np.searchsorted(places, ends)",
+        'np.searchsorted(places, ends, side="right")',
+        "rows of a subsample from other places of their shards",
+        ("counts/test_filed_networks.py::test_a_network_from_files_has_the_bits_of_one_in_memory",),
+    ),
+    Wrong(
+        "counts/separation.py",
+        "Seen((shard.v[:, None] * member).T @ shard.Y)",
+        "Seen(member.T @ shard.Y)",
+        "sums of counts in files without their weights",
+        ("counts/test_filed_networks.py::test_what_is_kept_of_a_network_from_files",),
+    ),
+    Wrong(
+        "counts/separation.py",
+        "np.hstack([1 - member.sum",
+        "np.hstack([1 + member.sum",
+        "counts of the first class, in files, that are those of all",
+        ("counts/test_filed_discriminants.py::test_a_discriminant_from_files_has_the_bits_of_one_in_memory",),
+    ),
     Wrong(SEARCH, "2 * np.mean(f * (1 - f))", "np.mean(f * (1 - f))", "half of the instability of StARS"),
     Wrong(
         SEARCH,

@@ -2,17 +2,25 @@
 
 from wrongs import Wrong
 
-MIXED, PLAN, ANSWERS = (f"counts/mixture/{name}.py" for name in ("model", "plan", "answers"))
+MIXED, PLAN, START, ANSWERS = (f"counts/mixture/{name}.py" for name in ("model", "plan", "start", "answers"))
 DISCRIMINANT, GROUPS, INFLATED = "counts/discriminant/answers.py", "counts/groups.py", "counts/inflated.py"
 
 WRONGS = [
     Wrong(MIXED, "J[:, k] = np.log(params.share[k]) + row_bounds", "J[:, k] = row_bounds", "assignments without shares"),
     Wrong(MIXED, "share = np.where(alive, tally.N, 0.0)", "share = np.where(alive, 1.0, 0.0)", "shares all alike"),
+    Wrong(START, "latents.M_trial if trial else latents.M,", "latents.M,", "groups of the point before the last"),
+    Wrong(START, "np.cumsum(params.number)[:-1]", "params.number[:-1]", "groupings cut at other centres than theirs"),
+    Wrong(
+        PLAN,
+        "range(first, first + len(these))",
+        "range(len(these))",
+        "each number of components begun with the groupings of the first",
+    ),
     Wrong(PLAN, "return bic, bic + 2 * self.uncertainty", "return bic, bic + self.uncertainty", "ICL with half the entropy"),
     Wrong(PLAN, "K * (d * p + spread) + K - 1", "K * (d * p + spread) + K", "a share too many"),
     Wrong(ANSWERS, "Told(bounds + np.log(fitted.share)", "Told(bounds", "log p of a sample without shares"),
     Wrong(DISCRIMINANT, "Sigma=wide * (1 + 1 / n_k)", "Sigma=wide", "predictions as narrow as the class"),
-    Wrong(DISCRIMINANT, "np.log(UNSEEN) - effort", "np.log(UNSEEN) + effort", "half a count of the wrong effort"),
+    Wrong(DISCRIMINANT, "np.log(UNSEEN) - (np.log(effort)", "np.log(UNSEEN) + (np.log(effort)", "half a count of the wrong effort"),
     Wrong(
         GROUPS,
         "found = groups.means - groups.weight @ groups.means / groups.weight.sum()",
@@ -32,8 +40,8 @@ WRONGS = [
     Wrong(MIXED, "- 0.5 * divergence(shard", "- divergence(shard", "bounds of rows with twice the divergence"),
     Wrong(
         MIXED,
-        "np.maximum(second - M * M, 1e-300), bound)",
-        "sum(tau[:, [k]] * S2 for k, (m, S2) in enumerate(places)), bound)",
+        "bound, M, np.maximum(second - M * M, 1e-300))",
+        "bound, M, sum(tau[:, [k]] * S2 for k, (m, S2) in enumerate(places)))",
         "variance of Z without that between the components",
     ),
     Wrong(MIXED, "v @ xlogy(tau, tau).sum(axis=1)", "xlogy(tau, tau).sum()", "entropy of assignments without weights"),
@@ -73,7 +81,7 @@ WRONGS = [
     Wrong(DISCRIMINANT, "np.sum((1 - r * r) ** 2)", "np.sum(1 - r * r)", "errors of correlations, not of their squares"),
     Wrong(DISCRIMINANT, "* n.sum() / (n.sum() - d), fitted", ", fitted", "a covariance as if no mean had been fitted"),
     Wrong(DISCRIMINANT, "return np.log(n / n.sum())", "return np.log(np.ones(len(n)) / len(n))", "classes all alike beforehand"),
-    Wrong(DISCRIMINANT, "B, 60.0))) + 0.5 * Sigma.diagonal()", "B, 60.0)))", "half a count without Sigma/2"),
+    Wrong(DISCRIMINANT, "(np.log(effort) + 0.5 * Sigma.diagonal())", "np.log(effort)", "half a count without Sigma/2"),
     Wrong(
         DISCRIMINANT,
         "np.bincount(known.codes, fitted.data.v,",
@@ -121,6 +129,7 @@ WRONGS = [
 _TESTS = {
     MIXED: "mixture",
     PLAN: "mixture",
+    START: "filed_mixtures",
     ANSWERS: "mixture",
     DISCRIMINANT: "discriminant",
     GROUPS: "discriminant",

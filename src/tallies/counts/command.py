@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tallies.cli.options import Option
 from tallies.cli.tables import column, data, names, rows_of
 from tallies.counts.door import everything, from_files, is_own
-from tallies.counts.written import position_names, write_places
+from tallies.counts.written import Ask, places, position_names, write_answers
 from tallies.data.cells import is_cells, table_beside
 from tallies.data.lazy import is_lazy
 from tallies.errors import DataError
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tallies.evaluation.score import Scored
 
 OPTIONS = (
-    data("Counts, samples x species: csv, tsv, parquet, mtx, h5ad or biom; for pln also a folder of such tables."),
-    Option("covariates", "Table of covariates, one row a sample; of cells (h5ad) also names of columns of obs.", kind=Path),
+    data("Counts, samples x species: csv, tsv, parquet, mtx, h5ad or biom, or a folder of such tables."),
+    Option("covariates", "Table of covariates, a row a sample; also names of columns of the folder, or of obs (h5ad).", kind=Path),
     Option("formula", 'Of the covariates, such as "~ 1 + site"; default: all of them.'),
     Option("offsets", "logsum, tss, css, rle, gmpr, tmm, wrench, or a table of logarithms."),
 )
@@ -35,7 +35,7 @@ REPORT = (*SCORE, Option("group", "Column of the covariates that colours the map
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit a PLN to the tables that the options name: data, covariates, formula, offsets."""
     whole = options.get("rows") is None  # none of the rows are held out
-    counts, table, offsets = tables(options, options["data"], model._keeps_sparse(model._settings()) if whole else "")
+    counts, table, offsets = tables(options, options["data"], whole and model._keeps_sparse(model._settings()))
     if table is not None:
         return model.fit_formula(options.get("formula") or everything(table), counts, table, offsets=offsets, **run)
     if options.get("formula"):
@@ -43,12 +43,12 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     return model.fit(counts, offsets=offsets, **run)
 
 
-def tables(options: Mapping[str, Any], path: str, keeps: Literal["", "memory", "files"] = "") -> tuple[Any, Any, Any]:
+def tables(options: Mapping[str, Any], path: str, keeps: bool = False) -> tuple[Any, Any, Any]:
     """Counts, and the covariates and offsets of these samples; `keeps`: see `from_files`."""
     told: str | None = options.get("covariates")
     beside: Any = None
     if told:
-        beside = names(told) if is_cells(path) and not Path(told).is_file() else Path(told)
+        beside = beside_of(told) if is_cells(path) or is_lazy(path) else Path(told)
     elif options.get("formula") and is_cells(path):
         beside = table_beside(path)
     counts, covariates, offsets, _ = from_files(path, beside, options.get("offsets"), keeps=keeps)
@@ -81,12 +81,23 @@ def asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, 
     return counts, covariates, offsets
 
 
-def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any) -> Any:
+def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any, ask: Ask = places) -> Any:
     """The same of counts that are more than fit into memory, as a folder; None where they do."""
     if not is_lazy(path):
         return None
-    covariates, offsets = (Path(options[name]) if name in options.get("told", ()) else None for name in ("covariates", "offsets"))
-    return write_places(model, path, covariates, offsets, out)
+    return write_answers(model, path, *_beside_files(options), out, ask)
+
+
+def _beside_files(options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Covariates and offsets of samples in files: those of the line, or columns with the names that the fit has taken."""
+    told, had = options.get("told", ()), options.get("covariates")
+    covariates = beside_of(had) if had and ("covariates" in told or not Path(had).is_file()) else None
+    return covariates, Path(options["offsets"]) if "offsets" in told else None
+
+
+def beside_of(told: str) -> Path | list[str]:
+    """What --covariates names beside counts that are cells, or in a folder: a table, or columns of theirs."""
+    return Path(told) if Path(told).is_file() else names(told)
 
 
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -49,30 +49,26 @@ class Prepared(NamedTuple):
 
 
 def from_files(
-    counts: Any, covariates: Any = None, offsets: Any = None, weights: Any = None, keeps: Literal["", "memory", "files"] = ""
+    counts: Any, covariates: Any = None, offsets: Any = None, weights: Any = None, keeps: bool = False
 ) -> tuple[Any, Any, Any, Any]:
     """Counts and what belongs to their rows, each of which may be a path; where the counts are one, names of columns of that file
-    (of an AnnData: of its obs) may stand for covariates and weights. Anything else stays as it is. `keeps`: where sparse counts
-    stay so. Those of an .h5ad file or a .zarr folder are an AnnData then, where that is sparse; more than is held stays in files,
-    also of a folder of tables."""
-    lazy = is_lazy(counts)
-    names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
-    names = names if all(isinstance(name, str) for name in names) and not _is_file(covariates) else []
+    (of an AnnData: of its obs) may stand for covariates and weights. Anything else stays as it is. `keeps`: whether sparse
+    counts stay so. Those of an .h5ad file or a .zarr folder are an AnnData then, where that is sparse; more than is held stays in
+    files, also of a folder of tables."""
+    lazy, names = is_lazy(counts), _named(covariates)
     if is_cells(counts):
         covariates, weights = table_beside(counts, names) if names else covariates, beside(counts, weights, "weights")
-    if keeps == "files" and lazy:
-        weight = [weights] if isinstance(weights, str) else []
-        counts, others = read_pieces(counts, [*names, *weight])
-        covariates, weights = others[names] if names else covariates, others[weights] if weight else weights
+    if keeps and lazy:
+        counts, covariates, weights, _ = from_pieces(counts, covariates, weights)
     cells = cells_of(counts) if keeps and not isinstance(weights, str) else None
     if cells is not None:
-        found = read_cells(cells) if keeps == "files" else None
+        found = read_cells(cells)
         if found is not None:
             counts = found
         elif isinstance(counts, str | Path):
             held = read_anndata(cells)
             counts = counts if isinstance(held.X, np.ndarray | None) else held
-    if isinstance(counts, str | Path) or (lazy and keeps != "files"):
+    if isinstance(counts, str | Path) or (lazy and not keeps):
         path, counts = counts, read_whole(counts) if lazy else read_counts(counts)
         asked = [covariates] if isinstance(covariates, str) and covariates in counts else covariates
         if isinstance(asked, list) and all(isinstance(name, str) for name in asked):
@@ -81,6 +77,22 @@ def from_files(
             counts, weights = taken(counts, weights, path)
     covariates = read_covariates(covariates) if isinstance(covariates, str | Path) else covariates
     return counts, covariates, read_offsets(offsets) if isinstance(offsets, str | Path) else offsets, weights
+
+
+def from_pieces(counts: Any, covariates: Any, weights: Any, labels: Any = None) -> tuple[Any, Any, Any, Any]:
+    """Counts in files, and what belongs to their rows, which may be named columns of the same table."""
+    asked = {"covariates": _named(covariates)} | {
+        role: [name] for role, name in (("weights", weights), ("labels", labels)) if isinstance(name, str)
+    }
+    found, rest = read_pieces(counts, {name: role for role, names in asked.items() for name in names})
+    covariates = rest[asked["covariates"]] if asked["covariates"] else covariates
+    return found, covariates, *(rest[name] if isinstance(name, str) else name for name in (weights, labels))
+
+
+def _named(covariates: Any) -> list[str]:
+    """Names of columns that stand for covariates."""
+    names = [covariates] if isinstance(covariates, str) else covariates if isinstance(covariates, list) else []
+    return names if all(isinstance(name, str) for name in names) and not _is_file(covariates) else []
 
 
 def _is_file(value: Any) -> bool:
@@ -177,7 +189,7 @@ def warm(last: Fitted, rows: Rows, rank: int | None, sampled: bool) -> tuple[np.
     return model.W if rank is not None or sampled else None, last.w, None if sampled else M[rows.v > 0]
 
 
-def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) -> list[Any]:
+def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None, groups: np.ndarray | None = None) -> list[Any]:
     """Cut by the size of the data alone."""
     n, p = rows.Y.shape
     parts = 1 << min(6, max(0, (n * p // SHARD).bit_length() - 1))  # a power of two shares evenly among threads
@@ -188,7 +200,7 @@ def cut(rows: Rows, shard_rows: int | None = None, M: np.ndarray | None = None) 
 
     def source(b: slice) -> Any:
         O, X, v = (np.ascontiguousarray(part[b]) for part in rows[1:])
-        about = even, b.start, n, None if M is None else np.ascontiguousarray(M[b])
+        about = even, b.start, n, *(None if part is None else np.ascontiguousarray(part[b]) for part in (M, groups))
         if compact(Y):
             return Sparse(Y.part(b) if isinstance(Y, Filed) else Y[b], O, X, v, *about)
         return Laid(whole(Rows(np.ascontiguousarray(Y[b]), O, X, v), *about))

@@ -35,7 +35,7 @@ from tallies.counts.evidence import Evidence
 from tallies.counts.importance import Importance
 from tallies.counts.separation import beyond_of
 from tallies.counts.tables import Counts, as_counts, plain, row_names
-from tallies.counts.written import write_places
+from tallies.counts.written import places, write_answers
 from tallies.data.table import check_weights
 from tallies.engine import Plan
 from tallies.errors import DataError, DataWarning, at_least, one_of
@@ -118,7 +118,7 @@ class FromCounts(Estimator):
         counts, beside, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight, keeps)
         if beside is not covariates:
             covariates, read = read_formula(everything(beside), beside)
-        table = as_counts(counts, keeps != "" and one_a_row(offsets))
+        table = as_counts(counts, keeps and one_a_row(offsets))
         (n, p), added = table.Y.shape, self.intercept and read is None
         v = check_weights(sample_weight, n)
         X, names, classes = self._beside(y, v, *as_design(covariates, n, table.rows, added))
@@ -130,14 +130,14 @@ class FromCounts(Estimator):
             W, w, M = door.warm(self.fitted_, rows, settings.rank, settings.sampling is not None)
         rule, design = offsets if isinstance(offsets, str) else None, fitted.Design(X, names, added, read)
         sources, sampled = door.cut(rows.take(rows.v > 0), self.shard_rows, M), settings.sampling is not None
-        beyond = beyond_of(rows, sources, settings.rank, sampled)
+        beyond = beyond_of(rows, sources, settings.rank, sampled, classes)
         asked, about = settings.inflation == "formula", beside if data is None else data
         zeros = door.inflating(str(getattr(self, "zero_inflation", None)), about, n, table.rows) if asked else None
         return Prepared(rows, sources, Inputs(p, table.columns), design, rule, W, w, table.rows, classes, zeros, beyond)
 
-    def _keeps_sparse(self, settings: plan.Settings) -> Literal["", "memory", "files"]:
-        """Where sparse counts stay so: nowhere, in memory, or in their files, too, if its plan asks for no whole table."""
-        return "memory"
+    def _keeps_sparse(self, settings: plan.Settings) -> bool:
+        """Whether sparse counts stay so, in memory or in their files: its plan asks for no whole table."""
+        return settings.inflation is None
 
     def _beside(
         self, y: Any, v: np.ndarray, X: np.ndarray, names: np.ndarray
@@ -197,7 +197,7 @@ class Counted(FromCounts, Attributes):
         (1, 2)
         """
         if out is not None:
-            return write_places(self, counts, covariates, offsets, out)
+            return write_answers(self, counts, covariates, offsets, out, places)
         rows = self._rows(counts, covariates, offsets)
         return plan.project(self.fitted_.model, rows, self.shard_rows).M
 
@@ -377,9 +377,6 @@ class PLN(Counted):
         run = {k: options.pop(k) for k in RunOptions.__annotations__ if k in options}
         path = OverRanks(ranks=tuple(int(q) for q in ranks), model=cls(**options))
         return path.fit(counts, covariates=covariates, offsets=offsets, sample_weight=sample_weight, **run).table_
-
-    def _keeps_sparse(self, settings: plan.Settings) -> Literal["", "memory", "files"]:
-        return "files" if settings.inflation is None else ""
 
     def _settings(self) -> plan.Settings:
         sampling: Any = Importance() if self.method == "importance" else self.method

@@ -6,6 +6,7 @@ Sparse rows stay sparse: a piece gives some of them as a CSR matrix, which is la
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,6 +84,26 @@ class Seen(NamedTuple):
         return np.bincount(found.indices[found.data > 0], minlength=found.shape[1])
 
 
+class Picked(NamedTuple):
+    """A source of some rows of a shard."""
+
+    rows: Spans
+    places: np.ndarray  # of these, rising
+
+    def load(self) -> sp.csr_array:
+        """The rows, sparse."""
+        return self.rows.tocsr()[self.places]
+
+
+def picked(sources: Sequence[Any], places: np.ndarray) -> sp.csr_array:
+    """Rows at these places, rising, of all that sources of counts in files have: read shard by shard, and held."""
+    ends = pointer([len(source.v) for source in sources])
+    cuts = np.searchsorted(places, ends)
+    parts = [places[a:b] - first for a, b, first in zip(cuts[:-1], cuts[1:], ends[:-1], strict=True)]
+    wanted = [Picked(source.Y, part) for source, part in zip(sources, parts, strict=True) if len(part)]
+    return sp.csr_array(sp.vstack(each(_same, wanted), format="csr"))
+
+
 class Filed(NamedTuple):
     """A table of counts in files, with what must be known of all of it."""
 
@@ -130,7 +151,7 @@ class Filed(NamedTuple):
         return np.sum(each(_same, [Seen(rows.part(b)) for b in sizes]), axis=0)
 
 
-def _same(found: np.ndarray) -> np.ndarray:
+def _same(found: Any) -> Any:
     return found
 
 

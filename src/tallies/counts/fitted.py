@@ -53,6 +53,7 @@ class Beyond(NamedTuple):
 
     total: PerColumn  # their sums
     apart: Annotated[np.ndarray, Form("d p", "b")]  # coefficients that have no finite estimate
+    seen: Annotated[np.ndarray, Form("... p", low=0)]  # sums of v Y, of each class of a discriminant, of others in one row
     entropy: float | None = None  # of the latents, where these are not kept either
 
 
@@ -84,6 +85,11 @@ class Training(NamedTuple):
         if self.beyond is not None:
             return self.beyond.total
         return np.asarray(self.counts.sum(axis=0) if self.Y is None else self.Y.sum(axis=0))
+
+    @property
+    def seen(self) -> np.ndarray:
+        """The same of rows times their weights (p,)."""
+        return self.v @ self.Y if self.beyond is None else self.beyond.seen.sum(axis=0)
 
 
 class Learned(NamedTuple):
@@ -255,6 +261,9 @@ class Fitted(NamedTuple):
             raise ValueError("counts, or what is kept of them, or their latents are missing")
         if (self.latent_mean is None) != (beyond is not None and beyond.entropy is not None):
             raise ValueError("there should be either latents or their entropy")
+        K = 1 if self.classes is None else len(self.classes.names)
+        if beyond is not None and len(beyond.seen) != K:
+            raise ValueError(f"sums of {len(beyond.seen)} classes do not go with {K}")
         if self.classes is not None and (len(self.classes.codes) != n or self.classes.columns > d):
             raise ValueError(f"classes of {len(self.classes.codes)} rows do not go with {n} rows and B of shape {(d, p)}")
         if found != (p, (n, p), (n, d), p if rank is None else rank):

@@ -141,7 +141,7 @@ class Covariance(Model):
     single: bool = False  # begin in single precision
     added: bool = False  # there were rows before these, whose moments are in the first params
     tol: float = 1e-9  # stop when five steps together gain less than this part of the bound, or of ENDLESS
-    sums: bool = False  # of the rows no more is wanted than their `Spread`
+    sums: bool = False  # of the rows no more is wanted than their `Spread`, where they are placed than their bounds
 
     monotone: ClassVar[bool] = True
     draws: ClassVar[bool] = False
@@ -366,14 +366,15 @@ class Covariance(Model):
     def rows(self, shard: Shard, latents: FullLatents, params: FullParams) -> Place | Spread:
         z, now = latents, params.phase != GRADIENT
         M, S2 = (np.asarray(a, dtype=np.float64) for a in ((z.M, z.S2) if now else (z.M_trial, z.S2_trial)))
-        if self.sums:
+        if self.sums and not self.placing:
             return Spread.of(M, S2, shard.X, shard.v, params.point.B)
         if not self.placing:
             return Place(M, S2)
         L, R, Omega = shard.O + M, M - shard.X @ params.point.B, params.point.Omega
         prior = params.point.logdet + ((R @ Omega) * R).sum(axis=1) + S2 @ params.point.omega - (np.log(S2) + 1).sum(axis=1)
         fit = (shard.Y * L - np.exp(L + 0.5 * S2) - log_factorial(shard.Y)).sum(axis=1)
-        return Place(M, S2, fit - 0.5 * prior)  # eq. 1, row by row
+        some = slice(0, 0 if self.sums else None)
+        return Place(M[:, some], S2[:, some], fit - 0.5 * prior)  # eq. 1, row by row
 
 
 def begin(

@@ -17,7 +17,7 @@ MANY = {"class": "classes", "cluster": "clusters"}
 
 def plane(groups: Groups, most: int = MOST) -> charts.Chart | None:
     """Samples of the fit on the first two axes; a crosswise spread where there is one."""
-    if len(groups.names) < 2:
+    if len(groups.names) < 2 or groups.Z is None:
         return None
     axes, all_of = fisher(groups.means, groups.weight, groups.Sigma), MANY[groups.what]
     Z = (groups.Z - axes.centre) @ axes.V[:, :2]

@@ -21,7 +21,7 @@ class Groups(NamedTuple):
     weight: np.ndarray  # of the samples of each                    (K,)
     Sigma: np.ndarray  # covariance within a group                  (p, p)
     codes: np.ndarray  # groups of the samples                      (n,)
-    Z: np.ndarray  # positions of the samples, covariates taken out (n, p)
+    Z: np.ndarray | None  # positions of the samples, covariates taken out; None where they are in files   (n, p)
     samples: list[str]
 
 

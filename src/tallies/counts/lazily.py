@@ -7,7 +7,7 @@ folder that are sparse by rows are read where they are. Where counts that are no
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,14 +65,15 @@ class Look(NamedTuple):
 # tables
 
 
-def read_pieces(X: Any, beside: list[str]) -> tuple[Named, pd.DataFrame]:
-    """The counts of a folder of tables, a large file or a lazy frame, and some of its columns beside them; see `lazy.is_lazy`.
+def read_pieces(X: Any, beside: Mapping[str, str]) -> tuple[Named, pd.DataFrame]:
+    """The counts of a folder of tables, a large file or a lazy frame, and some of its columns beside them, each with what it is;
+    see `lazy.is_lazy`.
 
     A first column of texts names the rows, and others that tell them apart are left out; all the rest must be counts.
     """
     table = open_table(X)
-    for name in beside:
-        table.need(name, "covariates or weights")
+    for name, role in beside.items():
+        table.need(name, role)
     first = next(iter(table.facts))
     names = [first] if table.facts[first].type == "VARCHAR" and first not in beside else []
     species = [name for name, fact in table.facts.items() if name not in (*names, *beside) and fact.kind != "id"]
@@ -109,7 +110,7 @@ def read_whole(X: Any) -> pd.DataFrame:
         told = f"{table.name!r} has {table.rows:,} x {len(table.facts):,} cells, {size / 1e9:,.1f} GB laid out"
         raise DataError(
             f"{told}, more than half of the {free / 1e9:,.1f} GB that are free, and this is done in memory; pass some of the rows, "
-            "or fit a PLN, which reads such tables in pieces"
+            "or fit without structural zeros; answers that go to files, out=FOLDER, are given piece by piece"
         )
     first = next(iter(table.facts))
     names = [name for name, fact in table.facts.items() if fact.kind != "id" or (name == first and fact.type == "VARCHAR")]

@@ -100,10 +100,8 @@ def _variational(settings: Settings, data: Prepared, seed: int, shard_rows: int 
     found: Searched = kept.value
     learned = learned_of(settings, found.B, found.C, found.Sigma)
     latent = yield from with_unweighted(learned, data, found.M, found.S2, shard_rows)
-    fitted = finished(searched_run(kept, seed), data, learned, latent, Likelihood(-found.F, bound=True), found.w)
-    if fitted.data.beyond is None or found.entropy is None:
-        return fitted
-    return fitted._replace(data=fitted.data._replace(beyond=fitted.data.beyond._replace(entropy=found.entropy)))
+    likelihood = Likelihood(-found.F, bound=True)
+    return finished(searched_run(kept, seed), data, learned, latent, likelihood, found.w, found.entropy)
 
 
 def searched_run(kept: Kept, seed: int) -> Run:
@@ -184,16 +182,21 @@ def searched(model: Covariance | Rank, end: End, data: Prepared) -> Searched:
         d = W.shape[1] - model.q
         M, S2 = joined(end.rows, "M", "S2")
         return Searched(W[:, :d].T, W[:, d:], None, M, S2, None, F, met)
-    w, first = end.params.w if model.kind != "given" else None, end.params.point.B
+    w, spread = end.params.w if model.kind != "given" else None, spread_of(end, rows)
+    B, Sigma = spread.maximum(end.params.point.B)
     if model.sums:
-        (spread,) = end.rows
-        B, Sigma = spread.maximum(first)
         return Searched(B, None, of_kind(model, Sigma), None, None, w, F, met, spread.entropy)
-    cuts = starmap(slice, pairwise(pointer([len(part.M) for part in end.rows])))
-    spreads = (Spread.of(part.M, part.S2, rows.X[b], rows.v[b], first) for part, b in zip(end.rows, cuts, strict=True))
-    B, Sigma = total(spreads).maximum(first)  # one at a time, as large as the covariance: threads would wait for memory
     M, S2 = joined(end.rows, "M", "S2")
     return Searched(B, None, of_kind(model, Sigma), M, S2, w, F, met)
+
+
+def spread_of(end: End, rows: Rows) -> Spread:
+    """What the maximum of the bound is made of, about the coefficients where a search of `full` ended."""
+    if isinstance(end.rows[0], Spread):
+        return end.rows[0]
+    first, cuts = end.params.point.B, starmap(slice, pairwise(pointer([len(part.M) for part in end.rows])))
+    spreads = (Spread.of(part.M, part.S2, rows.X[b], rows.v[b], first) for part, b in zip(end.rows, cuts, strict=True))
+    return total(spreads)  # one at a time, as large as the covariance: threads would wait for memory
 
 
 def of_kind(settings: Settings | Covariance, Sigma: np.ndarray) -> np.ndarray:
@@ -216,13 +219,6 @@ def axes_of(found: Searched) -> np.ndarray:
     return np.hstack([found.B.T, C])
 
 
-def moments(M: np.ndarray, S2: np.ndarray, X: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """B and Sigma at the maximum of the bound, given the rows."""
-    vX = v[:, None] * X
-    B = np.linalg.solve(vX.T @ X, vX.T @ M)
-    return Spread.of(M, S2, X, v, B).maximum(B)
-
-
 def learned_of(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: np.ndarray | None) -> Learned:
     method: Method = "variational" if settings.sampling is None else "importance"
     if settings.rank is None:
@@ -235,14 +231,22 @@ def learned_of(settings: Settings, B: np.ndarray, C: np.ndarray | None, Sigma: n
 
 
 def finished(
-    run: Run, data: Prepared, learned: Learned, latent: tuple[Any, Any], likelihood: Likelihood, w: np.ndarray | None
+    run: Run,
+    data: Prepared,
+    learned: Learned,
+    latent: tuple[Any, Any],
+    likelihood: Likelihood,
+    w: np.ndarray | None,
+    entropy: float | None = None,
 ) -> Fitted:
+    """The record; `entropy` is that of latents that are not there."""
     Y, O, _, v = data.rows
     even = bool((O[:, :1] == O).all())
     finite = all(np.isfinite(part).all() for part in (likelihood.value, learned.B, learned.covariance, *latent) if part is not None)
     run = run._replace(converged=run.converged and finite)
     kept = smallest(Y) if data.beyond is None else None
-    training = Training(kept, O[:, :1].copy() if even else O, v, data.rule, data.samples, beyond=data.beyond)
+    beyond = data.beyond if data.beyond is None else data.beyond._replace(entropy=entropy)
+    training = Training(kept, O[:, :1].copy() if even else O, v, data.rule, data.samples, beyond=beyond)
     return Fitted(run, data.inputs, learned, *latent, likelihood, data.design, training, w)
 
 
@@ -256,15 +260,15 @@ def merged(live: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarray
 # rows under a fitted model
 
 
-def placing(name: str, model: Learned, sources: list[Any], tol: float) -> Stage:
-    """The stage that places rows by the bound."""
+def placing(name: str, model: Learned, sources: list[Any], tol: float, bounds: bool = False) -> Stage:
+    """The stage that places rows by the bound; of a covariance it may bring home the `bounds` alone."""
     d = len(model.B)
     sums = Sums(float(sum(getattr(source, "shard", source).v.sum() for source in sources)), np.zeros((d, d)))
     if model.inflation is not None:
         return _placing_inflated(name, model, sources, tol, sums)
     if model.rank is not None:
         return Stage(name, Rank(model.rank, tol=tol, placing=True), sources, _placed, PLACING, rank.begin(sums, model.W), rows=True)
-    search = Covariance("given", placing=True, tol=CLOSE)
+    search = Covariance("given", placing=True, tol=CLOSE, sums=bounds)
     return Stage(name, search, sources, _placed, PLACING, full.begin(sums, model.B, model.Sigma), rows=True)
 
 

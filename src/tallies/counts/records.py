@@ -123,6 +123,7 @@ class Shard(NamedTuple):
     rows: int  # number of rows of all shards
     constant: float  # sum of v log Y!
     M: np.ndarray | None = None  # means of a former fit, to go on from   (n, p) | (n, q)
+    groups: np.ndarray | None = None  # of the rows, by several groupings, in which a mixture may begin   (n, s)
 
     def rooted(self, rows: np.ndarray) -> np.ndarray:
         """Rows times the square roots of their weights."""

@@ -10,7 +10,7 @@ from scipy import linalg, optimize
 
 from tallies.backends import each
 from tallies.counts.filed import Filed
-from tallies.counts.fitted import Beyond
+from tallies.counts.fitted import Beyond, Classes
 from tallies.errors import DataError
 from tallies.sums import total
 
@@ -65,6 +65,20 @@ def _designs(shard: Any, scale: np.ndarray, loose: np.ndarray) -> list[tuple[np.
     return [(np.unique(X[has], axis=0), np.unique(X[~has], axis=0)) for has in seen.T]
 
 
+class Seen(NamedTuple):
+    """Sums of v Y."""
+
+    n: np.ndarray  # of each class                                  (K, p)
+
+
+def _seen_in(shard: Any, K: int, columns: int) -> Seen:
+    """Those of a shard, whose design ends with so many columns for its K classes; see `fitted.Classes`."""
+    member = shard.X[:, shard.X.shape[1] - columns :]
+    if columns < K:
+        member = np.hstack([1 - member.sum(axis=1, keepdims=True), member])
+    return Seen((shard.v[:, None] * member).T @ shard.Y)
+
+
 def _unbounded(seen: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Which coefficients (d,) grow without end, from the designs of rows with counts and of rows without."""
     d, m = seen.shape[1], len(others)
@@ -80,11 +94,14 @@ def _unbounded(seen: np.ndarray, others: np.ndarray) -> np.ndarray:
     return np.abs(linalg.null_space(left)).max(axis=1, initial=0.0) > 1e-8
 
 
-def beyond_of(rows: Any, sources: Sequence[Any], rank: int | None, sampled: bool) -> Beyond | None:
+def beyond_of(rows: Any, sources: Sequence[Any], rank: int | None, sampled: bool, classes: Classes | None) -> Beyond | None:
     """What is to be known of counts that stay in files; None of others."""
     if not isinstance(rows.Y, Filed):
         return None
     if sampled and rank is None:
         told = "importance sampling without a rank brings home a number for each count, and these are more than is held in memory"
         raise DataError(f'{told}; set a rank, or method="variational"')
-    return Beyond(rows.Y.total, separated_in(sources, rows.X[rows.v > 0], rows.Y.shape[1]))
+    apart = separated_in(sources, rows.X[rows.v > 0], rows.Y.shape[1])
+    K, columns = (1, 0) if classes is None else (len(classes.names), classes.columns)
+    alike = K == 1 and bool((rows.v == 1).all())
+    return Beyond(rows.Y.total, apart, rows.Y.total[None] if alike else total(each(_seen_in, sources, K, columns)).n)

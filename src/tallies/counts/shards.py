@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.counts.filed import Filed, Spans, smallest
+from tallies.counts.filed import Filed, Spans, picked, smallest
 from tallies.counts.records import Shard, log_factorial
 from tallies.sources import Held
 
@@ -28,6 +29,12 @@ class Rows(NamedTuple):
         return Rows(Y.take(some) if isinstance(Y, Filed) else Y[some], *(part[some] for part in others))
 
 
+def held(rows: Rows, sources: Sequence[Any], places: np.ndarray) -> Rows:
+    """Rows at these places, rising; those that stay in files are read by the sources of the rows."""
+    Y, *others = rows
+    return Rows(picked(sources, places) if isinstance(Y, Filed) else Y[places], *(part[places] for part in others))
+
+
 class Sparse(NamedTuple):
     """A source: rows of a CSR matrix, or of files, which are laid out in full while they are worked on."""
 
@@ -38,7 +45,8 @@ class Sparse(NamedTuple):
     even: bool
     start: int
     rows: int
-    M: np.ndarray | None  # these six as in `Shard`
+    M: np.ndarray | None
+    groups: np.ndarray | None  # these seven as in `Shard`
 
     def load(self) -> Shard:
         """The rows in full."""
@@ -64,7 +72,7 @@ def _laid(shard: Shard) -> Laid:
     return Laid(shard._replace(Y=Y, O=np.repeat(shard.O, Y.shape[1], axis=1) if shard.O.shape != Y.shape else shard.O))
 
 
-def whole(rows: Rows, even: bool, start: int, n: int, M: np.ndarray | None) -> Shard:
+def whole(rows: Rows, even: bool, start: int, n: int, M: np.ndarray | None, groups: np.ndarray | None) -> Shard:
     """The shard of some rows; the rest as in `Shard`."""
     constant = float(rows.v @ log_factorial(rows.Y).sum(axis=1))
-    return Shard(*rows, even=even, start=start, rows=n, constant=constant, M=M)
+    return Shard(*rows, even=even, start=start, rows=n, constant=constant, M=M, groups=groups)

@@ -1,12 +1,13 @@
-"""Places of samples whose counts are more than fits into memory: read in pieces, written as a folder of Parquet."""
+"""Answers to samples whose counts are more than fits into memory: read in pieces, written as a folder of Parquet."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallies.answering import goes_out, refuse_beside, write_parts
+from tallies.answering import called, goes_out, refuse_beside, write_parts
 from tallies.data.lazy import open_table
 from tallies.errors import DataError
 
@@ -14,8 +15,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def write_places(model: Any, counts: Any, covariates: Any, offsets: Any, out: Any) -> Path:
-    """Write the latent position of every sample, with its ids, to the folder `out`; covariates are columns of the same table."""
+Ask = Callable[[Any, Any, Any], Any]  # of a model, counts and covariates: a data frame
+
+
+def write_answers(model: Any, counts: Any, covariates: Any, offsets: Any, out: Any, ask: Ask) -> Path:
+    """Write what is asked of every sample, with its ids, to the folder `out`; covariates are columns of the same table. `ask` is a
+    function of a module."""
     goes_out(counts, out)
     names = model.fitted_.inputs.names
     beside = [] if covariates is None else [covariates] if isinstance(covariates, str) else covariates
@@ -34,19 +39,29 @@ def write_places(model: Any, counts: Any, covariates: Any, offsets: Any, out: An
         table.need(name, "covariates")
     ids = [name for name, fact in table.facts.items() if name not in (*species, *beside) and fact.kind == "id"]
     refuse_beside(table, out)
-    ask = partial(_places, species, beside, ids)
-    return write_parts(model, table.pieces, table.cells([*species, *beside, *ids]), table.rows, out, ask)
+    of_piece = partial(_answers, species, beside, ids, ask)
+    return write_parts(model, table.pieces, table.cells([*species, *beside, *ids]), table.rows, out, of_piece)
 
 
-def _places(species: list[str], beside: list[str], ids: list[str], model: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    """Those of the samples of a piece, after their ids."""
-    import pandas as pd
-
-    Z = model.transform(frame[species], covariates=frame[beside] if beside else None)
-    found = pd.DataFrame(Z, columns=position_names(model, Z.shape[1]))
+def _answers(species: list[str], beside: list[str], ids: list[str], ask: Ask, model: Any, frame: pd.DataFrame) -> pd.DataFrame:
+    """Those to the samples of a piece, after their ids."""
+    found = ask(model, frame[species], frame[beside] if beside else None)
     for place, name in enumerate(ids):
         found.insert(place, name, frame[name].to_numpy())
     return found
+
+
+def places(model: Any, counts: Any, covariates: Any) -> pd.DataFrame:
+    """Latent positions."""
+    import pandas as pd
+
+    Z = model.transform(counts, covariates=covariates)
+    return pd.DataFrame(Z, columns=position_names(model, Z.shape[1]))
+
+
+def classes(model: Any, counts: Any, covariates: Any) -> pd.DataFrame:
+    """The class of each sample, and the probability of each."""
+    return called(model, model.predict_proba(counts, covariates=covariates))
 
 
 def position_names(model: Any, k: int) -> list[str]:

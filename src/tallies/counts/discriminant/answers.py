@@ -23,6 +23,7 @@ from tallies.counts.door import Rows
 from tallies.counts.fitted import Classes, Fitted, Learned
 from tallies.counts.groups import Axes, Groups, fisher, marks
 from tallies.counts.plan import project
+from tallies.counts.records import blocks
 
 UNSEEN = 0.5  # counts of a species that was never seen in a class
 
@@ -53,16 +54,18 @@ def log_priors(fitted: Fitted) -> np.ndarray:
 
 def effects(fitted: Fitted) -> np.ndarray:
     """mu (K, p): what each class adds to B'x of the covariates; half a count where a species was never seen in a class."""
-    known, (Y, O, v, *_) = classes_of(fitted), fitted.data
+    known, (Y, O, v, *_), beyond = classes_of(fitted), fitted.data, fitted.data.beyond
     c, Sigma, coding = known.columns, fitted.model.covariance, known.coding
-    B, mu = fitted.model.B[:-c], coding @ fitted.model.B[-c:]
-    member = v * (known.codes == np.arange(len(coding))[:, None])  # (K, n)
-    seen = member @ Y
+    (B, mu), (K, p) = (fitted.model.B[:-c], coding @ fitted.model.B[-c:]), (len(coding), fitted.inputs.n)
+    seen, effort, n = np.zeros((K, p)), np.zeros((K, p)), sizes(fitted)
+    for b in blocks(len(v), p, 1 << 20):
+        member = v[b] * (known.codes[b] == np.arange(K)[:, None])  # (K, rows)
+        effort += member @ np.exp(np.minimum(O[b] + fitted.design.X[b, :-c] @ B, 60.0))
+        seen += 0.0 if Y is None else member @ Y[b]
+    seen = seen if beyond is None else beyond.seen
     with np.errstate(divide="ignore"):
-        effort = np.log(member @ np.exp(np.minimum(O + fitted.design.X[:, :-c] @ B, 60.0))) + 0.5 * Sigma.diagonal()
-    least = np.log(UNSEEN) - effort  # infinite where all counts of a class are missing
-    usual = (member.sum(axis=1) @ mu) / member.sum()
-    return np.where(seen > 0, mu, np.where(np.isfinite(least), np.maximum(mu, least), usual))
+        least = np.log(UNSEEN) - (np.log(effort) + 0.5 * Sigma.diagonal())  # infinite where all counts of a class are missing
+    return np.where(seen > 0, mu, np.where(np.isfinite(least), np.maximum(mu, least), n @ mu / n.sum()))
 
 
 def means(fitted: Fitted) -> np.ndarray:
@@ -119,9 +122,9 @@ def axes(fitted: Fitted, shrinkage: float | str | None) -> Axes:
 
 def groups(fitted: Fitted, shrinkage: float | str | None = None) -> Groups:
     """The classes, and the samples of the fit given theirs."""
-    known, (own, v), M = classes_of(fitted), (plain(fitted).design.X, fitted.data.v), fitted.known_latents[0]
-    Z = M - (own - v @ own / v.sum()) @ fitted.model.B[: own.shape[1]]
-    samples = [f"sample {i + 1}" for i in range(len(M))] if fitted.data.samples is None else [str(s) for s in fitted.data.samples]
+    known, (own, v), M = classes_of(fitted), (plain(fitted).design.X, fitted.data.v), fitted.latent_mean
+    Z = None if M is None else M - (own - v @ own / v.sum()) @ fitted.model.B[: own.shape[1]]
+    samples = [f"sample {i + 1}" for i in range(len(v))] if fitted.data.samples is None else [str(s) for s in fitted.data.samples]
     species, Sigma = [str(c) for c in fitted.columns], shrunk(fitted, shrinkage)
     return Groups("class", known.names.tolist(), species, means(fitted), sizes(fitted), Sigma, known.codes, Z, samples)
 

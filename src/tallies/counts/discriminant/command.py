@@ -4,14 +4,17 @@ in obs."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallies.cli.options import Option
 from tallies.cli.tables import rows_of
 from tallies.counts import command
-from tallies.counts.command import PREDICT
-from tallies.counts.door import everything
+from tallies.counts.command import PREDICT, beside_of
+from tallies.counts.door import everything, from_pieces, read_covariates
+from tallies.counts.written import classes
 from tallies.data.cells import is_cells, table_beside
+from tallies.data.lazy import is_lazy
 from tallies.errors import DataError, nearest
 
 if TYPE_CHECKING:
@@ -45,9 +48,24 @@ def _apart(options: Mapping[str, Any], path: str, told: Mapping[str, Any], neede
     return counts, table, offsets, None
 
 
+def _in_pieces(options: Mapping[str, Any], path: str, told: Mapping[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """The same of counts in files, where they stay."""
+    name, beside = options["target"], beside_of(told["covariates"]) if told.get("covariates") else None
+    table = read_covariates(beside) if isinstance(beside, Path) else None
+    if table is None or name not in table:
+        counts, columns, _, y = from_pieces(path, beside, None, name)
+        return counts, columns if table is None else table, told.get("offsets"), y
+    counts, *_ = from_pieces(path, None, None)
+    y, rest = table[name], table.drop(columns=name)
+    if counts.obs_names is not None and isinstance(table.index[0], str):  # both name their rows
+        y = y.reindex(counts.obs_names)
+    return counts, rest if len(rest.columns) else None, told.get("offsets"), y
+
+
 def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
     """Fit to the tables that the options name: data, covariates, formula, offsets, target."""
-    counts, table, offsets, y = _apart(options, options["data"], options)
+    pieces = is_lazy(options["data"]) and options.get("rows") is None  # none of the rows are held out
+    counts, table, offsets, y = (_in_pieces if pieces else _apart)(options, options["data"], options)
     if table is not None:
         return model.fit_formula(options.get("formula") or everything(table), counts, table, y, offsets=offsets, **run)
     if options.get("formula"):
@@ -78,6 +96,11 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     if not isinstance(counts.index, pd.RangeIndex):
         table.insert(0, "sample", counts.index)
     return table
+
+
+def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any) -> Any:
+    """The same of counts that are more than fit into memory, as a folder; None where they do."""
+    return command.predict_files(model, options, path, out, classes)
 
 
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:

@@ -18,14 +18,16 @@ from scipy.special import log_softmax, logsumexp
 from sklearn.base import ClassifierMixin, ClassNamePrefixFeaturesOutMixin
 from sklearn.metrics import accuracy_score
 
-from tallies.counts import answers, fitted, plan
+from tallies.counts import answers, fitted, plan, written
 from tallies.counts.attributes import Attributes
 from tallies.counts.discriminant import answers as asked
-from tallies.counts.door import Prepared, Rows, from_files, new_design, new_rows, taken
+from tallies.counts.door import Prepared, Rows, everything, from_files, from_pieces, new_design, new_rows, taken
 from tallies.counts.estimator import FromCounts
 from tallies.counts.tables import row_names
+from tallies.counts.written import write_answers
 from tallies.data.cells import beside, is_cells
 from tallies.data.labels import encode_labels, label_codes
+from tallies.data.lazy import is_lazy
 from tallies.engine import Plan
 from tallies.errors import DataError, at_least
 from tallies.estimator import RunOptions, option, part, seed_of
@@ -74,16 +76,23 @@ class PLNDiscriminant(ClassifierMixin, FromCounts, Attributes):
         sample_weight: Any = None,
         **run: Unpack[RunOptions],
     ) -> Self:
-        """Fit to counts (n, p) of samples with labels y, or the name of a column of the file or of obs; all else as in `PLN.fit`.
+        """Fit to counts (n, p) of samples with labels y, or the name of a column of their file, folder or obs; all else as in
+        `PLN.fit`.
 
         Covariates are what else moves the counts: their effects are the same in all classes.
         """
         if is_cells(counts):
             y = beside(counts, y, "labels")
-        if isinstance(y, str) and isinstance(counts, str | Path):
+        beside_them = covariates
+        if isinstance(y, str) and is_lazy(counts):
+            counts, covariates, sample_weight, y = from_pieces(counts, covariates, sample_weight, y)
+        elif isinstance(y, str) and isinstance(counts, str | Path):
             path = counts
             counts, covariates, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight)
             counts, y = taken(counts, y, path)
+        if covariates is not beside_them:
+            text, given = everything(covariates), {"offsets": offsets, "sample_weight": sample_weight}
+            return self.fit_formula(text, counts, covariates, y, **given, **run)
         return super().fit(counts, y, covariates=covariates, offsets=offsets, sample_weight=sample_weight, **run)
 
     def fit_transform(self, counts: Any, y: Any = None, **options: Any) -> np.ndarray:
@@ -158,8 +167,11 @@ class PLNDiscriminant(ClassifierMixin, FromCounts, Attributes):
         """P(class | counts) (n, K); columns as in classes_."""
         return np.exp(self.predict_log_proba(counts, covariates=covariates, offsets=offsets))
 
-    def predict(self, counts: Any, *, covariates: Any = None, offsets: Any = None) -> np.ndarray:
-        """The most probable class of each sample; covariates and offsets are needed where the fit had any."""
+    def predict(self, counts: Any, *, covariates: Any = None, offsets: Any = None, out: Any = None) -> Any:
+        """The most probable class of each sample; covariates and offsets are needed where the fit had any. With `out`, counts in
+        files are read in pieces, and classes with their probabilities written to that folder as Parquet, as by `PLN.transform`."""
+        if out is not None:
+            return write_answers(self, counts, covariates, offsets, out, written.classes)
         return self.classes_[self.log_joint(counts, covariates=covariates, offsets=offsets).argmax(axis=1)]
 
     def score(self, counts: Any, y: Any, sample_weight: Any = None, *, covariates: Any = None, offsets: Any = None) -> float:

@@ -41,7 +41,7 @@ def page(model: Any, about: About, counts: Any = None, y: Any = None, covariates
     out = begin(model, about, "Classes of", f"{lead}{plural(len(species), 'species', 'species')}. {more}")
     out.findings = [sentence(groups, int(k)) for k in np.argsort(-n, kind="stable")[:FOUND]]
     few = [c for c, size in zip(classes, n, strict=True) if size < FEW]
-    rare = [species[j] for j in np.flatnonzero(model.fitted_.data.Y.sum(axis=0) < THIN)]
+    rare = [species[j] for j in np.flatnonzero(model.fitted_.data.total < THIN)]
     out.warnings += told(
         (few, f"{plural(len(few), 'class was', 'classes were')} learned from fewer than {FEW} samples ({listing(few, 5)})."),
         (lost, f"{listing(lost, 5)}: seen so rarely that covariates have no finite effect; left out of what marks the classes."),
@@ -91,7 +91,8 @@ def _told_of(model: Any) -> tuple[Groups, list[str]]:
     if lost.all() or not lost.any():
         return groups, []
     j = np.flatnonzero(~lost)
-    kept = groups._replace(species=[groups.species[i] for i in j], means=groups.means[:, j], Z=groups.Z[:, j])
+    Z = None if groups.Z is None else groups.Z[:, j]
+    kept = groups._replace(species=[groups.species[i] for i in j], means=groups.means[:, j], Z=Z)
     return kept._replace(Sigma=groups.Sigma[np.ix_(j, j)]), [groups.species[i] for i in np.flatnonzero(lost)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from tallies.counts.answers import FLAT
 from tallies.counts.door import Rows
 from tallies.counts.groups import Groups, marks
 from tallies.counts.mixture.model import uncertainty
-from tallies.counts.mixture.plan import FittedMixture, free_numbers, mean_place
+from tallies.counts.mixture.plan import FittedMixture, free_numbers, mean_place, probabilities
 from tallies.counts.plan import project
 
 CLEAR = 0.8  # a sample whose likeliest cluster has a smaller probability is called uncertain
@@ -92,8 +92,20 @@ def told(fitted: FittedMixture, rows: Rows, shard_rows: int | None) -> Told:
     """Place rows in each component."""
     places = [project(model, rows, shard_rows, close=True) for model in fitted.models]
     bounds = np.stack([place.bound for place in places if place.bound is not None], axis=1)
-    tau, M, _ = mean_place(places, fitted.share)
-    return Told(bounds + np.log(fitted.share), tau, M)
+    tau = probabilities(places, fitted.share)
+    return Told(bounds + np.log(fitted.share), tau, mean_place(places, tau)[0])
+
+
+def clusters(model: Any, counts: Any, covariates: Any) -> pd.DataFrame:
+    """The likeliest cluster of each sample, from 1 on, and the probability of each."""
+    return clustered(model.predict_proba(counts, covariates=covariates))
+
+
+def clustered(share: np.ndarray) -> pd.DataFrame:
+    """The same of probabilities (n, K)."""
+    table = pd.DataFrame(share, columns=[f"p({k + 1})" for k in range(share.shape[1])])
+    table.insert(0, "cluster", share.argmax(axis=1) + 1)
+    return table
 
 
 def names(fitted: FittedMixture) -> list[str]:
@@ -104,10 +116,11 @@ def names(fitted: FittedMixture) -> list[str]:
 def groups(fitted: FittedMixture) -> Groups:
     """The clusters, and where the samples of the fit lie."""
     X, v = fitted.design.X, fitted.data.v
-    effects = np.einsum("nd,kdj->knj", X - v @ X / v.sum(), coefficients(fitted))
-    Z = fitted.latent_mean - np.einsum("nk,knj->nj", fitted.tau, effects)
-    known = fitted.data.samples
-    samples = [f"sample {i + 1}" for i in range(len(Z))] if known is None else [str(s) for s in known]
+    Z, known = None, fitted.data.samples
+    if fitted.latent_mean is not None:
+        effects = np.einsum("nd,kdj->knj", X - v @ X / v.sum(), coefficients(fitted))
+        Z = fitted.latent_mean - np.einsum("nk,knj->nj", fitted.tau, effects)
+    samples = [f"sample {i + 1}" for i in range(len(v))] if known is None else [str(s) for s in known]
     Sigma, species = np.einsum("k,kij->ij", fitted.share, covariances(fitted)), [str(c) for c in fitted.columns]
     return Groups("cluster", names(fitted), species, means(fitted), fitted.share, Sigma, labels(fitted), Z, samples)
 

@@ -15,7 +15,9 @@ def into_anndata(fitted: FittedMixture, data: Any, key: str, settings: str) -> A
     """Write the fit into the AnnData that it was made of, or one of the same rows and columns."""
     check(data, len(fitted.data.v), fitted.inputs.n, fitted.data.samples, fitted.inputs.names)
     data.obs[key] = pd.Categorical.from_codes(labels(fitted), categories=pd.Index(names(fitted)))
-    rows = {f"X_{key}": fitted.latent_mean, f"{key}_variance": fitted.latent_variance, f"{key}_probabilities": fitted.tau}
+    rows = {f"{key}_probabilities": fitted.tau}
+    if fitted.latent_mean is not None and fitted.latent_variance is not None:
+        rows |= {f"X_{key}": fitted.latent_mean, f"{key}_variance": fitted.latent_variance}
     about = {"model": settings, "converged": bool(fitted.run.converged), "shares": fitted.share}
     criteria = {"loglik": fitted.likelihood.value, "bic": float(bic(fitted)), "icl": float(icl(fitted))}
     made = {"covariates": [str(name) for name in fitted.design.names], "offsets": fitted.data.rule}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tallies.cli.tables import log_likelihood
+from tallies.counts import command
 from tallies.counts.command import OPTIONS, PREDICT, REPORT, SCORE, asked, fit, report_data, report_options
 
 if TYPE_CHECKING:
@@ -18,13 +19,20 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     """One row a sample: its likeliest cluster, from 1 on, and the probability of each."""
     import pandas as pd
 
+    from tallies.counts.mixture.answers import clustered
+
     counts, covariates, offsets = asked(model, options, path)
-    share = model.predict_proba(counts, covariates=covariates, offsets=offsets)
-    table = pd.DataFrame(share, columns=[f"p({k + 1})" for k in range(share.shape[1])])
-    table.insert(0, "cluster", share.argmax(axis=1) + 1)
+    table = clustered(model.predict_proba(counts, covariates=covariates, offsets=offsets))
     if not isinstance(counts.index, pd.RangeIndex):
         table.insert(0, "sample", counts.index)
     return table
+
+
+def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any) -> Any:
+    """The same of counts that are more than fit into memory, as a folder; None where they do."""
+    from tallies.counts.mixture.answers import clusters
+
+    return command.predict_files(model, options, path, out, clusters)
 
 
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
@@ -40,4 +48,16 @@ def sample(model: Any, options: Mapping[str, Any], n: int, seed: int | None) -> 
     return pd.DataFrame(counts, columns=list(model._columns())).assign(cluster=labels + 1)
 
 
-__all__ = ["OPTIONS", "PREDICT", "REPORT", "SCORE", "fit", "predict", "report_data", "report_options", "sample", "score"]
+__all__ = [
+    "OPTIONS",
+    "PREDICT",
+    "REPORT",
+    "SCORE",
+    "fit",
+    "predict",
+    "predict_files",
+    "report_data",
+    "report_options",
+    "sample",
+    "score",
+]

@@ -24,6 +24,7 @@ from tallies.counts.mixture import bridges
 from tallies.counts.mixture import plan as mixture_plan
 from tallies.counts.mixture.plan import Choice
 from tallies.counts.tables import row_names
+from tallies.counts.written import write_answers
 from tallies.engine import Plan
 from tallies.errors import DataError, at_least, one_of
 from tallies.estimator import option, part, seed_of
@@ -121,8 +122,8 @@ class PLNMixture(TransformerMixin, FromCounts):
     marks_ = part(asked.marked)
     tried_ = part(asked.tried)
     n_components_ = part(lambda fitted: len(fitted.share), "Components of the fit.")
-    latent_mean_ = part("latent_mean", "Means of Z given the counts, over the components (n, p).")
-    latent_variance_ = part("latent_variance", "Their variances.")
+    latent_mean_ = part(lambda fitted: fitted.known_latents[0], "Means of Z given the counts, over the components (n, p).")
+    latent_variance_ = part(lambda fitted: fitted.known_latents[1], "Their variances.")
     loglik_ = part("likelihood.value", "Log likelihood of the fit: the bound.")
     elbo_ = part("likelihood.elbo", "The bound.")
     n_parameters_ = part(asked.n_parameters)
@@ -151,8 +152,11 @@ class PLNMixture(TransformerMixin, FromCounts):
         """Probabilities of the clusters (n, K) of new samples; covariates and offsets are needed where the fit had any."""
         return self._told(counts, covariates, offsets).tau
 
-    def predict(self, counts: Any, *, covariates: Any = None, offsets: Any = None) -> np.ndarray:
-        """The likeliest cluster of new samples, from 0 on, the largest of the fit first."""
+    def predict(self, counts: Any, *, covariates: Any = None, offsets: Any = None, out: Any = None) -> Any:
+        """The likeliest cluster of new samples, from 0 on, the largest of the fit first. With `out`, counts in files are read in
+        pieces, and clusters, there from 1 on, with their probabilities written to that folder as Parquet, as by `PLN.transform`."""
+        if out is not None:
+            return write_answers(self, counts, covariates, offsets, out, asked.clusters)
         return self._told(counts, covariates, offsets).joint.argmax(axis=1)
 
     def transform(self, counts: Any, *, covariates: Any = None, offsets: Any = None) -> np.ndarray:

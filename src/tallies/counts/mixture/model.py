@@ -53,8 +53,6 @@ class MixedParams(NamedTuple):
     phase: Annotated[int, Form(kind="i", low=0, high=2)]  # FIRST, INNER or ASSIGN
     parts: tuple[FullParams, ...]  # searches of the components
     share: Annotated[np.ndarray, Form("K", low=0, high=1)]  # pi; 0: given up
-    centres: Annotated[np.ndarray, Form("K p")]  # means of Z less B'x, to which rows are assigned first
-    B: Annotated[np.ndarray, Form("d p")]  # of these
     path: tuple[float, ...] = ()  # J after each assignment
     moved: float = 1.0  # share of the rows that the last one moved
     ended: bool = False
@@ -81,9 +79,9 @@ class MixedRows(NamedTuple):
     """Where the rows of a shard ended."""
 
     tau: Share
-    M: Annotated[np.ndarray, Form("n p")]  # means of Z over the components
-    S2: Annotated[np.ndarray, Form("n p", low=0)]  # variances of Z
     bound: Annotated[np.ndarray, Form("n")]  # of every row
+    M: Annotated[np.ndarray, Form("n p")] | None = None  # means of Z over the components, where they are wanted
+    S2: Annotated[np.ndarray, Form("n p", low=0)] | None = None  # variances of Z
 
 
 RECORDS = (MixedParams, MixedLatents, MixedTally)
@@ -94,8 +92,10 @@ class Mixed(Model):
     """The verbs."""
 
     kind: str = "full"  # of the covariance of a component: "full", "diagonal" or "spherical"
+    grouping: int = 0  # among those of the shards, by which rows are assigned first
     rounds: int | None = None  # most assignments; None: until they change nothing
     tol: float = 1e-8  # stop when the assignment and the steps before it gain less than this part of the bound
+    bare: bool = False  # of the rows no more is wanted than tau and their bounds
 
     monotone: ClassVar[bool] = True
 
@@ -107,10 +107,8 @@ class Mixed(Model):
         return shard.sums()
 
     def settle(self, shard: Shard, params: MixedParams, rng: np.random.Generator) -> MixedLatents:
-        assert shard.M is not None  # of the fit before
-        R = shard.M - shard.X @ params.B
-        far = np.stack([((R - centre) ** 2).sum(axis=1) for centre in params.centres], axis=1)
-        tau = np.eye(len(params.centres))[far.argmin(axis=1)]
+        assert shard.groups is not None  # of the fit before
+        tau = np.eye(len(params.parts))[shard.groups[:, self.grouping]]
         return MixedLatents(tau, tuple(self.inner.settle(shard, part, rng) for part in params.parts))
 
     def sweep(
@@ -143,7 +141,7 @@ class Mixed(Model):
 
     def _weigh(self, params: MixedParams, tally: MixedTally) -> MixedParams:
         """Shares of the components, their sums, and whether that is the end."""
-        d = len(params.B)
+        d = len(params.parts[0].point.B)
         assert tally.N is not None
         assert tally.XvX is not None
         alive = (d < tally.N) & ((params.share > 0) | (params.phase == FIRST))
@@ -180,16 +178,18 @@ class Mixed(Model):
 
     def rows(self, shard: Shard, latents: MixedLatents, params: MixedParams) -> MixedRows:
         tau, bound, places = _assigned(shard, latents, params)
+        if self.bare:
+            return MixedRows(tau, bound)
         M = sum(tau[:, [k]] * place[0] for k, place in enumerate(places))
         second = sum(tau[:, [k]] * (S2 + m * m) for k, (m, S2) in enumerate(places))
-        return MixedRows(tau, M, np.maximum(second - M * M, 1e-300), bound)
+        return MixedRows(tau, bound, M, np.maximum(second - M * M, 1e-300))
 
 
-def begin(sums: Sums, centres: np.ndarray, B: np.ndarray) -> MixedParams:
-    """Params to begin with: rows go to the nearest centre."""
-    K = len(centres)
-    parts = tuple(full.begin(sums._replace(rootX=None), np.zeros_like(B)) for _ in range(K))
-    return MixedParams(FIRST, parts, np.full(K, 1.0 / K), centres, B)
+def begin(sums: Sums, K: int) -> MixedParams:
+    """Params to begin with."""
+    assert sums.n_j is not None  # surveyed
+    B = np.zeros((len(sums.XvX), len(sums.n_j)))
+    return MixedParams(FIRST, tuple(full.begin(sums, B) for _ in range(K)), np.full(K, 1.0 / K))
 
 
 def _sums(shard: Shard, tau: np.ndarray, J: float = 0.0, moved: float = 0.0) -> MixedTally:

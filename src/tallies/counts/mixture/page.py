@@ -30,7 +30,7 @@ def page(model: Any, about: About, counts: Any = None, covariates: Any = None, o
     out = begin(model, about, "Clusters of", _lead(model, groups, len(unsure)))
     size = np.bincount(groups.codes, minlength=K)
     out.findings = [f"{sentence(groups, k)[:-1]}; {plural(int(size[k]), 'sample')}." for k in range(min(K, FOUND)) if K > 1]
-    rare = [groups.species[j] for j in np.flatnonzero(fitted.data.Y.sum(axis=0) < THIN)]
+    rare = [groups.species[j] for j in np.flatnonzero(fitted.data.total < THIN)]
     seldom = f"{plural(len(rare), 'species was', 'species were')} counted fewer than {THIN} times in all ({listing(rare, 5)})"
     out.warnings += told((rare, f"{seldom}: they mark no cluster."))
     out.pick("cluster", "Cluster", groups.names if K > 1 else [])

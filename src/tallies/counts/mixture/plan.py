@@ -6,28 +6,26 @@ best of them to its end; and all of that for each number of components.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Generator
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
 
 from tallies.counts import plan
 from tallies.counts.door import Prepared, Rows, cut
 from tallies.counts.filed import smallest
 from tallies.counts.fitted import Design, Kind, Learned, Likelihood, Training
-from tallies.counts.full import Covariance
 from tallies.counts.mixture import model as mixed
+from tallies.counts.mixture import start
 from tallies.counts.mixture.model import Mixed, MixedParams, MixedRows, uncertainty
+from tallies.counts.mixture.start import Located, groupings, share_of
 from tallies.engine import End, Kept, Stage
 from tallies.estimator import Inputs, Run
 from tallies.forms import Form
 
 ROUGH = 1e-6  # stopping rule of the one PLN, which only says where samples lie
 TRIED = 4  # assignments of a short run
-DISTINCT = 0.02  # least share of rows by which two groupings differ
 
 Rule = Literal["icl", "bic"]
 
@@ -41,13 +39,6 @@ class Choice(NamedTuple):
     n_starts: int
     max_iter: int
     tol: float
-
-
-class Grouped(NamedTuple):
-    """The end of the one PLN."""
-
-    B: Annotated[np.ndarray, Form("d p")]
-    M: Annotated[np.ndarray, Form("n p")]
 
 
 class Mixture(NamedTuple):
@@ -91,8 +82,8 @@ class FittedMixture(NamedTuple):
     models: tuple[Learned, ...]  # the components, the largest first
     share: Annotated[np.ndarray, Form("K", low=0, high=1)]
     tau: Annotated[np.ndarray, Form("n K", low=0, high=1)]
-    latent_mean: Annotated[np.ndarray, Form("n p")]  # of Z, over the components
-    latent_variance: Annotated[np.ndarray, Form("n p", low=0)]
+    latent_mean: Annotated[np.ndarray, Form("n p")] | None  # of Z, over the components; None where the counts stayed in files
+    latent_variance: Annotated[np.ndarray, Form("n p", low=0)] | None
     likelihood: Likelihood
     design: Design
     data: Training
@@ -101,12 +92,25 @@ class FittedMixture(NamedTuple):
 
     def check(self) -> None:
         """Refuse parts of different models."""
-        n, p = self.latent_mean.shape
+        n, p = len(self.tau), self.inputs.n
         shapes = {(model.B.shape, model.covariance.shape) for model in self.models}
         if shapes != {((self.design.X.shape[1], p), (p, p))} or len(self.models) != len(self.share):
             raise ValueError(f"components of shapes {shapes} do not go with {len(self.share)} shares and {p} columns")
-        if (self.inputs.n, self.data.counts.shape, len(self.design.X)) != (p, (n, p), n):
-            raise ValueError(f"columns, counts and design do not go with latents of shape {(n, p)}")
+        there = [part for part in (self.data.Y, self.latent_mean, self.latent_variance) if part is not None]
+        if any(part.shape != (n, p) for part in there) or len(self.design.X) != n or len(self.data.v) != n:
+            raise ValueError(f"counts, latents and design do not go with probabilities of {n} rows and {p} columns")
+        if len(there) != 3 * (self.data.beyond is None):
+            raise ValueError("counts, or what is kept of them, or their latents are missing")
+
+    @property
+    def known_latents(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of the latents."""
+        if self.latent_mean is None or self.latent_variance is None:
+            raise AttributeError(
+                "the latents of all rows, a number for each count, were more than is held in memory; transform(counts) gives those "
+                "of some rows"
+            )
+        return self.latent_mean, self.latent_variance
 
     @property
     def columns(self) -> np.ndarray:
@@ -114,7 +118,7 @@ class FittedMixture(NamedTuple):
         return self.inputs.named("y")
 
 
-RECORDS = (Grouped, Mixture, Short, Tried, FittedMixture, MixedRows, *mixed.RECORDS)
+RECORDS = (Mixture, Short, Tried, FittedMixture, MixedRows, *start.RECORDS, *mixed.RECORDS)
 
 
 def free_numbers(K: int, kind: Kind, d: int, p: int) -> int:
@@ -130,16 +134,19 @@ def free_numbers(K: int, kind: Kind, d: int, p: int) -> int:
 def fit(c: Choice, data: Prepared, seed: int, shard_rows: int | None) -> Generator[Stage, Kept, FittedMixture]:
     """The plan; returns the fitted record."""
     live = data.rows.take(data.rows.v > 0)
-    start = Covariance(c.kind, single=len(live.X) * live.Y.shape[1] > plan.SINGLE, tol=max(c.tol, ROUGH))
-    kept = yield Stage("one component", start, data.sources, partial(_grouped, live), c.max_iter, rows=True)
-    grouped: Grouped = kept.value
-    sources, found = cut(live, shard_rows, grouped.M), []
-    for K in c.numbers:
-        centres = yield from _best_start(c, K, live, sources, grouped, seed)
-        begin = partial(mixed.begin, centres=centres, B=grouped.B)
-        name = f"{K} components" if K > 1 else "one component alone"
-        kept = yield Stage(name, Mixed(c.kind, tol=c.tol), sources, _ended, c.max_iter, begin, rows=True)
+    one = Located(c.kind, single=live.Y.shape[0] * live.Y.shape[1] > plan.SINGLE, tol=max(c.tol, ROUGH), share=share_of(live))
+    kept = yield Stage("one component", one, data.sources, start.grouped, c.max_iter, rows=True)
+    of, found = kept.value, []
+    R, v = of.M - live.X[of.at] @ of.B, live.v[of.at]
+    several = {K: groupings(R, v, K, c.n_starts, seed) for K in c.numbers}
+    codes = yield from start.groups(of, [centres for these in several.values() for centres in these], data.sources, kept)
+    sources, first, bare = cut(live, shard_rows, groups=codes), 0, data.beyond is not None
+    for K, these in several.items():
+        best = yield from _best_start(c, K, sources, range(first, first + len(these)))
+        name, model = f"{K} components" if K > 1 else "one component alone", Mixed(c.kind, best, tol=c.tol, bare=bare)
+        kept = yield Stage(name, model, sources, _ended, c.max_iter, partial(mixed.begin, K=K), rows=True)
         found.append(kept)
+        first += len(these)
         if kept.cut:
             break
     if kept.cut and len(found) > 1:  # the numbers that are complete are enough
@@ -149,56 +156,22 @@ def fit(c: Choice, data: Prepared, seed: int, shard_rows: int | None) -> Generat
     return (yield from _finished(c, found[int(np.argmin(criterion))], tried, data, seed, shard_rows))
 
 
-def _best_start(c: Choice, K: int, rows: Rows, sources: list, grouped: Grouped, seed: int) -> Generator[Stage, Kept, np.ndarray]:
-    """Centres of the grouping from which a short run comes furthest."""
-    several, best = groupings(grouped.M - rows.X @ grouped.B, rows.v, K, c.n_starts, seed), None
+def _best_start(c: Choice, K: int, sources: list, several: range) -> Generator[Stage, Kept, int]:
+    """The grouping from which a short run comes furthest."""
     if len(several) == 1:
         return several[0]
-    for s, centres in enumerate(several):
-        begin = partial(mixed.begin, centres=centres, B=grouped.B)
-        name, model = f"{K} components, start {s + 1} of {len(several)}", Mixed(c.kind, rounds=TRIED, tol=c.tol)
-        kept = yield Stage(name, model, sources, _short, c.max_iter, begin)
-        if best is None or kept.value.loglik > best[0]:
-            best = kept.value.loglik, centres
+    best = -np.inf, several[0]
+    for s, grouping in enumerate(several):
+        name, model = f"{K} components, start {s + 1} of {len(several)}", Mixed(c.kind, grouping=grouping, rounds=TRIED, tol=c.tol)
+        kept = yield Stage(name, model, sources, _short, c.max_iter, partial(mixed.begin, K=K))
+        if kept.value.loglik > best[0]:
+            best = kept.value.loglik, grouping
         if kept.cut:
             break
-    assert best is not None
     return best[1]
 
 
-def groupings(R: np.ndarray, v: np.ndarray, K: int, n_starts: int, seed: int) -> list[np.ndarray]:
-    """Centres (K, p) of rows by k-means from several seeds, those that differ; rows in any order give the same."""
-    if K == 1:
-        return [(v @ R / v.sum())[None]]
-    order = np.lexsort(R.T[:3])  # so that the order of the rows has no part in what is drawn
-    found: list[tuple[np.ndarray, np.ndarray]] = []
-    for s in range(n_starts):
-        with warnings.catch_warnings(), np.errstate(invalid="ignore"):
-            warnings.filterwarnings("ignore", "One of the clusters is empty")  # such a grouping is passed over
-            centres, label = kmeans2(R[order], K, iter=30, minit="++", rng=np.random.default_rng([seed, K, s]))
-        share = np.bincount(label, minlength=K)
-        if (share == 0).any():
-            continue
-        if all(_moved(label, other) > DISTINCT for _, other in found):
-            found.append((centres[np.argsort(-share, kind="stable")], label))
-    return [centres for centres, _ in found] or [R[order[np.linspace(0, len(R) - 1, K).astype(int)]]]
-
-
-def _moved(a: np.ndarray, b: np.ndarray) -> float:
-    """Share of the rows that two groupings of the same number of groups place differently."""
-    from scipy.optimize import linear_sum_assignment
-
-    table = np.zeros((a.max() + 1, b.max() + 1))
-    np.add.at(table, (a, b), 1)
-    return 1 - table[linear_sum_assignment(-table)].sum() / len(a)
-
-
 # what stages keep
-
-
-def _grouped(rows: Rows, end: End) -> Grouped:
-    M, S2 = (np.concatenate([getattr(part, k) for part in end.rows]) for k in ("M", "S2"))
-    return Grouped(plan.moments(M, S2, rows.X, rows.v)[0], M)
 
 
 def _short(end: End) -> Short:
@@ -211,8 +184,8 @@ def _ended(end: End) -> Mixture:
     order = [k for k in np.argsort(-params.share, kind="stable") if params.share[k] > 0]
     points = [params.parts[k].point for k in order]
     Sigma = [_covariance(point.Omega if point.Omega.size else point.omega) for point in points]
-    parts = {k: np.concatenate([getattr(part, k) for part in end.rows]) for k in MixedRows._fields}
-    rows = MixedRows(**parts | {"tau": np.ascontiguousarray(parts["tau"][:, order])})
+    parts = plan.joined(end.rows, *(k for k in MixedRows._fields if getattr(end.rows[0], k) is not None))
+    rows = MixedRows(*parts)._replace(tau=np.ascontiguousarray(parts[0][:, order]))
     value = params.path[-1] if params.path else float(rows.bound.sum())
     return Mixture(
         np.stack([p.B for p in points]), np.stack(Sigma), params.share[order], rows, value, len(params.share) - len(order)
@@ -249,25 +222,32 @@ def _finished(
     if not live.all():
         others, places = data.rows.take(~live)._replace(v=np.ones(int((~live).sum()))), []
         for k, model in enumerate(models):
-            placed = yield plan.placing(f"rows without weight, component {k + 1}", model, cut(others, shard_rows), plan.CLOSE)
+            name = f"rows without weight, component {k + 1}"
+            placed = yield plan.placing(name, model, cut(others, shard_rows), plan.CLOSE, data.beyond is not None)
             places.append(placed.value)
-        tau, M, S2 = mean_place(places, end.share)
-        rest = {"tau": tau, "M": M, "S2": S2}
+        rest = {"tau": probabilities(places, end.share)}
+        if rows.M is not None:
+            rest |= dict(zip(("M", "S2"), mean_place(places, rest["tau"]), strict=True))
         rows = rows._replace(**{k: plan.merged(live, getattr(rows, k), rest[k]) for k in rest})
     run = Run.of(kept, seed)
     run = run._replace(history=run.history[np.diff(run.history, prepend=np.nan) != 0])
     even = bool((O[:, :1] == O).all())
-    training = Training(smallest(Y), O[:, :1].copy() if even else O, v, data.rule, data.samples)
+    kept_of = smallest(Y) if data.beyond is None else None
+    training = Training(kept_of, O[:, :1].copy() if even else O, v, data.rule, data.samples, beyond=data.beyond)
     likelihood = Likelihood(loglik, bound=True)
     parts = models, end.share, rows.tau, rows.M, rows.S2, likelihood, data.design, training, tried, end.lost
     return FittedMixture(run, data.inputs, *parts)
 
 
-def mean_place(places: list, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """tau, means and variances of rows over the components, from their places in each."""
+def probabilities(places: list, share: np.ndarray) -> np.ndarray:
+    """tau of rows, from their bounds in each component."""
     J = np.stack([place.bound for place in places], axis=1) + np.log(share)
     tau = np.exp(J - J.max(axis=1, keepdims=True))
-    tau /= tau.sum(axis=1, keepdims=True)
+    return np.asarray(tau / tau.sum(axis=1, keepdims=True))
+
+
+def mean_place(places: list, tau: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances of rows over the components, from their places in each."""
     M = np.einsum("nk,knj->nj", tau, np.stack([place.M for place in places]))
     second = np.einsum("nk,knj->nj", tau, np.stack([place.S2 + place.M**2 for place in places]))
-    return tau, M, np.maximum(second - M * M, 1e-300)
+    return M, np.maximum(second - M * M, 1e-300)

@@ -118,8 +118,7 @@ def to_networkx(fitted: Fitted, probability: float = 0.0, table: pd.DataFrame | 
     except ImportError as error:
         raise ImportError('graphs need networkx: pip install "tallies[graphs]", or read edges_, a table') from error
     graph = networkx.Graph()
-    total = fitted.data.v @ fitted.data.Y
-    graph.add_nodes_from((str(name), {"total": float(n)}) for name, n in zip(fitted.columns, total, strict=True))
+    graph.add_nodes_from((str(name), {"total": float(n)}) for name, n in zip(fitted.columns, fitted.data.seen, strict=True))
     for row in likely(fitted, probability, table).to_dict("records"):
         a, b = row.pop("a"), row.pop("b")
         known = {str(k): v for k, v in row.items() if v == v}  # without NaN

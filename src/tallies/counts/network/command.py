@@ -5,7 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from tallies.cli.options import Option
-from tallies.counts.command import OPTIONS, PREDICT, REPORT, SCORE, fit, predict, report_data, report_options, sample, score
+from tallies.counts.command import (
+    OPTIONS,
+    PREDICT,
+    REPORT,
+    SCORE,
+    fit,
+    predict,
+    predict_files,
+    report_data,
+    report_options,
+    sample,
+    score,
+)
 
 EXPORT = (
     Option("probability", "Edges chosen in at least this share of the subsamples, such as 0.9; default: all.", None, float),
@@ -13,4 +25,17 @@ EXPORT = (
     Option("against", "Another RUN of a network of the same species: how partial correlations differ from it.", None, Path),
 )
 
-__all__ = ["EXPORT", "OPTIONS", "PREDICT", "REPORT", "SCORE", "fit", "predict", "report_data", "report_options", "sample", "score"]
+__all__ = [
+    "EXPORT",
+    "OPTIONS",
+    "PREDICT",
+    "REPORT",
+    "SCORE",
+    "fit",
+    "predict",
+    "predict_files",
+    "report_data",
+    "report_options",
+    "sample",
+    "score",
+]

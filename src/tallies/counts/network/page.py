@@ -27,7 +27,7 @@ def page(model: Any, about: About, counts: Any = None, covariates: Any = None, o
     score = None if counts is None or ours else model._evaluate(counts, covariates, offsets)
     out = begin(model, about, "Network of", _lead(model, species))
     out.findings = _found(model, species)
-    rare = [species[j] for j in np.flatnonzero(model.fitted_.data.Y.sum(axis=0) < THIN)]
+    rare = [species[j] for j in np.flatnonzero(model.fitted_.data.total < THIN)]
     seldom = f"{plural(len(rare), 'species was', 'species were')} counted fewer than {THIN} times in all ({listing(rare, 5)})"
     out.warnings += told((rare, f"{seldom}: their edges, or that they have none, say little."))
     whole, levels = len(species) <= LISTED, [] if model.selection_probability_ is None else LEVELS
@@ -82,10 +82,10 @@ def page(model: Any, about: About, counts: Any = None, covariates: Any = None, o
 
 def _edges(model: Any) -> tuple[list[str], list[list[Any]]]:
     """Heads and rows of the table of edges, with intervals where there can be some and they do not take long."""
-    n, p = model.fitted_.data.Y.shape
+    (n, d), p, held = model.design_.shape, model.n_features_in_, model.fitted_.data.beyond is None
     told = {"partial_correlation": "partial correlation", "probability": "probability"}
     table = model.edges_
-    if n * p * (p - 1) / 2 <= PAIRS and n >= FEWEST + model.design_.shape[1]:
+    if held and n * p * (p - 1) / 2 <= PAIRS and n >= FEWEST + d:
         table = model.edge_table()
         told |= {"estimate": "without shrinkage", "lower": "95% from", "upper": "to"}
     pairs, shown = zip(table["a"], table["b"], strict=True), table[list(told)].to_numpy()

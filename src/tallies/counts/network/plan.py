@@ -9,7 +9,9 @@ jointly         independent columns -> the penalised bound, penalty by penalty -
 
 Stability selection (StARS) takes the smallest penalty whose instability is below a limit, among those at which no more than half
 of the pairs are joined; the first edges to come may be unstable together, so one above the limit does not end the path. A stage
-begins where another one ended: the path with the penalty before, a subsample with the means of its rows.
+begins where another one ended: the path with the penalty before, a subsample with what the variances of all rows follow from.
+Only the last stage brings home where the rows are, and of counts in files no more than their sums; the rows of a subsample are
+read, and held.
 References: Liu, Roeder and Wasserman 2010; Foygel and Drton 2010; Chiquet, Mariadassou and Robin 2019.
 """
 
@@ -25,6 +27,7 @@ from scipy import linalg
 from tallies.counts import full, plan
 from tallies.counts.answers import correlation
 from tallies.counts.door import Prepared, Rows, cut
+from tallies.counts.filed import Filed
 from tallies.counts.fitted import Fitted, Graph, Learned, Likelihood, Path
 from tallies.counts.full import Covariance
 from tallies.counts.inverses import Precision
@@ -32,7 +35,8 @@ from tallies.counts.network import lasso
 from tallies.counts.network.penalised import Penalised, pair_penalties
 from tallies.counts.onward import restart
 from tallies.counts.plan import Settings
-from tallies.counts.records import Coefficients, Latent, PerColumn, Sums, Variance
+from tallies.counts.records import Coefficients, Latent, PerColumn, Spread, Sums, Variance
+from tallies.counts.shards import held
 from tallies.engine import End, Kept, Stage
 from tallies.forms import Form
 
@@ -65,11 +69,12 @@ class Ended(NamedTuple):
 
     B: Coefficients
     S: Annotated[np.ndarray, Form("p p")]  # covariance of the rows, whatever the model makes of it
-    M: Latent
-    S2: Variance
     w: PerColumn | None  # of `full`
     F: float
     met: bool  # the stopping rule is met
+    entropy: float
+    M: Latent | None = None  # of the last stage, where the rows are held
+    S2: Variance | None = None
 
 
 class Begun(NamedTuple):
@@ -98,8 +103,8 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
     penalty, drawn = c.penalties, 0
     if not (c.joint and penalty is not None and len(penalty) == 1 and c.rule != "stability"):  # which is the last stage alone
         name, kind = ("independent columns", "diagonal") if c.joint else ("all correlations", "full")
-        model = Covariance(kind, single=_single(live), tol=s.tol if c.joint else _tolerance(s, live))
-        kept = yield Stage(name, model, data.sources, partial(_begun, live, c), s.max_iter, rows=True)
+        model = Covariance(kind, single=_single(live), tol=s.tol if c.joint else _tolerance(s, live), sums=True)
+        kept = yield Stage(name, model, data.sources, partial(_begun, live, c), s.max_iter, rows="sum")
         found, penalty, bits = kept.value
         if c.joint and len(penalty) > 1:
             begin = kept.params and restart(kept.params), kept.latents
@@ -107,7 +112,7 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
         elif _by_bounds(c, penalty) and not c.joint:
             penalty, bits, loglik, kept = yield from _bounds(s, c, live, data.sources, penalty, kept)
         if c.rule == "stability" and not kept.cut:
-            times, drawn = yield from _subsamples(s, c, live, found, penalty, seed, shard_rows)
+            times, drawn = yield from _subsamples(s, c, live, data.sources, found.w, penalty, seed, shard_rows)
     assert penalty is not None
     many = np.zeros(1, int) if bits is None else np.array([_count(row) for row in bits])
     unstable = None if times is None else np.array([2 * np.mean(f * (1 - f)) for f in (row / drawn for row in times)])
@@ -129,8 +134,8 @@ def fit(s: Settings, c: Choice, data: Prepared, seed: int, shard_rows: int | Non
     limit = c.limit if rule == "stability" and unstable is not None else None
     graph = chosen._replace(gamma=c.gamma, limit=limit, support=support)
     latent = yield from plan.with_unweighted(learned, data, last.value.M, last.value.S2, shard_rows)
-    run = plan.searched_run(last, seed)
-    return plan.finished(run, data, learned, latent, Likelihood(value, bound=True), last.value.w)._replace(graph=graph)
+    run, likelihood = plan.searched_run(last, seed), Likelihood(value, bound=True)
+    return plan.finished(run, data, learned, latent, likelihood, last.value.w, last.value.entropy)._replace(graph=graph)
 
 
 def choose(path: Path, c: Choice, d: int, p: int, N: float) -> int:
@@ -163,10 +168,10 @@ def criterion(path: Path, d: int, p: int, N: float, gamma: float) -> np.ndarray:
 
 
 def _ended(rows: Rows, end: End) -> Ended:
-    M, S2 = (np.concatenate([getattr(part, k) for part in end.rows]) for k in ("M", "S2"))
-    B, S = plan.moments(M, S2, rows.X, rows.v)
-    search = end.params.search
-    return Ended(B, S, M, S2, end.params.w, float(search.F), search.ended == "met")
+    spread, search = plan.spread_of(end, rows), end.params.search
+    B, S = spread.maximum(end.params.point.B)
+    latent = [] if isinstance(end.rows[0], Spread) else plan.joined(end.rows, "M", "S2")
+    return Ended(B, S, end.params.w, float(search.F), search.ended == "met", spread.entropy, *latent)
 
 
 def _begun(rows: Rows, c: Choice, end: End) -> Begun:
@@ -237,15 +242,15 @@ def grid(S: np.ndarray, c: Choice) -> np.ndarray:
 # further stages
 
 
-def _sums(rows: Rows, wide: bool) -> Sums:
+def _sums(rows: Rows) -> Sums:
     root = np.sqrt(rows.v)[:, None] * rows.X
-    return Sums(float(rows.v.sum()), root.T @ root, root if wide else None)
+    return Sums(float(rows.v.sum()), root.T @ root)
 
 
-def _begin(rows: Rows, w: np.ndarray | None, wide: bool, single: bool) -> full.FullParams:
-    """Params for rows whose means are known."""
-    p = rows.Y.shape[1]
-    return full.begin(_sums(rows, wide and len(rows.X) < p), np.zeros((rows.X.shape[1], p)), None, w, single)
+def _begin(sums: Sums, w: np.ndarray | None, single: bool) -> full.FullParams:
+    """Params for a subsample, with the w of all rows."""
+    assert sums.n_j is not None  # surveyed
+    return full.begin(sums, np.zeros((len(sums.XvX), len(sums.n_j))), None, w, single)
 
 
 def _joint_path(
@@ -255,9 +260,9 @@ def _joint_path(
     weights = None if c.weights is None else c.weights[np.ix_(seen, seen)]
     (start, latents), ends = begin, []
     for rho in penalty:
-        model = Penalised(penalty=float(rho), weights=weights, raw=c.raw, tol=max(s.tol, ROUGH))
+        model = Penalised(penalty=float(rho), weights=weights, raw=c.raw, tol=max(s.tol, ROUGH), sums=True)
         keep = partial(_penalised, rows, model, seen)
-        kept = yield Stage(f"{of}penalty {rho:.3g}", model, sources, keep, s.max_iter, start, latents, rows=True)
+        kept = yield Stage(f"{of}penalty {rho:.3g}", model, sources, keep, s.max_iter, start, latents, rows="sum")
         ends.append(kept.value)
         if kept.cut:
             break
@@ -280,7 +285,7 @@ def _bounds(
         bits.append(np.packbits(sparse.Theta[np.triu_indices(p, 1)] != 0))
         if kept.cut:
             continue
-        start = full.begin(_sums(rows, False), found.B, _precision(sparse))
+        start = full.begin(_sums(rows), found.B, _precision(sparse))
         name, model = f"penalty {rho:.3g}", Covariance("given", tol=max(s.tol, ROUGH))
         kept = yield Stage(name, model, sources, _bound, s.max_iter, start, kept.latents)
         ends.append(kept.value.loglik)
@@ -292,7 +297,14 @@ def _bound(end: End) -> Tried:
 
 
 def _subsamples(
-    s: Settings, c: Choice, rows: Rows, found: Ended, penalty: np.ndarray, seed: int, shard_rows: int | None
+    s: Settings,
+    c: Choice,
+    rows: Rows,
+    sources: list[Any],
+    w: np.ndarray | None,
+    penalty: np.ndarray,
+    seed: int,
+    shard_rows: int | None,
 ) -> Generator[Stage, Kept, tuple[np.ndarray | None, int]]:
     """In how many of the subsamples each pair is chosen (L, pairs), and how many there are."""
     n, p = rows.Y.shape
@@ -301,20 +313,18 @@ def _subsamples(
     for k in range(c.subsamples):
         name = f"subsample {k + 1} of {c.subsamples}"
         chosen = np.sort(np.random.default_rng([seed, k]).choice(n, size, replace=False))
-        some = Rows(*(part[chosen] for part in rows))
+        some = held(rows, sources, chosen)
         seen = some.v @ some.Y > 0
         O = some.O if some.O.shape[1] == 1 else some.O[:, seen]
         some = some._replace(Y=some.Y[:, seen], O=O, X=_independent(some.X))
-        sources = cut(some, shard_rows, found.M[np.ix_(chosen, seen)])
-        w = None if found.w is None else found.w[seen]
+        single, parts = not c.joint and _single(some), cut(some, shard_rows)
+        start = partial(_begin, w=None if w is None else w[seen], single=single)
         if c.joint:
-            begin = _begin(some, w, False, False), None
-            bits, _, kept = yield from _joint_path(s, c, some, sources, penalty, begin, f"{name}, ", seen)
+            bits, _, kept = yield from _joint_path(s, c, some, parts, penalty, (start, None), f"{name}, ", seen)
         else:
-            single = _single(some)
-            model, start = Covariance("full", single=single, tol=max(tol, _tolerance(s, some))), _begin(some, w, True, single)
+            model = Covariance("full", single=single, tol=max(tol, _tolerance(s, some)), sums=True)
             keep = partial(_picked, some, c, penalty, seen)
-            kept = yield Stage(name, model, sources, keep, s.max_iter, start, rows=True)
+            kept = yield Stage(name, model, parts, keep, s.max_iter, start, rows="sum")
             bits = kept.value.bits
         if kept.cut:
             break
@@ -347,16 +357,18 @@ def _final(
 ) -> Generator[Stage, Kept, tuple[lasso.Solution, Kept, Learned, float]]:
     """The fit at the chosen penalty, as if it had been given: its lasso, its end, the model and the bound."""
     name, keep = f"fit with penalty {rho:.3g}", partial(_ended, rows)
+    sums = isinstance(rows.Y, Filed)
+    home: Literal["sum"] | bool = "sum" if sums else True
     if c.joint:
-        model = Penalised(penalty=rho, weights=c.weights, raw=c.raw, single=_single(rows), tol=s.tol)
-        last = yield Stage(name, model, sources, keep, s.max_iter, rows=True)
+        model = Penalised(penalty=rho, weights=c.weights, raw=c.raw, single=_single(rows), tol=s.tol, sums=sums)
+        last = yield Stage(name, model, sources, keep, s.max_iter, rows=home)
         sparse = _sparse(c, last.value.S, rho)
         value = -last.value.F + 0.5 * float(rows.v.sum()) * sparse.penalty
     else:
         assert found is not None
         sparse = _sparse(c, found.S, rho)
-        start, given = partial(full.begin, B=found.B, Sigma=_precision(sparse)), Covariance("given", tol=s.tol)
-        last = yield Stage(name, given, sources, keep, s.max_iter, start, rows=True)
+        start, given = partial(full.begin, B=found.B, Sigma=_precision(sparse)), Covariance("given", tol=s.tol, sums=sums)
+        last = yield Stage(name, given, sources, keep, s.max_iter, start, rows=home)
         value = -last.value.F
     learned = Learned(None, "variational", "network", last.value.B, sparse.W, None, None)
     return sparse, last, learned, value
