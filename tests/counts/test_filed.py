@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -252,44 +248,6 @@ def test_what_is_refused(tmp_path, bare):
     empty.loc[empty["weight"] > 0, "gene4"] = 0  # counts of rows without weight alone
     with pytest.raises(DataError, match=r"columns such as \['gene4'\] \(1 in all\) have no counts"):
         PLN(rank=1).fit(write(tmp_path / "empty", empty), sample_weight="weight", covariates=["depth", "plot"])
-
-
-CHILD = """
-import resource, sys
-import numpy as np, pandas as pd, scipy.sparse as sp, tallies
-from pathlib import Path
-from tallies.counts import lazily
-
-lazily.HELD = 0
-rng = np.random.default_rng(0)
-
-def made(folder, rows):
-    folder.mkdir()
-    for part in range(rows // 2000):
-        Y = rng.poisson(0.2, size=(2000, 200)).astype(np.uint8)
-        Y[:, 0] += 1
-        pd.DataFrame(Y, columns=[f"g{j}" for j in range(200)]).to_parquet(folder / f"{part:03d}.parquet", index=False)
-    return folder
-
-home, options = Path(sys.argv[1]), {"rank": 1, "n_starts": 1} if sys.argv[2] == "rank" else {}
-folders = [made(home / str(n), n) for n in (4000, 24000)]
-peak = []
-with tallies.backend("threads", workers=1, memory="8MB", scratch=str(home / "scratch")):
-    for folder in folders:
-        tallies.PLN(max_iter=3, **options).fit(folder, offsets="logsum", progress=False)
-        peak.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-print(peak[1] - peak[0])
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs the figures of a POSIX system")
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["rank", "full"])
-def test_peak_memory_does_not_follow_the_table(tmp_path, kind):
-    """20,000 rows more: 32 MB of counts and as much of offsets, laid out; of a full covariance 416 MB of what is kept of rows."""
-    call = [sys.executable, "-W", "ignore", "-c", CHILD, str(tmp_path), kind]
-    told = subprocess.run(call, capture_output=True, text=True, check=True, timeout=200)
-    assert float(told.stdout) < 24
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])

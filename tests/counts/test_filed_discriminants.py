@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -213,43 +209,3 @@ def test_what_is_refused_of_a_folder(folder, bare, run, tmp_path):
     frame = kinds().assign(kind=lambda t: t["kind"].where(t["kind"] != "fen"))
     with pytest.raises(DataError, match="missing"):
         PLNDiscriminant().fit(write(tmp_path / "gaps", frame[["sample", "kind", *GENES]]), "kind")
-
-
-CHILD = """
-import resource, sys
-import numpy as np, pandas as pd, tallies
-from pathlib import Path
-from tallies.counts import lazily
-
-lazily.HELD = 0
-rng = np.random.default_rng(0)
-
-def made(folder, rows):
-    folder.mkdir()
-    for part in range(rows // 2000):
-        Y = rng.poisson(0.2, size=(2000, 200)).astype(np.uint8)
-        Y[:, 0] += 1
-        kind = np.array(["a", "b"])[rng.integers(0, 2, 2000)]
-        frame = pd.DataFrame(Y, columns=[f"g{j}" for j in range(200)]).assign(kind=kind)
-        frame.to_parquet(folder / f"{part:03d}.parquet", index=False)
-    return folder
-
-home = Path(sys.argv[1])
-folders = [made(home / str(n), n) for n in (4000, 24000)]
-peak = []
-with tallies.backend("threads", workers=1, memory="8MB", scratch=str(home / "scratch")):
-    for folder in folders:
-        model = tallies.PLNDiscriminant(max_iter=3).fit(folder, "kind", offsets="logsum", progress=False)
-        model.marks_, model.predict(folder, out=home / f"out-{folder.name}")
-        peak.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-print(peak[1] - peak[0])
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs the figures of a POSIX system")
-@pytest.mark.long
-def test_peak_memory_of_a_discriminant_does_not_follow_the_table(tmp_path):
-    """20,000 rows more: 32 MB of counts and as much of offsets, laid out; 416 MB of what is kept of rows. Answers are written."""
-    call = [sys.executable, "-W", "ignore", "-c", CHILD, str(tmp_path)]
-    told = subprocess.run(call, capture_output=True, text=True, check=True, timeout=200)
-    assert float(told.stdout) < 32
