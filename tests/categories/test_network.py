@@ -421,6 +421,10 @@ def test_a_sample_of_what_cannot_be_drawn(wrong):
     model = FEMNetwork(ridge=1.0).fit(np.random.default_rng(0).integers(0, 2, (30, 2)))
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
         model.sample(**{"n": 3} | wrong)
+    with pytest.raises(ValueError, match="top must be"):
+        model.top_couplings(-1)
+    with pytest.raises(ValueError, match="top must be"):
+        model.interactions(-1)
 
 
 def test_rows_with_gaps_are_drawn_as_they_came():

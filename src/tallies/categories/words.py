@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from tallies.categories.door import Categories, label
 from tallies.categories.terms import Terms, features
-from tallies.errors import DataError
+from tallies.errors import DataError, at_least
 from tallies.maths import Array
 
 AND = " & "
@@ -36,6 +36,7 @@ def strengths(terms: Terms, V: Array) -> Array:
 
 def strongest(b: Array, terms: Terms, V: Array, categories: Categories, outputs: list[str], top: int, degrees: Any) -> pd.DataFrame:
     """The terms of largest norm among these degrees, with the largest weight of each spelled out."""
+    at_least(0, top=top)
     size, rows, names = strengths(terms, V), [], categories.names
     for t in strongest_terms(terms, size, degrees)[:top]:
         f, k = loudest(V, terms, t)
