@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from scipy.special import gammaln
 
 from tallies import LDA
+from tallies.errors import DataError
 from tallies.evaluation import chains as diagnostics
 from tallies.topics import answers, sampler, scores
 from tallies.topics.model import LEARN_FROM, Gibbs
@@ -228,6 +229,8 @@ def test_coherence_in_texts_of_which_the_first_is_empty():
     for window in (0, -1):
         with pytest.raises(ValueError, match="window must be"):
             model.coherence(texts, n=2, window=window)
+    with pytest.raises(DataError, match="no word of the texts"):
+        model.coherence([["bread", "butter"]], n=2)
 
 
 @pytest.mark.parametrize("alpha", [1e-16, 1e-18, 1e-30])

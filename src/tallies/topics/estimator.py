@@ -344,6 +344,10 @@ class LDA(Attributes):
         lists = list | tuple | np.ndarray
         if isinstance(X, lists) and any(isinstance(text, lists) and len(text) and isinstance(text[0], str) for text in X):
             occurs = scores.windows(X, {word: v for v, word in enumerate(self.vocabulary_)}, window)
+            if not occurs.nnz:
+                raise DataError(
+                    "no word of the texts is one of the fit; give texts of its language, cut into words as its own were"
+                )
         else:
             occurs = self._counts(X)
         return scores.coherence(occurs, answers.top(self.fitted_, n), measure)
