@@ -164,3 +164,14 @@ def limit(seen: Array) -> Array:
         return np.asarray(seen[-1])  # they have arrived
     weights = np.linalg.solve(A + 1e-10 * np.trace(A) * np.eye(len(A)), np.ones(len(A)))
     return np.asarray(weights @ seen[1:] / weights.sum())
+
+
+def told_apart(values: Array, digits: int) -> list[str]:
+    """Different numbers in so many digits, or in as many as tell them apart.
+
+    >>> told_apart(np.array([0.5, 2 / 3]), 4), told_apart(np.array([1700000100.0, 1700000200.0]), 4)
+    (['0.5', '0.6667'], ['1700000100', '1700000200'])
+    """
+    whole = len(str(int(np.abs(values).max())))  # digits from which on none is written as a power of ten
+    enough = (digits, *range(min(max(digits + 1, whole), 17), 18))
+    return next(found for k in enough if len(set(found := [f"{value:.{k}g}" for value in values])) == len(values))

@@ -235,3 +235,19 @@ def test_a_checkpoint_with_params_of_other_data_is_refused(tmp_path):
     storage.write(tmp_path / "changed", "checkpoint", "GDA", {**about, "states": [1]})
     with pytest.raises(FileError, match="states should be tuple"):
         model.fit(X, y, resume=tmp_path / "changed")
+
+
+def test_a_class_with_rows_has_a_prior():
+    X, y = [[0.0], [1.0], [5.0], [6.0]], [0, 0, 1, 1]
+    for model in (GDA(priors=[0.0, 1.0]), NaiveBayes(priors=[0.0, 1.0])):
+        with pytest.raises(DataError, match=r"priors are 0 for the classes at the places \[0\]"):
+            model.fit(X, y)
+        model.fit(X, y, sample_weight=[0, 0, 1, 1])
+        np.testing.assert_array_equal(model.predict_proba(X), [[0.0, 1.0]] * 4)
+
+
+@pytest.mark.parametrize("gap", [-1, None])
+def test_a_first_batch_may_name_its_classes_beside_rows_without_any(gap):
+    X, y = [[0.0], [1.0], [5.0], [6.0], [5.5]], [0, 0, 1, 1, gap]
+    one, other = (GDA(semi_supervised=True).partial_fit(X, y, classes=classes) for classes in (None, [0, 1]))
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))

@@ -257,3 +257,35 @@ def test_a_number_on_an_edge_is_in_the_interval_that_ends_there():
     known = learn(["x"], [x], "state", {"x": 2})
     assert known.labels == [["<=2", ">2"]]
     assert code_columns([x], known)[:, 0].tolist() == [0, 0, 1]
+
+
+def test_cut_points_are_written_in_as_many_digits_as_tell_them_apart():
+    x = 1.7e9 + np.arange(200.0)
+    labels = FEM(bins=4, ridge=1.0).fit(pd.DataFrame({"time": x}), x > x.mean()).categories_.labels[0]
+    assert labels == ["<=1700000050", "1700000050..1700000100", "1700000100..1700000149", ">1700000149"]
+
+
+def test_states_that_are_written_alike_have_labels_of_their_own():
+    X = pd.DataFrame({"a": pd.Series([1, "1", "missing", None] * 10, dtype=object)})
+    model = FEM(ridge=1.0).fit(X, ["u", "v", "w", "x"] * 10)
+    assert model.categories_.labels == [["1", "'1'", "missing", "(missing)"]]
+    assert model.weights_.index.is_unique
+    for state, class_ in ((1, "u"), ("1", "v"), ("'1'", "v"), ("missing", "w"), ("(missing)", "x")):
+        assert model.effect(a=state).idxmax() == class_
+
+
+@pytest.mark.parametrize(
+    "X", [pd.DataFrame({"a": [1.0, np.inf]}), np.array([[1], [np.inf]], dtype=object)], ids=["frame", "objects"]
+)
+def test_an_infinite_category_is_refused_in_words(X):
+    with pytest.raises(DataError, match="infinity in 1 cells"):
+        FEM(ridge=1.0).fit(X, [0, 1])
+    model = FEM(ridge=1.0).fit(X.iloc[[0, 0]] if hasattr(X, "iloc") else X[[0, 0]], [0, 1])
+    with pytest.raises(DataError, match="infinity in 1 cells"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("test", [[-1, 0], [-30, 0], [0, 1, 2]])
+def test_a_split_that_holds_out_strange_rows_is_refused(test):
+    with pytest.raises(DataError, match=r"cv holds out row|in several test sets"):
+        FEM(cv=[([0], test), ([0], range(1, 20))]).fit([["a"], ["b"]] * 10, [0, 1] * 10)

@@ -12,6 +12,7 @@ import tallies
 from tallies import FEM, FEMNetwork, engine
 from tallies.backends import carry_out
 from tallies.categories import choose as fem_choose
+from tallies.categories.door import read_codes
 from tallies.categories.kernels import fem as kernels
 from tallies.categories.network.alike import sequence_weights
 from tallies.categories.network.by_pair import pair_ridges
@@ -413,3 +414,34 @@ def test_one_row_is_no_series():
     model = FEMNetwork(lag=1, ridge=1.0).fit([["a", "x"], ["b", "y"]] * 5)
     with pytest.raises(DataError, match="one row alone"):
         model.score([["a", "x"]])
+
+
+@pytest.mark.parametrize("wrong", [{"n": -1}, {"n": 0}, {"thin": 0}, {"burn_in": -1}])
+def test_a_sample_of_what_cannot_be_drawn(wrong):
+    model = FEMNetwork(ridge=1.0).fit(np.random.default_rng(0).integers(0, 2, (30, 2)))
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+        model.sample(**{"n": 3} | wrong)
+    with pytest.raises(ValueError, match="top must be"):
+        model.top_couplings(-1)
+    with pytest.raises(ValueError, match="top must be"):
+        model.interactions(-1)
+
+
+def test_rows_with_gaps_are_drawn_as_they_came():
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 2, 300).astype(float)
+    texts = np.where(numbers == 1, "yes", "no").astype(object)
+    numbers[::7], texts[1::7] = np.nan, None
+    X = pd.DataFrame({"a": numbers, "b": texts, "c": rng.integers(0, 2, 300)})
+    model = FEMNetwork(ridge=1.0).fit(X)
+    drawn = model.sample(200, thin=2, random_state=0)
+    assert drawn["a"].dtype == float and drawn.isna().any().tolist() == [True, True, False]
+    assert (read_codes(model, drawn, model.categories_) >= 0).all()  # each is a state that the model knows
+
+
+def test_a_variable_whose_rows_have_no_weight_starts_anywhere():
+    X = np.random.default_rng(0).integers(0, 2, (40, 3)).astype(float)
+    X[:20, 0] = np.nan
+    model = FEMNetwork(ridge=1.0, missing="ignore").fit(X, sample_weight=np.repeat([1.0, 0.0], 20))
+    assert np.isnan(model.frequencies_[0]).all()
+    assert np.isin(model.simulate(20), [0, 1]).all()

@@ -238,3 +238,18 @@ def test_noise_is_no_finding():
         X["b"] = np.where(rng.random(500) < 0.4, X["a"], X["b"])
         assert build(FEMNetwork(ridge=0.1).fit(X)).lead.startswith("Going together most: a with b")
     assert wrong <= 2  # of thirty, each wrong by chance once in a hundred
+
+
+def test_what_others_tell_of_a_variable_with_gaps_is_of_its_values():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (300, 3)).astype(float)
+    X[:, 1] = X[:, 0]
+    X[:200, 0] = np.nan
+    model = FEMNetwork(ridge=1.0, missing="ignore").fit(X)
+    page = build(model, X)
+    chart = next(c for c in data_of(page.html())["charts"] if c["title"] == "What the others tell of each variable")
+    log_p, known = model.log_conditional(X), ~np.isnan(X)
+    expected = [log_p[k, j].mean() + np.log(1 / model.frequencies_[j]) @ model.frequencies_[j] for j, k in enumerate(known.T)]
+    told = dict(chart["rows"])
+    np.testing.assert_allclose([told[name] for name in ("x0", "x1", "x2")], expected, atol=1e-3)
+    assert f"has probability {np.exp(log_p[known].mean()):.2f} (geometric mean)" in page.html()

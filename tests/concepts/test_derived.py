@@ -359,3 +359,23 @@ def test_multinomial_fit_with_sparsity_and_back_off_climbs():
             words=Multinomial(smoothing=0.5), author_sparsity=1.5, author_backoff=backoff, tol=1e-12, max_iter=60
         ).fit(corpus, CONCEPTS)
         assert np.diff(model.history_).min() > -1e-7 * abs(model.history_[-1])
+
+
+@pytest.mark.parametrize("n", [60, 120])
+def test_a_long_name_that_a_sentence_repeats_comes_first(n):
+    """The odds of a hundred rare words are beyond what a number of double precision holds."""
+    words = [f"{a}{b}{c}ax" for a in "bcdfg" for b in "aeiou" for c in "klmnp"][:n]
+    concepts = Ontology(["other", "long"], [words[3], " ".join(words)])
+    corpus = Corpus.from_pairs([(f"d{i}", text) for i, text in enumerate(["Nothing was seen", f"A {words[3]} was seen"] * 40)], [])
+    model = AuthorConcept().fit(corpus, concepts)
+    ids, p = model.rank([f"We saw {' '.join(words)} there"], k=2)
+    assert ids.tolist() == [["long", "other"]]
+    np.testing.assert_allclose(p[0], [1.0, 0.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("words", ["mention", "multinomial"])
+@pytest.mark.parametrize("length", [0, -1, 2.5])
+def test_a_sample_of_sentences_without_words_is_refused(words, length):
+    model = AuthorConcept(words=words).fit(Corpus.from_pairs([("d", "Cell death was seen")], []), Ontology(["x"], ["cell death"]))
+    with pytest.raises(ValueError, match="length must be"):
+        model.sample(2, length=length)

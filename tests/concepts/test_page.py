@@ -162,3 +162,9 @@ def test_a_single_author_is_shown_without_a_choice(tmp_path):
     page = model.report(tmp_path / "page.html", corpus).read_text(encoding="utf-8")
     assert '<td class="first" data-head="author">Ann' in page
     assert 'data-rows-of="author"' not in page  # rows of what is chosen alone, and there is nothing to choose
+
+
+def test_another_corpus_of_as_many_sentences_shows_its_own(fitted):
+    model, _ = fitted
+    other = Corpus.from_pairs([*((f"e{i}", "It rained again.") for i in range(4)), ("e4", "Cell death follows the storm.")], [])
+    assert "follows the storm" in build(model, other).html()

@@ -130,6 +130,9 @@ def test_topics_of_gensim_keep_their_probabilities():
     with pytest.raises(DataError, match="length=100"):
         model.sample(2)
     assert model.sample(2, length=7, random_state=0).sum() == 14
+    assert "25 tokens" in model.summary()
+    model.partial_fit([[0, 1, 0, 0]])  # beside what is left of the tokens that the topics have
+    assert model.chains_[0].n_k.sum() > 2
 
 
 def test_a_model_of_gensim_itself(tmp_path):

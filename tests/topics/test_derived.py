@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from scipy.special import gammaln
 
 from tallies import LDA
+from tallies.errors import DataError
 from tallies.evaluation import chains as diagnostics
 from tallies.topics import answers, sampler, scores
 from tallies.topics.model import LEARN_FROM, Gibbs
@@ -211,3 +212,43 @@ def test_the_log_joint_is_at_one_prior():
 def test_a_sweep_is_kept_from_burn_in_on():
     model = Gibbs(2, 0.1, 0.1, burn_in=3, thin=2, start="random", plateau=False)
     assert [t for t in range(1, 11) if model._keeps(t)] == [5, 7, 9]
+
+
+def test_a_word_that_never_occurs_goes_with_no_other():
+    occurs = np.column_stack([OCCURS, np.zeros((len(OCCURS), 2), dtype=int)])
+    for measure in ("umass", "npmi", "c_v"):
+        assert scores.coherence(occurs, np.array([[4, 5]]), measure).tolist() == [0.0]
+    assert scores.coherence(occurs, np.array([[0, 4]]), "npmi").tolist() == [0.0]
+    assert scores.coherence(occurs, np.array([[0, 4]]), "c_v").tolist() == [0.5]  # of the two vectors one has a direction
+
+
+def test_coherence_in_texts_of_which_the_first_is_empty():
+    model = LDA(n_topics=2, max_iter=20, burn_in=10).fit(["apple pear plum", "iron gold tin"] * 5)
+    texts = [["apple", "pear", "plum"], ["iron", "gold"], ["tin", "gold"]]
+    assert np.isfinite(model.coherence([[], *texts], n=3)).all()
+    for window in (0, -1):
+        with pytest.raises(ValueError, match="window must be"):
+            model.coherence(texts, n=2, window=window)
+    with pytest.raises(DataError, match="no word of the texts"):
+        model.coherence([["bread", "butter"]], n=2)
+
+
+@pytest.mark.parametrize("alpha", [1e-16, 1e-18, 1e-30])
+def test_a_document_of_one_word_under_a_prior_that_rounding_loses(alpha):
+    X = np.array([[3, 2, 4, 0, 0, 0], [0, 0, 0, 4, 2, 3]] * 20)
+    theta = LDA(n_topics=2, alpha=alpha, max_iter=60, burn_in=30, random_state=0).fit(X).transform(np.eye(6, dtype=int))
+    np.testing.assert_allclose(theta.sum(axis=1), 1.0)
+    assert (theta.max(axis=1) > 0.9).all()
+
+
+def test_a_prior_may_be_a_number_of_numpy():
+    X = [[2, 1, 0], [0, 0, 3]]
+    one, other = (LDA(n_topics=2, max_iter=20, burn_in=10, beta=beta).fit(X) for beta in (np.float32(0.5), 0.5))
+    np.testing.assert_array_equal(one.topics_, other.topics_)
+
+
+def test_a_summary_counts_the_tokens_of_documents():
+    X = np.random.default_rng(0).poisson(1.0, (40, 6))
+    model = LDA(n_topics=2, max_iter=20, burn_in=10, word_prior={0: {0: 100}}).fit(X)
+    assert f"40 documents, 6 words, {X.sum()} tokens" in model.summary()
+    assert f"80 documents, 6 words, {2 * X.sum()} tokens" in model.partial_fit(X).summary()  # of the earlier ones a part is kept

@@ -12,7 +12,7 @@ from tallies.errors import DataError
 from tallies.html import build
 from tallies.html.order import alike, plane_of
 from tallies.topics.page import settled_after
-from tallies.topics.views import distances
+from tallies.topics.views import PERIODS, by_group, distances
 
 EVIL = '<script>alert("x")</script>'
 FRUIT = ["apple pear plum apple grape", "pear plum pear cherry apple", "plum cherry grape apple pear"]
@@ -187,3 +187,19 @@ def test_the_command_line_shows_texts(tmp_path):
     model = topics.fit(LDA(n_topics=2, max_iter=50, burn_in=20, random_state=0), {"data": str(path)})
     html = build(model, *topics.report_data(model, {}, str(path))).html()
     assert '<mark class="m0"' in html
+
+
+def test_documents_of_equal_lengths_are_those_of_the_fit_only_if_their_words_are():
+    X = np.array([[2, 1, 1, 0, 0, 0], [0, 0, 0, 2, 1, 1]] * 10)
+    model = LDA(n_topics=2, max_iter=30, burn_in=20).fit(X)
+    for documents, ours in ((X, "yes"), (X[::-1].copy(), "not said")):
+        told = re.search(r"Were these in the fit\?</th><td[^>]*>([^<]*)<", build(model, documents).html())
+        assert told is not None and told[1] == ours
+
+
+def test_periods_have_names_of_their_own():
+    days = 20200100 + np.arange(1, 31)
+    groups = by_group(np.full((30, 2), 0.5), days)
+    assert len({float(name.split(" to ")[0]) for name in groups.names}) == len(groups.names) == PERIODS
+    assert groups.names[0].startswith("20200101 to 2020010")
+    assert by_group(np.full((3, 2), 0.5), days[:3]).names == ["20200101", "20200102", "20200103"]

@@ -101,3 +101,5 @@ def test_groups(model):
     np.testing.assert_allclose(line.get_ydata(), [model.document_topics_[years == year, 1].mean() for year in (1999, 2000, 2001)])
     with pytest.raises(DataError, match="one value a document, 60"):
         plots.plot_groups(model, ["a"])
+    ax = plots.plot_groups(model, np.where(groups == "a", None, groups), topics=[0])  # of some documents the group is not known
+    assert labels(ax.xaxis) == ["b", "c"]

@@ -79,9 +79,23 @@ WRONGS = [
     ),
     Wrong(
         NETWORK,
-        "frequencies=[n / n.sum() for n in count]",
+        "frequencies=[n / (n.sum() or np.nan) for n in count]",
         "frequencies=[np.full(len(n), 1 / len(n)) for n in count]",
         "flat frequencies",
+    ),
+    Wrong(
+        "categories/network/page.py",
+        "return np.where(model._read(X)[:, -log_p.shape[1] :] >= 0, log_p, np.nan)",
+        "return log_p",
+        "a cell without a state is told for certain",
+        ("categories/test_page.py",),
+    ),
+    Wrong(
+        "categories/words.py",
+        "if (type(state), state) in same and categories.edges[j] is None:",
+        "if False:",
+        "an effect of 1 for that of its text",
+        ("categories/test_door.py",),
     ),
     Wrong(
         NETWORK,

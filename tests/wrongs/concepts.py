@@ -10,6 +10,13 @@ LOOPS = "concepts/kernels/mentions.py"
 
 WRONGS = [
     Wrong(
+        LOOPS,
+        "less = max(less, value[s, c] - HIGHEST)",
+        "less = 0.0",
+        "log odds beyond all numbers",
+        ("concepts/test_derived.py",),
+    ),
+    Wrong(
         PRIOR,
         "everybody = n_base + np.asarray(n_rows.sum(axis=0)).ravel() + prior",
         "everybody = n_base + prior",

@@ -35,7 +35,13 @@ WRONGS = [
         "np.linalg.norm(table) * np.linalg.norm(whole)",
         "C_v: the norm of the whole table for that of each row",
     ),
-    Wrong(SCORES, "table @ whole / (", "table @ whole.mean() / (", "C_v: words against their mean, not against the set"),
+    Wrong(
+        SCORES,
+        "np.divide(table @ whole, size",
+        "np.divide(table @ whole.mean(), size",
+        "C_v: words against their mean, not against the set",
+    ),
+    Wrong(SCORES, "np.where(np.outer(met, met), np.where(", "np.where(True, np.where(", "words that never occur are coherent"),
     Wrong(SCORES, "/ -np.log(p)", "/ -np.log(np.outer(single, single))", "NPMI has the joint probability below"),
     Wrong(SCORES, ".sum(axis=1) / len(chains)", ".sum(axis=1)", "completion: chains added, not averaged"),
     Wrong(SCORES, "< lengths[documents] // 2", "< (lengths[documents] + 1) // 2", "the odd token goes to the wrong half"),
@@ -107,7 +113,11 @@ WRONGS = [
         "alpha: each length counted once",
     ),
     Wrong(SAMPLER, "below = n_words * np.sum(", "below = np.sum(", "beta: its update lacks the number of words"),
-    Wrong(LISTS, "(theta[d, k] - q[j - first, k]) * phi", "theta[d, k] * phi", "CVB0 with the own token left in"),
+    Wrong(LISTS, "rest = theta[d, k] - q[j - first, k]", "rest = theta[d, k]", "CVB0 with the own token left in"),
+    Wrong(LISTS, "rest if rest > 0.0 else alpha[k]", "rest", "CVB0 with a prior lost in rounding"),
+    Wrong(
+        ANSWERS, "return int(lengths @ np.arange(len(lengths))) or int(n_k.sum())", "return int(n_k.sum())", "seed words are tokens"
+    ),
     Wrong(LISTS, "n_k[z[i]] -= 1.0", "n_k[z[i]] -= 0.0", "new documents: own token not taken out"),
     Wrong(
         LISTS, "/ n_k.sum() / passes", "/ (n_k.sum() + 1.0) / passes", "left to right: the word itself counted among those before"

@@ -176,7 +176,7 @@ class Classifier(FileClassifier, Estimator, ABC):
             classes, codes = encode_labels(y, n, missing=self.semi_supervised, least=1 if batch else 2)
         else:
             classes = np.unique(np.asarray(classes))
-            codes = label_codes(y, n, classes)
+            codes = label_codes(y, n, classes, self.semi_supervised)
         self._foresee(n, len(classes), len(layout.families))
         weight = check_weights(sample_weight, n)
         sources = held(lambda cut: Shard(take_rows(table, cut), codes[cut], weight[cut]), n, table_bytes(table), self.shard_rows)

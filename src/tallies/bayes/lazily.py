@@ -9,7 +9,7 @@ import numpy as np
 from tallies.bayes.door import CODED, Layout, blocks, choose
 from tallies.bayes.model import Shard
 from tallies.data.columns import states_of, values_of
-from tallies.data.labels import encode_labels, label_codes, missing_labels
+from tallies.data.labels import encode_labels, label_codes
 from tallies.data.lazy import Lazy, Piece
 from tallies.errors import DataError
 
@@ -38,9 +38,7 @@ class Rows(NamedTuple):
         names, columns = list(read), [v if n in known.coded else values_of(v) for n, v in read.items()]
         y, n = columns[d], len(columns[0])
         if names[d] not in known.coded:
-            absent, codes = missing_labels(y, known.semi_supervised), np.full(n, -1, dtype=np.int32)
-            codes[~absent] = label_codes(y[~absent], int((~absent).sum()), known.classes)
-            y = codes
+            y = label_codes(y, n, known.classes, known.semi_supervised)
         weight = columns[d + 1].astype(np.float64) if known.weighted else np.ones(n)
         done = {j for j, name in enumerate(known.names) if name in known.coded}
         return Shard(blocks(columns[:d], known.names, known.layout, done), y, weight)

@@ -30,6 +30,7 @@ from tallies.bayes.kernels import columns, moments
 from tallies.bayes.kernels import rows as kernels
 from tallies.data.table import refuse_infinite, table_rows
 from tallies.engine import Model, State, add
+from tallies.errors import DataError
 from tallies.forms import Form
 from tallies.maths import Array, dot0, linear, log0
 
@@ -139,6 +140,11 @@ class ClassModel(Model):
     def init(self, survey: Survey, rng: np.random.Generator) -> Params:
         n, unlabelled, cells, s, gaps, infinite = survey
         refuse_infinite(infinite)
+        if self.priors is not None and (lost := np.flatnonzero((np.array(self.priors) == 0) & (n > 0))).size:
+            raise DataError(
+                f"priors are 0 for the classes at the places {lost[:5].tolist()}, of which there are rows; drop these, or give "
+                "the classes a probability"
+            )
         law = None if cells is None or s is None else self._gaussian.start(cells, centres(cells, s), self._shape)
         complete = not unlabelled and not (gaps and isinstance(law, Correlated))
         return Params(n, np.full(self.K, -np.log(self.K)), Laws(law), complete, ready=False)

@@ -369,8 +369,11 @@ def fold_numbers(y: np.ndarray, cv: Any, seed: int) -> np.ndarray | None:
     folds = np.full(len(y), -1, dtype=np.int64)
     if not number:
         for k, (_, test) in enumerate(cv):
-            if np.max(test, initial=-1) >= len(y):
-                raise DataError(f"cv holds out row {np.max(test)}, but there are {len(y)}; make it of these rows")
+            if np.max(test, initial=-1) >= len(y) or np.min(test, initial=0) < 0:
+                row = np.max(test) if np.min(test) >= 0 else np.min(test)
+                raise DataError(f"cv holds out row {row}, but there are {len(y)}, counted from 0; make it of these rows")
+            if (folds[test] >= 0).any():
+                raise DataError("cv must hold out every row once, but some rows are in several test sets; give a number of folds")
             folds[test] = k
         if folds.min(initial=0) < 0:
             raise DataError(

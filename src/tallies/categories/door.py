@@ -9,6 +9,7 @@ first met after the fit                  code -1: it contributes nothing
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from itertools import pairwise
 from math import prod
@@ -20,6 +21,7 @@ from tallies.data.columns import absent_in, read_columns, states_of
 from tallies.data.table import refuse_infinite
 from tallies.errors import DataError, one_of
 from tallies.forms import Form
+from tallies.maths import told_apart
 
 if TYPE_CHECKING:  # workers of a cluster code pieces of files, and need nothing of estimators
     from tallies.estimator import Inputs
@@ -89,8 +91,7 @@ def code_columns(columns: list[np.ndarray], known: Categories, done: Collection[
 def _columns(model: Any, X: Any, reset: bool) -> tuple[list[str], list[np.ndarray]]:
     """Names and values of the columns, which unless `reset` must be those that the model was fitted on."""
     X, names, columns = read_columns(model, X, reset)  # a sparse matrix is refused: a table has a state in every cell
-    if names is None and X.dtype.kind == "f":
-        refuse_infinite(int(np.isinf(X).sum()))
+    refuse_infinite(sum(int(np.isinf(column).sum()) for column in columns if column.dtype.kind == "f"))
     return [f"x{j}" if names is None else str(names[j]) for j in range(len(columns))], columns
 
 
@@ -119,10 +120,9 @@ def learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict[
             if bins[name] > (~absent).sum():
                 few = f"the {(~absent).sum()} observed values of column {name!r}"
                 raise DataError(f"bins={bins[name]} is more than {few}; ask for fewer intervals")
-            refuse_infinite(int(np.isinf(values).sum()))
             edges = np.unique(np.quantile(values[~absent].astype(float), np.linspace(0, 1, bins[name] + 1)[1:-1]))
             states = np.arange(len(edges) + 1)
-            ends = ["", *(f"{e:.4g}" for e in edges), ""]
+            ends = ["", *told_apart(edges, 4), ""]
             labels = [f"{a}..{b}" if a and b else f"<={b}" if b else f">{a}" for a, b in pairwise(ends)]
         elif name in bins and len(bins) < len(names):
             raise DataError(
@@ -130,10 +130,21 @@ def learn(names: list[str], columns: list[np.ndarray], missing: str, bins: dict[
             )
         else:
             states = states_of(values, "categorical")
-            labels = [label(state) for state in states.tolist()]
+            labels = _labels(states.tolist())
         own = missing == "state" and absent.any()
-        learned.append((name, [*labels, MISSING] if own else labels, states, edges, len(labels) if own else -1))
+        gap = MISSING if MISSING not in labels else f"({MISSING})"
+        learned.append((name, [*labels, gap] if own else labels, states, edges, len(labels) if own else -1))
     return Categories(*map(list, zip(*learned, strict=True)))
+
+
+def _labels(states: list[Any]) -> list[str]:
+    """A label for each state; where two are written alike, such as 1 and "1", texts are in quotes."""
+    labels = [label(state) for state in states]
+    alike = {name for name, times in Counter(labels).items() if times > 1}
+    return [
+        repr(state) if name in alike and isinstance(state, str | bytes) else name
+        for name, state in zip(labels, states, strict=True)
+    ]
 
 
 def _code(values: np.ndarray, j: int, known: Categories) -> np.ndarray:

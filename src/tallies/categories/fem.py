@@ -134,10 +134,10 @@ class FEM(FileClassifier, Categorical):
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None, classes: np.ndarray | None = None) -> Table:
         _check(self)
         codes, categories, inputs = learn_codes(self, X, self.missing, self.bins)
-        if classes is not None:
+        if classes is None:
+            classes, labels = encode_labels(y, len(codes), missing=False)
+        else:
             labels = label_codes(y, len(codes), classes)
-            return Table(codes, labels, check_weights(sample_weight, len(codes)), categories, classes, inputs)
-        classes, labels = encode_labels(y, len(codes), missing=False)
         return Table(codes, labels, check_weights(sample_weight, len(codes)), categories, classes, inputs)
 
     def _survey(self, table: Lazy, y: Any, sample_weight: Any) -> Table:

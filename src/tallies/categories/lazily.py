@@ -75,8 +75,7 @@ class Whole(NamedTuple):
 
 def survey(table: Lazy, y: Any, sample_weight: Any, missing: str, bins: Any) -> tuple[Whole, Rows, Columns]:
     """A table by its pieces, some of its rows, and what became of its columns."""
-    if bins is not None:
-        raise DataError("bins need all values of a column at once; cut numbers into intervals where the files are made")
+    _refuse_bins(bins)
     columns = table.columns(table.roles(y, sample_weight))
     names, labels = columns.of(), table.distinct(y)
     if table.facts[y].gaps:
@@ -99,8 +98,7 @@ def survey(table: Lazy, y: Any, sample_weight: Any, missing: str, bins: Any) -> 
 def whole(table: Lazy, sample_weight: Any, missing: str, bins: Any) -> tuple[np.ndarray, np.ndarray, Categories, Columns]:
     """The codes of all rows, which take four bytes a cell, in the order of the files, and their weights; the states of the columns,
     and what became of those."""
-    if bins is not None:
-        raise DataError("bins need all values of a column at once; cut numbers into intervals where the files are made")
+    _refuse_bins(bins)
     columns = table.columns({} if sample_weight is None else table.weight(sample_weight))
     names = columns.of()
     categories = _learned(table, names, missing)
@@ -113,6 +111,11 @@ def whole(table: Lazy, sample_weight: Any, missing: str, bins: Any) -> tuple[np.
         weights.append(np.ones(len(read[names[0]])) if sample_weight is None else read[sample_weight].astype(np.float64))
         found.append(code_columns([read[name] if name in codes else values_of(read[name]) for name in names], categories, done))
     return np.concatenate(found), np.concatenate(weights), categories, columns
+
+
+def _refuse_bins(bins: Any) -> None:
+    if bins is not None:
+        raise DataError("bins need all values of a column at once; cut numbers into intervals where the files are made")
 
 
 def _learned(table: Lazy, names: list[str], missing: str) -> Categories:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from tallies.categories.door import Categories
 from tallies.categories.kernels import fem as kernels
-from tallies.errors import need, one_of
+from tallies.errors import at_least, need, one_of
 from tallies.maths import Array
 
 Columns = Callable[[int], Array]  # (M, m_k)  couplings with variable k
@@ -49,6 +49,7 @@ def strongest_pairs(S: Array, top: int, directed: bool = False) -> np.ndarray:
 
 def top_pairs(S: Array, columns: Columns, starts: np.ndarray, categories: Categories, top: int, directed: bool) -> pd.DataFrame:
     """Pairs of largest score, with the coupling of largest size in each."""
+    at_least(0, top=top)
     rows = []
     for j, k in strongest_pairs(S, top, directed).tolist():
         block = columns(k)[starts[j] : starts[j + 1]]

@@ -168,9 +168,7 @@ def prepare(model: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> Add
         warnings.warn(f"{told}; call partial_fit for all of them", DataWarning, stacklevel=4)
     if not model.__sklearn_is_fitted__() or model.fitted_.stream is None:
         X, y, sample_weight = from_file(X, y, sample_weight, model=model, fitted=False)
-        if classes is None:
-            return Added(model._prepare(X, y, sample_weight), None)
-        known = encode_labels(np.asarray(classes), len(classes), missing=False)[0]
+        known = None if classes is None else encode_labels(np.asarray(classes), len(classes), missing=False)[0]
         return Added(model._prepare(X, y, sample_weight, known), None)
     before: Fitted = model.fitted_
     if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), before.classes):

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from tallies.categories.door import Categories, label
 from tallies.categories.terms import Terms, features
-from tallies.errors import DataError
+from tallies.errors import DataError, at_least
 from tallies.maths import Array
 
 AND = " & "
@@ -36,6 +36,7 @@ def strengths(terms: Terms, V: Array) -> Array:
 
 def strongest(b: Array, terms: Terms, V: Array, categories: Categories, outputs: list[str], top: int, degrees: Any) -> pd.DataFrame:
     """The terms of largest norm among these degrees, with the largest weight of each spelled out."""
+    at_least(0, top=top)
     size, rows, names = strengths(terms, V), [], categories.names
     for t in strongest_terms(terms, size, degrees)[:top]:
         f, k = loudest(V, terms, t)
@@ -113,9 +114,13 @@ def find_states(categories: Categories, states: dict[str, Any]) -> tuple[tuple[i
         if name not in categories.names:
             raise DataError(f"there is no variable {name!r}; the model has {categories.names[:20]}")
         j = categories.names.index(name)
-        if label(state) not in categories.labels[j]:
-            raise DataError(f"{name!r} has no state {state!r}; its states are {categories.labels[j][:20]}")
-        found[j] = categories.labels[j].index(label(state))
+        labels, same = categories.labels[j], [(type(known), known) for known in categories.states[j].tolist()]
+        if (type(state), state) in same and categories.edges[j] is None:  # of 1 and "1" the one that is meant
+            found[j] = same.index((type(state), state))
+        elif label(state) in labels:
+            found[j] = labels.index(label(state))
+        else:
+            raise DataError(f"{name!r} has no state {state!r}; its states are {labels[:20]}")
     if not found:
         raise ValueError("name at least one variable with its state, as in effect(odor='n')")
     group = tuple(sorted(found))

@@ -335,7 +335,7 @@ def document_log_likelihood(fitted: Fitted, corpus: Any) -> Array:
 
 
 def sample(fitted: Fitted, n: int, authors: Any, length: int, random_state: Any) -> tuple[Corpus, np.ndarray]:
-    at_least(1, n=n)
+    at_least(1, n=n, length=length)
     rng, w = np.random.default_rng(seed_of(random_state)), fitted.words
     _, rows = read(fitted, ["x"], None if authors is None else [clean_names(authors)])
     p = author_prior.cells(author_prior.mixture(rows, fitted.psi, guess=True), 0, slice(None))

@@ -61,7 +61,7 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     out.face = grid or top
     out.hero(charts.follow("author", profiles, grid) if grid else top)
     if given is not None:
-        ours = model.fitted_.totals is None and len(given) == n_sentences
+        ours = model.fitted_.totals is None and _same(corpus, model)
         _sentences(out, model, corpus, given, listed, place, ours)
     if len(authors):
         _people(out.section("authors", "Authors"), model, names, by_author, authors)
@@ -76,6 +76,12 @@ def page(model: Any, about: About, corpus: Any = None) -> Page:
     counted = n_sentences, n_documents, len(model.authors_), len(names)
     facts = list(zip(("Sentences", "Documents", "Authors", "Concepts"), counted, strict=True))
     return finish(out, model, about, facts, _CODE, "predict RUN texts.jsonl", "report RUN texts.jsonl")
+
+
+def _same(corpus: Any, model: Any) -> bool:
+    """Whether these are the sentences of the fit, by the documents that they are of."""
+    ids = [str(d) for d in corpus.documents]
+    return ids == list(model.document_ids_) and np.array_equal(corpus.sentence_document, model.sentence_documents_)
 
 
 def _distinct(names: list[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.data.kinds import from_file
-from tallies.data.table import check_names, checked, in_fitted_order
+from tallies.data.table import check_names, checked, in_fitted_order, refuse_infinite
 from tallies.errors import DataError
 
 DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # a date with a time is a date, too
@@ -86,6 +86,8 @@ def states_of(values: np.ndarray, family: str) -> np.ndarray:
     """The states of a coded column, in order, missing left out."""
     if family == "bernoulli":
         return np.array([False, True])
+    if values.dtype.kind == "f":
+        refuse_infinite(int(np.isinf(values).sum()))
     from pandas import factorize
 
     try:

@@ -103,12 +103,17 @@ def encode_labels(y: Any, n: int, missing: bool, least: int = 2) -> tuple[np.nda
     return classes, codes
 
 
-def label_codes(y: Any, n: int, classes: np.ndarray) -> np.ndarray:
-    """The code of each label among known classes; an unknown label is an error."""
+def label_codes(y: Any, n: int, classes: np.ndarray, missing: bool = False) -> np.ndarray:
+    """The code of each label among known classes; an unknown label is an error. `missing` as in `encode_labels`."""
     y = _column(y, n)
-    absent = _missing(y)
+    absent = missing_labels(y, missing)
     if absent.any():
-        raise DataError(f"y has {int(absent.sum())} missing labels (NaN or None), which cannot be judged; drop these rows")
+        if not missing:
+            raise DataError(f"y has {int(absent.sum())} missing labels (NaN or None), which cannot be judged; drop these rows")
+        codes, there = np.full(n, -1, dtype=np.int32), np.flatnonzero(~absent)
+        if len(there):
+            codes[there] = label_codes(y[there], len(there), classes)
+        return codes
     y = _plain(y)
     if (y.dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
         raise DataError(f"y holds labels such as {y[0]!r}, which are not among the classes {classes[:20].tolist()}; use one type")

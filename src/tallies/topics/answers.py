@@ -149,6 +149,12 @@ def shares(fitted: Fitted) -> Array:
     return n_k / max(n_k.sum(), 1)
 
 
+def tokens(fitted: Fitted) -> int:
+    """How many tokens the fitted documents have; where only topics came from elsewhere, how many these have."""
+    lengths, n_k = fitted.first.lengths, fitted.first.n_k
+    return int(lengths @ np.arange(len(lengths))) or int(n_k.sum())
+
+
 def document_topics(fitted: Fitted) -> Array:
     """(D, K) topic probabilities of each fitted document, the mean over the kept sweeps of the first chain."""
     theta = fitted.known.n_dk.toarray() + fitted.first.alpha

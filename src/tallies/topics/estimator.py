@@ -145,10 +145,9 @@ class LDA(Attributes):
         earlier: Fitted = self.fitted_
         if len(self.alpha_) != self.n_topics:
             raise ValueError(f"n_topics is {self.n_topics}, but the fit has {len(self.alpha_)} topics; refit with all documents")
-        first, stays = earlier.first, door.word_counts(self.word_prior, self.n_topics, earlier.inputs.named())
-        seen = int(first.lengths @ np.arange(len(first.lengths)))
+        stays = door.word_counts(self.word_prior, self.n_topics, earlier.inputs.named())
         # the tally t <- (1 - rho) t + rho s t_batch, in units of s rho, with 1/rho = 1 + remembered tokens / those of the batch
-        base = door.faded(first.n_wk, stays, REMEMBERED * seen)
+        base = door.faded(earlier.first.n_wk, stays, REMEMBERED * answers.tokens(earlier))
         data = self._cut(self._counts(X), earlier.inputs, base, earlier.language)
         return self._fit(data._replace(earlier=earlier), **run)
 
@@ -179,7 +178,9 @@ class LDA(Attributes):
         if self.n_topics > MOST_TOPICS:
             raise ValueError(f"n_topics must be at most {MOST_TOPICS:,}, got {self.n_topics:,}; every topic has counts in memory")
         one_of("start", self.start, "growing", "random")
-        if self.beta != "auto" and not (isinstance(self.beta, int | float) and 1 / MOST_PRIOR <= self.beta <= MOST_PRIOR):
+        if self.beta != "auto" and not (
+            isinstance(self.beta, int | float | np.number) and 1 / MOST_PRIOR <= self.beta <= MOST_PRIOR
+        ):
             raise ValueError(f'beta must be a positive number, {BETWEEN}, or "auto", got {self.beta!r}')
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             try:
@@ -339,8 +340,14 @@ class LDA(Attributes):
 
         C_v is usually taken with token lists and window=110.
         """
-        if isinstance(X, list | tuple) and len(X) and not np.isscalar(X[0]) and len(X[0]) and isinstance(X[0][0], str):
+        at_least(1, none=True, window=window)
+        lists = list | tuple | np.ndarray
+        if isinstance(X, lists) and any(isinstance(text, lists) and len(text) and isinstance(text[0], str) for text in X):
             occurs = scores.windows(X, {word: v for v, word in enumerate(self.vocabulary_)}, window)
+            if not occurs.nnz:
+                raise DataError(
+                    "no word of the texts is one of the fit; give texts of its language, cut into words as its own were"
+                )
         else:
             occurs = self._counts(X)
         return scores.coherence(occurs, answers.top(self.fitted_, n), measure)
@@ -353,7 +360,7 @@ class LDA(Attributes):
 
     def _facts(self) -> list[str]:
         first, n = self.fitted_.first, int(self.fitted_.first.lengths.sum())
-        lines = [f"{n:,} documents, {self.n_features_in_:,} words, {int(first.n_k.sum()):,} tokens"]
+        lines = [f"{n:,} documents, {self.n_features_in_:,} words, {answers.tokens(self.fitted_):,} tokens"]
         lines += [f"texts in {self.language_}, without its stop words"] if self.language_ else []
         lines.append(f"mean of {first.kept} kept sweeps; alpha sums to {first.alpha.sum():.3g}, beta {first.beta:g}")
         if len(self.chains_) > 1:

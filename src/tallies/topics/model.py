@@ -142,10 +142,8 @@ class Gibbs(engine.Model):
             alpha = params.alpha[entry.row]
             documents = float(np.sum(H.data * (gammaln(entry.col + alpha) - gammaln(alpha))))
         learns, keeps = self._learns(t), self._keeps(t)
-        n_k, n_wk = (
-            counts.n_k - params.n_k,
-            sampler.changes(shard, counts, params.n_wk) if keeps or learns or not shard.alone else None,
-        )
+        n_k = counts.n_k - params.n_k
+        n_wk = sampler.changes(shard, counts, params.n_wk) if keeps or learns or not shard.alone else None
         if keeps:
             n_dk = sampler.document_counts(shard, counts)
             latents = latents._replace(kept=n_dk if latents.kept is None else latents.kept + n_dk)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from tallies.errors import DataError
 from tallies.html.common import About, begin, finish, listing, plural, sampled, statisticians, told
 from tallies.html.page import Page, Run, Tag
-from tallies.maths import Array
+from tallies.maths import Array, pointer
 from tallies.topics import answers
 from tallies.topics import views as topics
 from tallies.topics.answers import NAMING
@@ -76,7 +76,7 @@ def page(
     _settled(out, model, settled)
     facts = [
         ("Documents", int(model.chains_[0].lengths.sum())),
-        ("Words", f"{model.n_features_in_:,} different, {int(total):,} tokens"),
+        ("Words", f"{model.n_features_in_:,} different, {answers.tokens(model.fitted_):,} tokens"),
         ("Language", model.language_ and f"{model.language_}, without its stop words"),
         ("Kept sweeps", int(model.chains_[0].kept)),
         ("Documents in this report", None if counts is None else counts.shape[0]),
@@ -86,11 +86,11 @@ def page(
 
 
 def _same(counts: sp.csr_array, model: Any) -> bool:
-    """Whether these are the documents of the fit: as many, and of the same lengths."""
+    """Whether these are the documents of the fit, token by token."""
     if model.fitted_.documents is None:
         return False
-    there, here = model.document_counts_.sum(axis=1), counts.sum(axis=1)
-    return len(there) == len(here) and bool(np.allclose(there, here, atol=0.5))
+    offsets, words, _ = model.assignments_
+    return np.array_equal(pointer(counts.sum(axis=1)), offsets) and np.array_equal(np.repeat(counts.indices, counts.data), words)
 
 
 def _score(model: Any, counts: sp.csr_array) -> tuple[Any, float, int] | None:

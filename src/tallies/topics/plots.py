@@ -88,8 +88,8 @@ def plot_trace(model: Any, ax: Any = None) -> Any:
 def plot_groups(model: Any, groups: Any, X: Any = None, topics: Any = None, ax: Any = None) -> Any:
     """Mean share of topics in each group of documents (a year, an author, a journal): of the fit, or of X.
 
-    `groups` has one value a document; numbers and dates are drawn as curves over them, names as a matrix. `topics` chooses some
-    (default: the eight whose shares differ most between groups).
+    `groups` has one value a document, None where it is not known; numbers and dates are drawn as curves over them, names as a
+    matrix. `topics` chooses some (default: the eight whose shares differ most between groups).
 
     >>> from tallies import LDA
     >>> model = LDA(n_topics=2, max_iter=40, burn_in=20).fit([[3, 2, 0, 0], [0, 0, 4, 2]] * 10)
@@ -97,15 +97,17 @@ def plot_groups(model: Any, groups: Any, X: Any = None, topics: Any = None, ax: 
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['fruit', 'metal']
     """
+    from pandas import factorize
+
     theta = model.document_topics_ if X is None else np.asarray(model.transform(X))
     groups = np.asarray(groups)
     if groups.shape != (len(theta),):
         raise DataError(f"groups must have one value a document, {len(theta)}, but its shape is {groups.shape}")
-    values, of = np.unique(groups, return_inverse=True)
+    of, values = factorize(groups, sort=True)  # a document without a group has the number -1
     n, mean, _ = views.group_means(theta, of, len(values))
     chosen = np.argsort(-np.ptp(mean, axis=0), kind="stable")[:8] if topics is None else np.asarray(topics)
     names = [model.topic_names_[k] for k in chosen]
-    if groups.dtype.kind in "iufM":
+    if values.dtype.kind in "iufM":
         series = [{"name": name, "x": values, "y": mean[:, k], "marks": True} for k, name in zip(chosen, names, strict=True)]
         y = charts.axis("mean share of the documents' words", zero=True)
         return draw(charts.lines("Topics over time", charts.axis(""), y, series, [], []), ax)

@@ -161,7 +161,8 @@ def windows(texts: Iterable[Sequence[str]], place: dict[str, int], width: int | 
 
 
 def coherence(occurs: Any, tops: np.ndarray, measure: Literal["umass", "npmi", "c_v"] = "npmi") -> np.ndarray:
-    """Coherence of each topic from the words that occur together; `occurs` is (windows x words), `tops` (K, n) word numbers.
+    """Coherence of each topic from the words that occur together; `occurs` is (windows x words), `tops` (K, n) word numbers. A word
+    that occurs in no window goes with no other: 0.
 
     >>> occurs = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1], [1, 1, 1]])
     >>> coherence(occurs, np.array([[0, 1], [0, 2]]), "npmi").round(3).tolist()
@@ -189,8 +190,11 @@ def _confirm(joint: np.ndarray, N: int, measure: str) -> float:
     p, single = joint / N + EPSILON, np.maximum(np.diag(joint) / N, EPSILON)
     with np.errstate(divide="ignore", invalid="ignore"):
         table = np.log(p / np.outer(single, single)) / -np.log(p)
-    table = np.where(np.isfinite(table), table, 1.0)  # two words in every window: 0/0, and as coherent as can be
+    met = np.diag(joint) > 0
+    # two words in every window: 0/0, and as coherent as can be
+    table = np.where(np.outer(met, met), np.where(np.isfinite(table), table, 1.0), 0.0)
     if measure == "npmi":
         return float(np.mean(table[below]))
     whole = table.sum(axis=0)
-    return float(np.mean(table @ whole / (np.linalg.norm(table, axis=1) * np.linalg.norm(whole))))
+    size = np.linalg.norm(table, axis=1) * np.linalg.norm(whole)
+    return float(np.mean(np.divide(table @ whole, size, out=np.zeros(len(size)), where=size > 0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from tallies.errors import DataError
 from tallies.html import charts
 from tallies.html.common import trace
 from tallies.html.order import alike, plane_of
-from tallies.maths import Array
+from tallies.maths import Array, told_apart
 from tallies.topics import answers
 
 SHOWN = 20  # words of a topic in the picture
@@ -236,8 +237,9 @@ def _periods(group: Sequence[Any]) -> tuple[np.ndarray, list[str], str]:
         known = np.sort(numeric.dropna().unique())
         edges = known if len(known) <= PERIODS else np.linspace(known[0], known[-1], PERIODS + 1)[:-1]
         codes = np.searchsorted(edges, numeric.fillna(-np.inf).to_numpy(), side="right") - 1
-        ends = [*edges[1:], None]
-        names = [f"{a:g}" if len(known) <= PERIODS or b is None else f"{a:g} to {b:g}" for a, b in zip(edges, ends, strict=True)]
+        names = told_apart(edges, 6)
+        if len(known) > PERIODS:
+            names = [*(f"{a} to {b}" for a, b in pairwise(names)), names[-1]]
         return codes, names, "period"
     text = values.where(values.notna()).map(lambda v: v if v is None or v != v else str(v))
     names = [str(v) for v in text.value_counts().index[:GROUPS]]

@@ -12,9 +12,8 @@ from tallies.categories.products import starts_of
 from tallies.maths import Array
 
 PAD = 32  # columns are padded to a multiple of this: loops over them have no rest
-TRUST = (
-    1e-3  # where features tell the same in turn, the slope in a metric of single sites tells that much less than is left to gain
-)
+# where features tell the same in turn, the slope in a metric of single sites tells that much less than is left to gain
+TRUST = 1e-3
 WINDOW = 4  # steps of which the gains are added, to see how those fall
 FREE = 0.01  # ridge of a bias in terms of the common one where pairs have their own, as in `model`
 SLOWEST = 0.95  # share of the gain before that the latest may seem to have: one that had more says nothing of those to come

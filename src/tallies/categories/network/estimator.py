@@ -156,7 +156,7 @@ class FEMNetwork(Categorical):
         choice = Choice(data.degrees, float(ridge), model.solver, pair_ridges=pairs)
         known = base.common(kept, seed, data, choice, {max(data.degrees): path})
         count = [np.bincount(x[x >= 0], weight[x >= 0], m) for x, m in zip(codes.T, c.sizes, strict=True)]
-        return Fitted(effective_rows=float(weight.sum()), frequencies=[n / n.sum() for n in count], **known)
+        return Fitted(effective_rows=float(weight.sum()), frequencies=[n / (n.sum() or np.nan) for n in count], **known)
 
     def _arrange(self, rows: Rows, layout: Layout, solver: str) -> Conditional | Outputs:
         """The model of all outputs at once, or of a large network panel by panel."""
@@ -221,7 +221,8 @@ class FEMNetwork(Categorical):
         at_least(1, n_steps=n_steps)
         rng = np.random.default_rng(seed_of(random_state))
         if start is None:
-            state = np.array([rng.choice(len(f), p=f / f.sum()) for f in fitted.frequencies], dtype=np.int32)
+            known = [f if f.sum() > 0 else np.ones(len(f)) for f in fitted.frequencies]  # NaN: no row with a state has weight
+            state = np.array([rng.choice(len(f), p=f / f.sum()) for f in known], dtype=np.int32)
         else:
             state = self._start(start)
         out, uniform = np.empty((n_steps, len(state)), dtype=np.int32), rng.random((n_steps, len(state)))
@@ -246,16 +247,20 @@ class FEMNetwork(Categorical):
 
     def sample(self, n: int = 1, *, burn_in: int = 200, thin: int = 10, random_state: Any = None) -> Any:
         """n rows: every `thin`-th state of `simulate`, after `burn_in` of them."""
+        at_least(1, n=n, thin=thin)
+        at_least(0, burn_in=burn_in)
         rows = self.simulate(burn_in + n * thin, random_state=random_state)
         return (rows.iloc if hasattr(rows, "iloc") else rows)[burn_in + thin - 1 :: thin][:n]
 
     def _decode(self, codes: np.ndarray) -> Any:
         """Codes -> states; binned columns as the names of their intervals."""
-        c = self.categories_
         columns = []
-        for j in range(codes.shape[1]):
-            whole = c.edges[j] is None and c.gap[j] < 0
-            columns.append((c.states[j] if whole else np.array(c.labels[j], dtype=object))[codes[:, j]])
+        for x, (_, labels, states, edges, gap) in zip(codes.T, zip(*self.categories_, strict=True), strict=True):
+            if edges is not None:
+                states = np.array(labels, dtype=object)
+            elif gap >= 0:  # a value that is missing, as it was in the table
+                states = np.append(states, np.nan) if states.dtype.kind in "fiu" else np.array([*states, None], dtype=object)
+            columns.append(states[x])
         if self.fitted_.inputs.names is not None:
             return pd.DataFrame(dict(zip(self.feature_names_in_, columns, strict=True)))
         kinds = {column.dtype.kind for column in columns}

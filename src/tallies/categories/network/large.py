@@ -9,7 +9,8 @@ import numpy as np
 
 from tallies.categories.choose import NETWORK_TOL, PATH_SWEEPS, Ground, Tried
 from tallies.categories.model import Rows
-from tallies.categories.network.panels import PAD, STEPS, WIDTH, Course, Judging, Outputs, table_of
+from tallies.categories.network.climb import PAD
+from tallies.categories.network.panels import STEPS, WIDTH, Course, Judging, Outputs, table_of
 from tallies.categories.products import starts_of
 from tallies.categories.terms import Layout
 from tallies.engine import End, Kept, Stage

@@ -29,7 +29,7 @@ def page(model: Any, about: About, X: Any = None) -> Page:
     pairs = strongest_pairs(S, PAIRS, bool(model.lag)).tolist()
     called = [names[a] + arrow + names[b] for a, b in pairs]
     above = sum(bool(S[a, b] > 0) for a, b in pairs)  # the others are no more than the background
-    log_p = None if X is None else np.asarray(model.log_conditional(X))
+    log_p = None if X is None else _log_p(model, X)
     out = begin(model, about, "Network of", _lead(model, about, _sure(model, pairs[:above]), log_p))
     out.pick("pair", "Pair", called, "the strongest")
     out.pick("variable", "Variable", names)
@@ -94,10 +94,16 @@ def _lead(model: Any, about: About, sure: int, log_p: Array | None) -> str:
         text = f"No coupling stands out from the noise of {plural(int(model.n_rows_), 'row')}. "
     if log_p is not None:
         whose = about.whose("unseen rows", "the fitted rows", "the given rows")
-        p, alone = np.exp(log_p.mean()), np.exp(-np.mean(_entropies(model)))
+        p, alone = np.exp(np.nanmean(log_p)), np.exp(-np.mean(_entropies(model)))
         text += f"On {whose} a value has probability {p:.2f} (geometric mean); its frequency alone gives {alone:.2f}. "
     how = "all of the step before" if model.lag else "the others"
     return f"{text}Each of {variables} is told from {how}, learned from {plural(int(model.n_rows_), 'row')}."
+
+
+def _log_p(model: Any, X: Any) -> Array:
+    """log p of every cell, NaN where it has no state that the fit knows."""
+    log_p = np.asarray(model.log_conditional(X))
+    return np.where(model._read(X)[:, -log_p.shape[1] :] >= 0, log_p, np.nan)
 
 
 def _entropies(model: Any) -> Array:
@@ -128,8 +134,10 @@ def _matrix(S: Array, names: list[str], directed: bool) -> charts.Chart | None:
 
 def _told(model: Any, log_p: Array, names: list[str]) -> charts.Chart:
     """How much of each variable the others tell."""
-    gain = log_p.mean(axis=0) + _entropies(model)[: log_p.shape[1]]
-    error = log_p.std(axis=0, ddof=1) / np.sqrt(len(log_p)) if len(log_p) > 1 else np.zeros(len(gain))
+    n = np.maximum((~np.isnan(log_p)).sum(axis=0), 1)
+    mean = np.nansum(log_p, axis=0) / n
+    gain = np.where(np.isnan(log_p).all(axis=0), 0.0, mean + _entropies(model))
+    error = np.sqrt(np.nansum((log_p - mean) ** 2, axis=0) / np.maximum(n - 1, 1) / n)
     top = np.argsort(-gain, kind="stable")[: views.BARS]
     title, unit, ends = "What the others tell of each variable", "gain over its frequencies (nats)", views.ends(gain, error, top)
     caption = "Log probability of its values given the others, above that of their frequencies, with two standard errors."

@@ -30,7 +30,6 @@ import numpy as np
 
 from tallies.categories.kernels import panels as kernels
 from tallies.categories.model import Rows, Solver
-from tallies.categories.network.climb import PAD as PAD
 from tallies.categories.network.climb import Problem, climb, yet_to_gain
 from tallies.categories.products import starts_of
 from tallies.engine import Model, State

@@ -5,13 +5,18 @@ With terms of one variable the zero-sum gauge of W needs two means: over the sta
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tallies.backends import over_rows
 from tallies.categories.kernels import panels as kernels
-from tallies.categories.network.panels import PAD, WIDTH, states_of
+from tallies.categories.network.climb import PAD
+from tallies.categories.network.panels import WIDTH, states_of
 from tallies.categories.products import starts_of
 from tallies.maths import Array
+
+Parts = Callable[[Array, Array], tuple[Array, Array]]  # of W and its means over states: the weights, and those of a missing cell
 
 
 def coupling_columns(W: Array, starts: np.ndarray, mutual: bool, j: int) -> Array:
@@ -45,9 +50,8 @@ def energies(W: Array, sizes: tuple[int, ...], past: np.ndarray, now: np.ndarray
     return -_cells(W, sizes, past, now, parts, False).sum(axis=1)
 
 
-def _cells(W: Array, sizes: tuple[int, ...], past: np.ndarray, now: np.ndarray, parts: object, normal: bool) -> Array:
+def _cells(W: Array, sizes: tuple[int, ...], past: np.ndarray, now: np.ndarray, parts: Parts, normal: bool) -> Array:
     """(l, n)  of each cell the score of its state, or its log p (`normal`), under weights that `parts` makes of W and its means."""
-    assert callable(parts)
     m, starts, first = np.array(sizes), starts_of(sizes), starts_of(tuple(k + 1 for k in sizes))
     codes, states, out = *states_of(past, now, sizes), np.empty(now.shape)
     present = np.delete(np.arange(int(first[-1])), first[1:] - 1)

@@ -15,6 +15,7 @@ from numba import njit
 from tallies.kernels import JIT
 
 FAR = 37.0  # exp(-37) < 1e-16: further terms do not change a float64 sum
+HIGHEST = 600.0  # log odds of which exp is a number with room for sums: those of a string of a hundred words have none
 
 
 class Prior(NamedTuple):
@@ -207,19 +208,23 @@ def share_words(key_ptr, keys, n_classes, word_ptr, classes, index, value, strin
     """strength[s, c] = P(candidate c | the word for which it has most rivals): candidates that share no word do not compete.
 
     A sentence may speak of several concepts. Each word that a candidate's string found is explained by the candidates that found
-    it, or by none of them (weight exp(null)); a candidate counts for as much as at the word where the others are strongest.
+    it, or by none of them (weight exp(null)); a candidate counts for as much as at the word where the others are strongest. All
+    weights of a sentence are less by as much as brings the largest back from where no number is.
     """
     for s in range(index.shape[0]):
         last = first = key_ptr[s]
+        less = 0.0
+        for c in range(index.shape[1]):
+            less = max(less, value[s, c] - HIGHEST)
         while last < key_ptr[s + 1] and keys[last] < n_classes:
-            mass[last - first] = np.exp(null[s])
+            mass[last - first] = np.exp(null[s] - less)
             last += 1
         for step in range(2):  # first all masses, then the strengths
             for c in range(index.shape[1]):
                 m = string[s, c]
                 if m < 0:
                     continue
-                weight, most = np.exp(value[s, c]), 0.0
+                weight, most = np.exp(value[s, c] - less), 0.0
                 for j in range(word_ptr[m], word_ptr[m + 1]):
                     at = find(keys, first, last, classes[j]) - first
                     if at < 0 or (j > word_ptr[m] and classes[j] == classes[j - 1]):

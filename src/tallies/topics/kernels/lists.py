@@ -79,7 +79,8 @@ def list_changes(indptr, indices, data, rank, at, shift, lists, size, change, en
 def mixtures(indptr, indices, counts, phi, alpha, n_steps, tol, theta):
     """CVB0 with the topics frozen: theta[d] becomes the expected topic counts of document d, alpha included.
 
-    One word of the document at a time: q_k proportional to (alpha_k + n_dk - q_k) phi_wk, with n_dk = sum of counts times q.
+    One word of the document at a time: q_k proportional to (alpha_k + n_dk - q_k) phi_wk, with n_dk = sum of counts times q. Where
+    q_k is all that there is, alpha_k may be lost in rounding, and is put back.
     """
     K = phi.shape[1]
     q = np.empty((np.max(indptr[1:] - indptr[:-1]) if len(indptr) > 1 else 1, K))
@@ -100,7 +101,8 @@ def mixtures(indptr, indices, counts, phi, alpha, n_steps, tol, theta):
             for j in range(first, last):
                 total = 0.0
                 for k in range(K):
-                    new[k] = (theta[d, k] - q[j - first, k]) * phi[indices[j], k]
+                    rest = theta[d, k] - q[j - first, k]
+                    new[k] = (rest if rest > 0.0 else alpha[k]) * phi[indices[j], k]
                     total += new[k]
                 for k in range(K):
                     change = new[k] / total - q[j - first, k]
