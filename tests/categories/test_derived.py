@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 
+import tallies
 from tallies import FEM, FEMNetwork
 from tallies.backends import Threads, carry_out
 from tallies.categories import choose
@@ -17,6 +21,7 @@ from tallies.categories.scores import coupling_scores, top_pairs
 from tallies.categories.screen import pair_scores
 from tallies.categories.terms import Layout, grow, terms_of
 from tallies.engine import Runner
+from tallies.errors import DataWarning
 
 RNG = np.random.default_rng(0)
 
@@ -321,3 +326,15 @@ def test_a_degree_starts_where_the_one_below_pulls_its_rows(monkeypatch):
     below = FEM(degree=2, ridge=at, solver="kernel").fit(X, y).predict_proba(X)
     want = np.eye(2)[y] - below  # ridge a, at the optimum
     np.testing.assert_allclose(np.sort(pulls, axis=0), np.sort(want, axis=0), atol=1e-3)
+
+
+def test_cells_that_a_network_knows_no_state_of_are_told_of():
+    X = pd.DataFrame({name: list("abba" * 10) for name in "uvw"})
+    model = FEMNetwork(ridge=1.0).fit(X)
+    strange = X.head(4).assign(v=["a", "z", None, "b"])
+    with pytest.warns(DataWarning, match="2 of 12 cells have no state of the fit"):
+        score = model.score(strange)
+    assert score == pytest.approx(model.log_conditional(strange).sum() / 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        assert tallies.evaluate(model, X).value == model.score(X)

@@ -15,6 +15,7 @@ References: Besag 1975; Ekeberg, Lövkvist, Lan, Weigt, Aurell 2013; Morcos et a
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,7 +44,7 @@ from tallies.data.kinds import from_file
 from tallies.data.lazy import is_lazy, open_table
 from tallies.data.table import check_weights
 from tallies.engine import Plan, Stage
-from tallies.errors import DataError, at_least
+from tallies.errors import DataError, DataWarning, at_least
 from tallies.estimator import Inputs, Run, RunOptions, option, part, seed_of
 from tallies.evaluation.score import Scored, mean_score
 from tallies.forms import Form
@@ -196,10 +197,13 @@ class FEMNetwork(Categorical):
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log p of a row: the sum of its conditionals (pseudo-likelihood)."""
-        return float(self.log_conditional(X).sum(axis=1).mean())
+        return self._evaluate(X).value
 
     def _evaluate(self, X: Any) -> Scored:
-        return mean_score(self.log_conditional(X).sum(axis=1), "conditional", "nats/row")
+        log_p = self.log_conditional(X)
+        if unknown := int((self._read(X)[:, -log_p.shape[1] :] < 0).sum()):
+            warnings.warn(f"{unknown:,} of {log_p.size:,} cells have no state of the fit: each adds 0, as if certain", DataWarning, 3)
+        return mean_score(log_p.sum(axis=1), "conditional", "nats/row")
 
     def energy(self, X: Any) -> Array:
         """Energy of each row, eq. 6 (lag 0), or of each step from a row to the next: -sum_j h_j[x_j(t+1)] (lag 1)."""
@@ -239,10 +243,8 @@ class FEMNetwork(Categorical):
         (codes,) = code_columns([values_of(np.array([state], dtype=object)) for state in given], self.categories_)
         if (codes < 0).any():
             j = int(np.flatnonzero(codes < 0)[0])
-            raise DataError(
-                f"start has the state {given[j]!r} for {self.categories_.names[j]!r}, which the fit has not seen; "
-                f"known: {self.categories_.labels[j][:20]}"
-            )
+            known = self.categories_.labels[j][:20]
+            raise DataError(f"start has the state {given[j]!r} for {names[j]!r}, which the fit has not seen; known: {known}")
         return codes
 
     def sample(self, n: int = 1, *, burn_in: int = 200, thin: int = 10, random_state: Any = None) -> Any:
