@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from tallies.errors import DataError
@@ -155,7 +154,9 @@ def _decode(source: IO[bytes], target: Path, encoding: str) -> None:
 @contextmanager
 def as_utf8(opened: Callable[[], IO[bytes]], told: Told) -> Iterator[tuple[Path, str]]:
     """A text as a file in UTF-8, and the encoding that it had."""
-    with TemporaryDirectory(prefix="tallies-") as folder:
+    from tallies.mapped import SCRATCH, scratch_folder  # lazily, as all that needs numpy here
+
+    with scratch_folder(SCRATCH.get()) as folder:
         target = Path(folder) / "table.txt"
         yield target, copy_as_utf8(opened, told, target)
 

@@ -11,11 +11,10 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from tallies.data import dialect
@@ -275,11 +274,14 @@ def _read_parquet(path: Path, found: Contents, about: Told) -> tuple[pd.DataFram
 @contextmanager
 def database(path: Path, found: Contents) -> Iterator[tuple[Any, str]]:
     """A database, and the name of a Parquet file in its SQL; what is packed, or has a name that is a pattern, is copied first."""
-    with closing(dialect.connect()) as base, TemporaryDirectory(prefix="tallies-") as folder:
+    from tallies.mapped import SCRATCH, scratch_folder
+
+    with closing(dialect.connect()) as base, ExitStack() as copied:
         if found.packed or re.search(r"[*?\[]", str(path)):
-            with found.opened() as source, open(Path(folder) / "table.parquet", "wb") as target:
+            copy = Path(copied.enter_context(scratch_folder(SCRATCH.get()))) / "table.parquet"
+            with found.opened() as source, open(copy, "wb") as target:
                 shutil.copyfileobj(source, target)
-            path = Path(folder) / "table.parquet"
+            path = copy
         yield base, f"read_parquet({dialect.quoted(str(path))})"
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 import threading
+import uuid
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial, reduce
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -74,14 +76,14 @@ class Piece(NamedTuple):
         return pd.DataFrame(self.columns(cells))
 
 
-_readers: dict[tuple[int, int], Any] = {}  # by process and thread; those of a parent are never let go: to end one takes its threads
+_readers: dict[tuple[Any, ...], Any] = {}  # those of a parent process are never let go: to end one takes its threads
 
 
 def _reader() -> Any:
     """The database by which a thread reads its pieces, which are many: to open one takes as long as to read a piece."""
-    key = os.getpid(), threading.get_ident()
+    key = os.getpid(), threading.get_ident(), SCRATCH.get()
     if key not in _readers:
-        base = connect()
+        base = connect(os.path.join(SCRATCH.get() or gettempdir(), f"tallies-duckdb-{uuid.uuid4().hex}"))
         base.execute("SET threads = 1")
         _readers[key] = base
     return _readers[key]

@@ -21,7 +21,7 @@ from tallies.data.files import TOLD, contents, reading
 from tallies.data.parquet import column, database, listed, types_of
 from tallies.data.written import GAPS
 from tallies.errors import DataError
-from tallies.mapped import SCRATCH, Scratch
+from tallies.mapped import SCRATCH, scratch_folder
 
 
 class Lines(NamedTuple):
@@ -66,7 +66,7 @@ class Tables(NamedTuple):
 def tables_of(paths: Sequence[Any]) -> Iterator[Tables]:
     """What is known of tables of text or json lines, all their rows considered. Numbers in one and texts in another are texts."""
     home = Path(paths[0]) if len(paths) == 1 else Path(paths[0]).parent
-    with Scratch(SCRATCH.get()).folder as folder:
+    with scratch_folder(SCRATCH.get()) as folder:
         with reading(home, "a table"):
             found = _surveyed(home, [Path(path) for path in paths], Path(folder))
         yield found

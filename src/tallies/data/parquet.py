@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
@@ -17,25 +16,25 @@ import numpy as np
 from tallies.data import dialect
 from tallies.data.files import KINDS
 from tallies.errors import DataError, DataWarning, need_file
-from tallies.mapped import SCRATCH
+from tallies.mapped import SCRATCH, scratch_folder
 
 DATABASE = 256 << 20  # bytes
 SUFFIXES = (".parquet", ".pq")
 
 
-def connect() -> Any:
-    """A database that goes to disk before it takes more memory than `DATABASE`."""
+def connect(spill: str) -> Any:
+    """A database that goes to disk before it takes more memory than `DATABASE`: to a folder that no other one uses."""
     base = dialect.connect()
     base.execute(f"SET memory_limit = '{DATABASE}B'")
     base.execute("SET disable_parquet_prefetching = true")  # which takes twice the memory, and no less time, of files that are here
-    base.execute(f"SET temp_directory = {dialect.quoted(os.path.join(SCRATCH.get() or gettempdir(), 'tallies-duckdb'))}")
+    base.execute(f"SET temp_directory = {dialect.quoted(spill)}")
     return base
 
 
 @contextmanager
 def database() -> Iterator[Any]:
     """Such a database inside the block."""
-    with closing(connect()) as base:
+    with scratch_folder(SCRATCH.get()) as folder, closing(connect(folder)) as base:
         yield base
 
 
