@@ -285,3 +285,11 @@ def test_whole_numbers_of_more_digits_than_a_number_holds_stay_codes(tmp_path):
     frame = read_table(tmp_path / "t.csv")
     assert frame["tag"].tolist() == list(map(str, long)) and frame["bar"].tolist() == [2**55 + 7 * i for i in range(12)]
     assert describe(frame).kinds == ["id", "id", "number"]
+
+
+def test_lists_in_parquet_are_told_of(tmp_path):
+    """The search for words for gaps failed at them, and the file was said not to be whole."""
+    for name, cells in {"list": [[1, 2], [3]], "dict": [{"a": 1}, {"a": 2}]}.items():
+        pd.DataFrame({"size": [1.0, 2.0], "more": cells}).to_parquet(tmp_path / "a.parquet")
+        with pytest.raises(DataError, match=rf"column 'more' holds a {name} in row 1; expected a number or a text: drop"):
+            read_table(tmp_path / "a.parquet")
