@@ -65,14 +65,19 @@ def own(folder: str) -> int | None:
 
 
 def remove_left(parent: str, prefix: str) -> None:
-    """Remove the folders in `parent` that `own` has marked and whose processes are dead: those of this machine alone, for locks of
-    others may not be seen here."""
+    """Remove the folders in `parent` that dead processes left."""
     for folder in Path(parent).glob(f"{escape(prefix)}*"):
-        owner = folder / OWNER
-        with suppress(OSError, ValueError):
-            here = owner.is_file() and owner.read_text(encoding="utf-8").partition(" on ")[2] == platform.node()
-            if here and abandoned(owner):
-                shutil.rmtree(folder, ignore_errors=True)
+        if is_left(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_left(folder: Path) -> bool:
+    """Whether `own` has marked a folder for a process that is dead: of this machine, for locks of others may not be seen here."""
+    owner = folder / OWNER
+    with suppress(OSError, ValueError):
+        here = owner.is_file() and owner.read_text(encoding="utf-8").partition(" on ")[2] == platform.node()
+        return here and abandoned(owner)
+    return False
 
 
 def abandoned(path: Path) -> bool:

@@ -76,17 +76,18 @@ class Piece(NamedTuple):
         return pd.DataFrame(self.columns(cells))
 
 
-_readers: dict[tuple[Any, ...], Any] = {}  # those of a parent process are never let go: to end one takes its threads
+# by process and thread: where it spills, and the database; those of a parent are never let go, for to end one takes its threads
+_readers: dict[tuple[int, int], tuple[str, Any]] = {}
 
 
 def _reader() -> Any:
     """The database by which a thread reads its pieces, which are many: to open one takes as long as to read a piece."""
-    key = os.getpid(), threading.get_ident(), SCRATCH.get()
-    if key not in _readers:
-        base = connect(os.path.join(SCRATCH.get() or gettempdir(), f"tallies-duckdb-{uuid.uuid4().hex}"))
+    key, place = (os.getpid(), threading.get_ident()), SCRATCH.get() or gettempdir()
+    if key not in _readers or _readers[key][0] != place:
+        base = connect(os.path.join(place, f"tallies-duckdb-{uuid.uuid4().hex}"))
         base.execute("SET threads = 1")
-        _readers[key] = base
-    return _readers[key]
+        _readers[key] = place, base
+    return _readers[key][1]
 
 
 def _plain(values: Any) -> np.ndarray:
