@@ -26,7 +26,7 @@ from tallies.data.corpus import LOOKED_AT, Counting, Cutting, bounds, cutting, n
 from tallies.data.files import KINDS, reading
 from tallies.data.lazy import Piece, cut_rows, files_in, is_lazy
 from tallies.data.output import write_frame
-from tallies.data.parquet import column, database, listed, rows_of, types_of
+from tallies.data.parquet import column, database, is_nested, listed, rows_of, types_of
 from tallies.data.text import NoTexts, read_documents
 from tallies.disk import atomic
 from tallies.errors import DataError, nearest
@@ -166,7 +166,7 @@ def count(
         prepared.check(out)
         return out
     half = out / HALF
-    if not (half / "of.json").is_file() or json.loads((half / "of.json").read_text()) != of:
+    if not (half / "of.json").is_file() or (half / "of.json").read_text() != json.dumps(of):
         shutil.rmtree(half, ignore_errors=True)
         half.mkdir(parents=True)
         (half / "of.json").write_text(json.dumps(of))
@@ -217,7 +217,7 @@ def open_texts(X: Any, text: str) -> Texts:
         types = types_of(base, f"read_parquet({listed(paths)}, union_by_name = true)")
         if text not in types:
             raise NoTexts(f"{name!r} has no column {text!r}; name that of the texts with text= (--text): {nearest(text, types)}")
-        if types[text].endswith("]") or types[text].startswith(("STRUCT", "MAP", "BLOB")):
+        if is_nested(types[text]):
             raise DataError(f"the column {text!r} of {name!r} holds {types[text]}; expected texts")
         sizes = "SELECT file_name, row_group_id, min(row_group_num_rows), sum(total_uncompressed_size) FILTER (path_in_schema = ?)"
         groups = f"{sizes} FROM parquet_metadata({listed(paths)}) GROUP BY ALL ORDER BY file_name, row_group_id"
