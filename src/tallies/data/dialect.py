@@ -227,8 +227,7 @@ def _sniff(base: Any, file: Path, sep: str | None, loose: bool) -> Dialect | Non
 def _drop_comments(file: Path) -> int:
     """Take the lines that begin with # out of a file, and say how many; but not the last of those at the top where it parts into as
     many cells as the line below it: it is the header, as biologists write it."""
-    with file.open(encoding="utf-8", newline="") as source:
-        whole = list(source)
+    whole = list(io.StringIO(file.read_bytes().decode(), newline=""))  # lines as of csv: other marks end none
     first = next((i for i, line in enumerate(whole) if not line.startswith("#")), 0)
     header = first and any(whole[first - 1].count(sep) == whole[first].count(sep) > 0 for sep in "\t,;|")
     kept = [line for i, line in enumerate(whole) if not line.startswith("#") or (header and i == first - 1)]
@@ -292,7 +291,7 @@ def load(base: Any, file: Path, told: Told, spaces: bool = False) -> Raw:
         dialect = find_dialect(base, file, told, spaces)
     cells = [f"c{i}" for i in range(dialect.width)]
     marks = "".join(f"{name}={quoted(getattr(dialect, name))}, " for name in ("delim", "quote", "escape"))
-    # DuckDB fills up short lines in several threads only where no cell has line breaks
+    # threads that fill up short lines refuse line breaks in cells
     marks += "strict_mode=false, null_padding=true, parallel=false, " if dialect.loose else ""
     columns = ", ".join(f"'{cell}': 'VARCHAR'" for cell in cells)
     source = (
