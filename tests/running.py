@@ -30,7 +30,7 @@ def busy() -> float:
 def left_in(scratch: Path) -> list[Path]:
     """What is left of the files of a fit, when the threads that had its last results have let go of it."""
     end = time.monotonic() + 5
-    while (left := [path for path in scratch.iterdir() if path.name != "tallies-duckdb"]) and time.monotonic() < end:
+    while (left := list(scratch.iterdir())) and time.monotonic() < end:
         time.sleep(0.01)
     return left
 

@@ -29,7 +29,7 @@ FLOOR = {
     "lbfgs": {"forms"},
     "kernels": {"kernels"},
     "sums": set(),
-    "mapped": set(),
+    "mapped": {"disk"},
     "aside": {"sums"},
     "rules": set(),
     "resumed": {"sums"},

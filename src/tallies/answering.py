@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,13 +18,14 @@ from tallies.data import dialect
 from tallies.data.cells import Cells, Matrix
 from tallies.data.kinds import fitted_columns
 from tallies.data.lazy import is_lazy, open_table
-from tallies.disk import atomic
+from tallies.disk import atomic, is_left, own, sync
 from tallies.errors import DataError, make_folder
 
 if TYPE_CHECKING:
     import pandas as pd
 
 AT_ONCE = 32  # pieces between two words on progress
+UNFINISHED = ".unfinished"  # folder in that of the answers, in which they are till all are there
 
 
 class Part(NamedTuple):
@@ -41,7 +43,7 @@ class Part(NamedTuple):
 def write_answers(model: Any, X: Any, out: str | os.PathLike | None, ask: Callable[[Any, Any], Any]) -> Path:
     """Write ask(model, columns of the fit) for every piece of a table beyond memory, with its ids, to the folder `out`.
 
-    `ask` is a function of a module. Files are named by their order, and appear whole or not at all.
+    `ask` is a function of a module. Files are named by their order, and appear when all are whole.
     """
     table, names = open_table(X), model.feature_names_in_.tolist()
     for name in names:
@@ -70,16 +72,49 @@ def write_parts(
     """Write ask(model, these cells of a piece) for every piece."""
     if out is None:
         raise DataError("answers to a table that is not in memory go to files; name a folder for them with out=FOLDER (--out)")
-    folder = Path(out)
+    with _filling(Path(out)) as home, _bar(rows) as bar:
+        parts = [Part(piece, cells, str(home / f"part-{k:06d}.parquet")) for k, piece in enumerate(pieces)]
+        for a in range(0, len(parts), AT_ONCE):
+            bar.update(sum(each(_answer, parts[a : a + AT_ONCE], model, ask)))
+    return Path(out)
+
+
+@contextmanager
+def _filling(folder: Path) -> Iterator[Path]:
+    """A folder inside of a new or empty one, where files wait till all are written; of a block that fails nothing is left, and what
+    a killed process left is removed first."""
+    half, new = folder.absolute() / UNFINISHED, not folder.exists()
+    if is_left(half):
+        _remove_parts(folder)
+        shutil.rmtree(half, ignore_errors=True)
+    if half.exists():
+        told = "is being filled with answers by another process, or was when it died"
+        raise DataError(f"{str(folder)!r} {told}; wait for it, or remove the folder, or choose another")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{str(folder)!r} exists already; answers go to a new folder, or an empty one")
     make_folder(folder)
-    home = os.path.abspath(folder)
-    parts = [Part(piece, cells, os.path.join(home, f"part-{k:06d}.parquet")) for k, piece in enumerate(pieces)]
-    with _bar(rows) as bar:
-        for a in range(0, len(parts), AT_ONCE):
-            bar.update(sum(each(_answer, parts[a : a + AT_ONCE], model, ask)))
-    return folder
+    half.mkdir(exist_ok=True)
+    handle = own(str(half))
+    try:
+        yield half
+        for part in sorted(half.glob("part-*.parquet")):
+            part.rename(folder / part.name)
+        sync(folder)
+    except BaseException:
+        _remove_parts(folder)
+        raise
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+        if new:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+
+def _remove_parts(folder: Path) -> None:
+    for part in folder.glob("part-*.parquet"):
+        part.unlink()
 
 
 class CellRows(NamedTuple):
@@ -119,6 +154,9 @@ def _answer(shard: tuple[pd.DataFrame, str], model: Any, ask: Callable[[Any, Any
     """Answer the rows of a piece, and write them; their number comes home."""
     frame, path = shard
     found = ask(model, frame)
+    if not os.path.isdir(os.path.dirname(path)):
+        told = "is not seen where answers are made, or was removed"
+        raise DataError(f"{os.path.dirname(os.path.dirname(path))!r} {told}; name a folder for them that all machines see")
     with atomic(path) as part, closing(dialect.connect()) as base:
         base.register("found", found)
         base.execute(f"COPY found TO {dialect.quoted(str(part))} (FORMAT parquet)")
@@ -127,10 +165,22 @@ def _answer(shard: tuple[pd.DataFrame, str], model: Any, ask: Callable[[Any, Any
 
 def _with_ids(ids: list[str], ask: Callable[[Any, Any], Any], model: Any, frame: pd.DataFrame) -> pd.DataFrame:
     """What is asked of the columns of the fit, after the ids."""
-    found = ask(model, fitted_columns(model, frame, "the table"))
-    for place, name in enumerate(ids):
-        found.insert(place, name, frame[name].to_numpy())
-    return found
+    return beside(frame[ids], ask(model, fitted_columns(model, frame, "the table")))
+
+
+def beside(about: pd.DataFrame, found: pd.DataFrame, whole: str = "table") -> pd.DataFrame:
+    """Answers to the rows of a table after some of its columns, row by row; one that is called as an answer is so no more.
+
+    >>> import pandas as pd
+    >>> beside(pd.DataFrame({"id": [7], "topic": ["birds"]}), pd.DataFrame({"topic": [0]})).columns.tolist()
+    ['id', 'topic_of_table', 'topic']
+    """
+    import pandas as pd
+
+    taken = {str(name).lower() for name in found.columns}  # Parquet files are read by programs that know no capitals
+    names = [f"{name}_of_{whole}" if str(name).lower() in taken else name for name in about.columns]
+    parts = [about.set_axis(names, axis=1), found]
+    return pd.concat([part.reset_index(drop=True) for part in parts], axis=1)
 
 
 def predictions(model: Any, X: pd.DataFrame) -> pd.DataFrame:

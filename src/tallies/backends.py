@@ -18,7 +18,7 @@ from tallies.aside import LEFT
 from tallies.blas import one_blas_thread
 from tallies.cluster import Dask, connect
 from tallies.engine import Backend, Dropped, Runner, Source, Stage
-from tallies.mapped import SCRATCH, Leaf, Scratch, bytes_of, fetch, free_memory, nbytes, store
+from tallies.mapped import OUTLIVED, SCRATCH, Leaf, Scratch, bytes_of, fetch, free_memory, nbytes, store
 from tallies.phases import phase
 from tallies.remote import folder, is_url, system
 from tallies.sources import Held
@@ -231,11 +231,13 @@ def backend(
     with nullcontext(where) if address is None else connect(address) as place_of_work:
         token = _chosen.set(Chosen(place_of_work, workers, size, folder_or_url))
         mapped = SCRATCH.set(None if is_url(folder_or_url) else folder_or_url)  # files that are mapped are in folders
+        outlived = OUTLIVED.set(where != "threads")
         try:
             yield
         finally:
             _chosen.reset(token)
             SCRATCH.reset(mapped)
+            OUTLIVED.reset(outlived)
 
 
 def _place_of(scratch: str | os.PathLike | None, where: Any) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -19,6 +20,13 @@ try:
     import fcntl
 except ImportError:  # Windows: there nothing is locked
     fcntl = None  # type: ignore[assignment]
+
+OWNER = "owner"  # file in a folder that tells whose it is, and is locked for as long as that process lives
+
+
+def this_process() -> str:
+    """This process and its machine, as a file `OWNER` tells of them."""
+    return f"process {os.getpid()} on {platform.node()}"
 
 
 def sync(path: str | Path) -> None:
@@ -39,6 +47,37 @@ def lock(handle: int) -> bool:
     except OSError as error:
         return not isinstance(error, BlockingIOError)  # others come from file systems without locks
     return True
+
+
+def own(folder: str) -> int | None:
+    """Mark a folder that does not last as this process's, until it dies or closes the file handle that this gives; None where there
+    are no locks. The mark is written only when the lock is held: a folder without one is never taken for what is left."""
+    if fcntl is None:
+        return None
+    handle = os.open(os.path.join(folder, OWNER), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(handle, this_process().encode())
+    except OSError:  # a file system without locks
+        os.close(handle)
+        return None
+    return handle
+
+
+def remove_left(parent: str, prefix: str) -> None:
+    """Remove the folders in `parent` that dead processes left."""
+    for folder in Path(parent).glob(f"{escape(prefix)}*"):
+        if is_left(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_left(folder: Path) -> bool:
+    """Whether `own` has marked a folder for a process that is dead: of this machine, for locks of others may not be seen here."""
+    owner = folder / OWNER
+    with suppress(OSError, ValueError):
+        here = owner.is_file() and owner.read_text(encoding="utf-8").partition(" on ")[2] == platform.node()
+        return here and abandoned(owner)
+    return False
 
 
 def abandoned(path: Path) -> bool:

@@ -11,17 +11,22 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from threading import Lock
 from typing import Any, NamedTuple
+from weakref import finalize
 
 import numpy as np
 import scipy.sparse as sp
 
+from tallies.disk import own, remove_left
+
 SCRATCH: ContextVar[str | None] = ContextVar("tallies_scratch", default=None)  # folder of files that do not last
+OUTLIVED: ContextVar[bool] = ContextVar("tallies_outlived", default=False)  # whether others map them who may live longer: a cluster
+PREFIX = "tallies-"  # how the names of such folders begin
 SMALL = 4096  # bytes of an array that is not worth a file: one page
 HEADERS = Lock()  # to hold while a file of NumPy's is opened: Python 3.11 may fail where two threads parse what stands at its head
 
@@ -44,6 +49,24 @@ class Leaf(NamedTuple):
         return map_array(self.path, mode)
 
 
+def scratch_folder(parent: str | None, ours: bool = True) -> TemporaryDirectory:
+    """A new folder that does not last. One that is `ours` alone is removed by the next process here if this one is killed."""
+    if parent is not None:
+        os.makedirs(parent, exist_ok=True)
+    _tidy(os.path.abspath(parent or gettempdir()))
+    folder = TemporaryDirectory(prefix=PREFIX, dir=parent)
+    handle = own(folder.name) if ours else None
+    if handle is not None:
+        finalize(folder, os.close, handle)
+    return folder
+
+
+@cache
+def _tidy(parent: str) -> None:
+    """Remove what dead processes left, once in a process."""
+    remove_left(parent, PREFIX)
+
+
 class Scratch:
     """A folder of files that go when nobody has them any more; it is made when the first is."""
 
@@ -52,9 +75,7 @@ class Scratch:
 
     @cached_property
     def folder(self) -> TemporaryDirectory:
-        if self.parent is not None:
-            os.makedirs(self.parent, exist_ok=True)
-        return TemporaryDirectory(prefix="tallies-", dir=self.parent)
+        return scratch_folder(self.parent, ours=not OUTLIVED.get())
 
     def leaf(self, suffix: str = ".npy") -> Leaf:
         """A new file."""

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import platform
 import shutil
 import tempfile
 import tomllib
@@ -27,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from tallies._version import __version__
-from tallies.disk import abandoned, atomic, exchange, lock, remove, sync
+from tallies.disk import OWNER, abandoned, atomic, exchange, lock, remove, sync, this_process
 from tallies.errors import DataError, FileError, need_file
 
-MODEL, OPTIONS, CHECKPOINT, OWNER, JUDGED = "model.tallies", "run.toml", "checkpoint", "owner", "held_out.json"
+MODEL, OPTIONS, CHECKPOINT, JUDGED = "model.tallies", "run.toml", "checkpoint", "held_out.json"
 
 
 def unfinished(out: str | Path) -> Path:
@@ -133,7 +131,7 @@ def _owned(folder: Path) -> Iterator[None]:
         if not lock(owner.fileno()):
             raise DataError(f"{str(folder)!r} has just been taken by another process; try again when that has ended")
         owner.truncate(0)
-        owner.write(f"process {os.getpid()} on {platform.node()}")
+        owner.write(this_process())
         owner.flush()
         yield
 

@@ -10,9 +10,11 @@ import pytest
 
 import tallies
 from tallies.data import lines as texts
-from tallies.data.lazy import open_table
+from tallies.data.files import told as read_as
+from tallies.data.lazy import Piece, open_table
 from tallies.data.prepared import prepare
 from tallies.errors import DataError, DataWarning, FileError
+from tallies.mapped import Home
 
 
 def table(n=300, seed=0):
@@ -154,6 +156,33 @@ def test_folders_that_name_a_column_are_one(tmp_path, suffix):
     for year, some in zip((2019, 2020, 2021), parts(table()), strict=True):
         folder_of([some], tmp_path / f"year={year}", suffix)
     assert frame_of(tmp_path)["year"].tolist() == [2019] * 100 + [2020] * 100 + [2021] * 100
+
+
+def test_folders_that_name_a_column_are_one_whatever_the_encodings(tmp_path):
+    """Copies in UTF-8 stood elsewhere, and the column was lost without a word."""
+    frame = table().assign(colour=np.where(table()["eggs"] > 1, "röt", "grün"))
+    for year, some in zip((2019, 2020, 2021), parts(frame), strict=True):
+        (tmp_path / f"year={year}").mkdir()
+        some.to_csv(tmp_path / f"year={year}" / "0.csv", index=False, encoding="cp1252" if year == 2020 else "utf-8")
+    assert frame_of(tmp_path)["year"].tolist() == [2019] * 100 + [2020] * 100 + [2021] * 100
+
+
+def test_a_text_of_many_columns_is_read(tmp_path):
+    """As those of genes are: more than 4,000 did not fit into what DuckDB was allowed."""
+    names = [f"gene{j}" for j in range(5000)]
+    pd.DataFrame(np.arange(15000).reshape(3, 5000), columns=names).to_csv(tmp_path / "counts.csv", index=False)
+    folder = prepare(tmp_path / "counts.csv", tmp_path / "prepared")
+    found = Piece(Home(str(folder)), "000000.parquet", 0, 3, (0, 0)).frame(", ".join(f"{name} AS {name}" for name in names))
+    np.testing.assert_array_equal(found, np.arange(15000).reshape(3, 5000))
+
+
+def test_data_are_prepared_again_where_they_are_read_in_another_way(tmp_path):
+    """What was read in a wrong encoding stayed."""
+    (tmp_path / "a.csv").write_bytes(b"name,x\n" + b"".join(b"gr\xf1%d,%d\n" % (i % 3, i) for i in range(30)))
+    for encoding in ("latin-1", "cp1250"):
+        with read_as(encoding=encoding):
+            folder = prepare(tmp_path / "a.csv", tmp_path / "prepared")
+        assert pd.read_parquet(folder / "000000.parquet")["name"][0] == b"gr\xf10".decode(encoding)
 
 
 def test_names_that_tables_in_files_cannot_have_are_told(tmp_path):

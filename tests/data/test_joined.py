@@ -116,3 +116,10 @@ def test_files_of_others_stay_where_tables_are_joined_again(tmp_path):
     table().to_parquet(own)
     tallies.join_tables(rows, more, on="id", out=tmp_path / "both")
     assert own.exists() and sorted(path.name for path in (tmp_path / "both").glob("0*")) == ["000000.parquet", "000001.parquet"]
+
+
+def test_a_table_of_many_columns_is_joined():
+    """They did not fit into what DuckDB was allowed."""
+    keys = list("abcdef")
+    counts = pd.DataFrame(np.ones((6, 5000)), columns=[f"gene{j}" for j in range(5000)]).assign(id=keys)
+    assert tallies.join_tables(counts, pd.DataFrame({"id": keys, "kind": list("xyxyxy")}), on="id").rows == 6

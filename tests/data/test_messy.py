@@ -285,3 +285,23 @@ def test_whole_numbers_of_more_digits_than_a_number_holds_stay_codes(tmp_path):
     frame = read_table(tmp_path / "t.csv")
     assert frame["tag"].tolist() == list(map(str, long)) and frame["bar"].tolist() == [2**55 + 7 * i for i in range(12)]
     assert describe(frame).kinds == ["id", "id", "number"]
+
+
+@pytest.mark.parametrize("rest", ["", '\n"one, of two"'])
+def test_line_breaks_in_the_only_column_are_read(tmp_path, rest):
+    """DuckDB refused them, for short lines could be filled up."""
+    (tmp_path / "a.csv").write_text(f'text\n"a tree\nof the wood"\n"c bird"\n"d bird"{rest}\n')
+    assert read_table(tmp_path / "a.csv")["text"].tolist()[:3] == ["a tree\nof the wood", "c bird", "d bird"]
+
+
+def test_what_is_no_line_break_begins_no_comment(tmp_path):
+    (tmp_path / "a.csv").write_text("text\na tree\nb\x0c# one\nc bird\n# by hand\nd\u2028#2\n", encoding="utf-8")
+    assert read_table(tmp_path / "a.csv")["text"].tolist() == ["a tree", "b\x0c# one", "c bird", "d\u2028#2"]
+
+
+def test_lists_in_parquet_are_told_of(tmp_path):
+    """The search for words for gaps failed at them, and the file was said not to be whole."""
+    for name, cells in {"list": [[1, 2], [3]], "dict": [{"a": 1}, {"a": 2}]}.items():
+        pd.DataFrame({"size": [1.0, 2.0], "more": cells}).to_parquet(tmp_path / "a.parquet")
+        with pytest.raises(DataError, match=rf"column 'more' holds a {name} in row 1; expected a number or a text: drop"):
+            read_table(tmp_path / "a.parquet")

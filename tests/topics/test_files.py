@@ -18,7 +18,7 @@ from tallies import LDA, Corpus
 from tallies.data import bags
 from tallies.data.bags import open_bags
 from tallies.errors import DataError, FileError
-from tallies.mapped import nbytes
+from tallies.mapped import Home, nbytes
 
 QUICK = {"n_topics": 4, "max_iter": 24, "burn_in": 18, "thin": 2}
 
@@ -191,6 +191,12 @@ def test_preparing_goes_on_where_it_was_stopped(tmp_path, folder, monkeypatch):
     (out / "words.utf8").write_text("apple")
     with pytest.raises(FileError, match="not what manifest"):
         LDA(**QUICK).fit(out)
+
+
+def test_a_count_that_was_killed_at_its_first_step_is_made_again(tmp_path, folder):
+    (tmp_path / "counted" / bags.HALF).mkdir(parents=True)
+    (tmp_path / "counted" / bags.HALF / "of.json").write_text('{"col')
+    assert bags.open_shards(Home(str(bags.count(folder, tmp_path / "counted", "body")))).frequency.sum() > 0
 
 
 def test_a_folder_of_txt_files_is_one_of_texts(tmp_path):

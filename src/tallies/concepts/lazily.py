@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from tallies.answering import AT_ONCE, refuse_beside, write_parts
+from tallies.answering import AT_ONCE, beside, refuse_beside, write_parts
 from tallies.backends import each
 from tallies.concepts import answers, author_prior, door, mention
 from tallies.concepts.author_prior import Rows
@@ -263,9 +263,7 @@ def annotate(model: Any, X: Any, text: str, authors: str | None, k: int, out: st
 
 
 def _annotate(k: int, split: bool, others: list[str], model: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    """A row for each sentence and concept; a column of the table that is called as one of these is so no more."""
-    import pandas as pd
-
+    """A row for each sentence and concept."""
     parts = [split_sentences(text or "") if split else [text or ""] for text in frame["text"]]
     who = [names_in(value) for value in frame["authors"]] if "authors" in frame else [[]] * len(parts)
     document = np.repeat(np.arange(len(parts)), [len(several) for several in parts])
@@ -277,6 +275,5 @@ def _annotate(k: int, split: bool, others: list[str], model: Any, frame: pd.Data
     s = table["sentence"].to_numpy()
     table["sentence"] = (np.arange(len(sentences)) - pointer(np.bincount(document))[document])[s]
     table = table if split else table.drop(columns="sentence")
-    about = frame[[f"other{i}" for i in range(len(others))]].iloc[document[s]].reset_index(drop=True)
-    about.columns = pd.Index([f"{name}_of_text" if name in table.columns else name for name in others])
-    return pd.concat([about, table], axis=1)
+    about = frame[[f"other{i}" for i in range(len(others))]].iloc[document[s]].set_axis(others, axis=1)
+    return beside(about, table, "text")

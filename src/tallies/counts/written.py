@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallies.answering import called, goes_out, refuse_beside, write_parts
+from tallies.answering import beside, called, goes_out, refuse_beside, write_parts
 from tallies.data.lazy import open_table
 from tallies.errors import DataError
 
@@ -23,32 +23,29 @@ def write_answers(model: Any, counts: Any, covariates: Any, offsets: Any, out: A
     function of a module."""
     goes_out(counts, out)
     names = model.fitted_.inputs.names
-    beside = [] if covariates is None else [covariates] if isinstance(covariates, str) else covariates
+    regressors = [] if covariates is None else [covariates] if isinstance(covariates, str) else covariates
     if names is None:
         raise DataError(
             "counts in files are matched by the names of their columns, and those of the fit had none; fit a data frame"
         )
-    if not isinstance(beside, list) or offsets is not None:
+    if not isinstance(regressors, list) or offsets is not None:
         raise DataError(
             "of counts that go to files by out=, covariates are names of columns of the same table, and offsets the rule of the fit"
         )
     table, species = open_table(counts), [str(name) for name in names]
     for name in species:
         table.need(name, "counts of a column of the fit")
-    for name in beside:
+    for name in regressors:
         table.need(name, "covariates")
-    ids = [name for name, fact in table.facts.items() if name not in (*species, *beside) and fact.kind == "id"]
+    ids = [name for name, fact in table.facts.items() if name not in (*species, *regressors) and fact.kind == "id"]
     refuse_beside(table, out)
-    of_piece = partial(_answers, species, beside, ids, ask)
-    return write_parts(model, table.pieces, table.cells([*species, *beside, *ids]), table.rows, out, of_piece)
+    of_piece = partial(_answers, species, regressors, ids, ask)
+    return write_parts(model, table.pieces, table.cells([*species, *regressors, *ids]), table.rows, out, of_piece)
 
 
-def _answers(species: list[str], beside: list[str], ids: list[str], ask: Ask, model: Any, frame: pd.DataFrame) -> pd.DataFrame:
+def _answers(species: list[str], regressors: list[str], ids: list[str], ask: Ask, model: Any, frame: pd.DataFrame) -> pd.DataFrame:
     """Those to the samples of a piece, after their ids."""
-    found = ask(model, frame[species], frame[beside] if beside else None)
-    for place, name in enumerate(ids):
-        found.insert(place, name, frame[name].to_numpy())
-    return found
+    return beside(frame[ids], ask(model, frame[species], frame[regressors] if regressors else None))
 
 
 def places(model: Any, counts: Any, covariates: Any) -> pd.DataFrame:

@@ -25,8 +25,9 @@ from tallies.data import prepared
 from tallies.data.corpus import LOOKED_AT, Counting, Cutting, bounds, cutting, no_word
 from tallies.data.files import KINDS, reading
 from tallies.data.lazy import Piece, cut_rows, files_in, is_lazy
-from tallies.data.parquet import column, database, listed, rows_of, types_of
-from tallies.data.text import NoTexts
+from tallies.data.output import write_frame
+from tallies.data.parquet import column, database, is_nested, listed, rows_of, types_of
+from tallies.data.text import NoTexts, read_documents
 from tallies.disk import atomic
 from tallies.errors import DataError, nearest
 from tallies.mapped import HEADERS, SCRATCH, Home, Scratch
@@ -35,6 +36,7 @@ from tallies.phases import phase
 
 TEXTS = 8 << 20  # bytes of text of a piece: cut into words it takes ten times as much
 TOKENS = 8 << 20  # tokens of a shard: what all shards cost beside their tokens is then a small part
+STORIES = 1_000  # .txt files that are held at once
 HALF = ".counting"  # folder of what is made on the way
 
 
@@ -92,10 +94,14 @@ def in_files(X: Any) -> bool:
     """
     if isinstance(X, Bags):
         return True
-    if isinstance(X, str | os.PathLike) and os.path.isdir(X) and not is_prepared(X):
-        suffixes = {Path(file.name.lower().removesuffix(".gz")).suffix for file in Path(X).rglob("*")} & KINDS.keys()
-        return suffixes != {".txt"}  # which are texts themselves
-    return is_lazy(X)
+    return is_lazy(X) and not _are_stories(X)
+
+
+def _are_stories(X: Any) -> bool:
+    """Whether X is a folder of .txt files, which are texts themselves, and no tables."""
+    if not isinstance(X, str | os.PathLike) or not os.path.isdir(X):
+        return False
+    return {Path(file.name.lower().removesuffix(".gz")).suffix for file in Path(X).rglob("*")} & KINDS.keys() == {".txt"}
 
 
 def is_prepared(X: Any) -> bool:
@@ -160,7 +166,7 @@ def count(
         prepared.check(out)
         return out
     half = out / HALF
-    if not (half / "of.json").is_file() or json.loads((half / "of.json").read_text()) != of:
+    if not (half / "of.json").is_file() or (half / "of.json").read_text() != json.dumps(of):
         shutil.rmtree(half, ignore_errors=True)
         half.mkdir(parents=True)
         (half / "of.json").write_text(json.dumps(of))
@@ -193,14 +199,25 @@ def write_shards(out: Path, maps: list[Path], D: int, shards: int | None, words:
     return out
 
 
+def _stories(folder: str | os.PathLike) -> tuple[str, list[str], Any]:
+    """A folder of .txt files as tables of `id` and `text`, as `lazy.files_in` gives those of tables."""
+    import pandas as pd
+
+    home, paths, documents = Scratch(SCRATCH.get()), list[str](), read_documents(Path(folder))
+    while some := list(islice(documents, STORIES)):
+        paths.append(os.path.join(home.folder.name, f"{len(paths):06d}.parquet"))
+        write_frame(pd.DataFrame({"id": [one.id for one in some], "text": [one.text for one in some]}), paths[-1])
+    return str(folder), paths, home
+
+
 def open_texts(X: Any, text: str) -> Texts:
     """A column of texts, and where to cut it."""
-    name, paths, home = files_in(X)
+    name, paths, home = _stories(X) if _are_stories(X) else files_in(X)
     with reading(name, "texts"), database() as base:
         types = types_of(base, f"read_parquet({listed(paths)}, union_by_name = true)")
         if text not in types:
             raise NoTexts(f"{name!r} has no column {text!r}; name that of the texts with text= (--text): {nearest(text, types)}")
-        if types[text].endswith("]") or types[text].startswith(("STRUCT", "MAP", "BLOB")):
+        if is_nested(types[text]):
             raise DataError(f"the column {text!r} of {name!r} holds {types[text]}; expected texts")
         sizes = "SELECT file_name, row_group_id, min(row_group_num_rows), sum(total_uncompressed_size) FILTER (path_in_schema = ?)"
         groups = f"{sizes} FROM parquet_metadata({listed(paths)}) GROUP BY ALL ORDER BY file_name, row_group_id"

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from tallies.errors import DataError
@@ -155,7 +154,9 @@ def _decode(source: IO[bytes], target: Path, encoding: str) -> None:
 @contextmanager
 def as_utf8(opened: Callable[[], IO[bytes]], told: Told) -> Iterator[tuple[Path, str]]:
     """A text as a file in UTF-8, and the encoding that it had."""
-    with TemporaryDirectory(prefix="tallies-") as folder:
+    from tallies.mapped import SCRATCH, scratch_folder  # lazily, as all that needs numpy here
+
+    with scratch_folder(SCRATCH.get()) as folder:
         target = Path(folder) / "table.txt"
         yield target, copy_as_utf8(opened, told, target)
 
@@ -226,12 +227,12 @@ def _sniff(base: Any, file: Path, sep: str | None, loose: bool) -> Dialect | Non
 def _drop_comments(file: Path) -> int:
     """Take the lines that begin with # out of a file, and say how many; but not the last of those at the top where it parts into as
     many cells as the line below it: it is the header, as biologists write it."""
-    whole = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    whole = list(io.StringIO(file.read_bytes().decode(), newline=""))  # lines as of csv: other marks end none
     first = next((i for i, line in enumerate(whole) if not line.startswith("#")), 0)
     header = first and any(whole[first - 1].count(sep) == whole[first].count(sep) > 0 for sep in "\t,;|")
     kept = [line for i, line in enumerate(whole) if not line.startswith("#") or (header and i == first - 1)]
     if 0 < len(kept) < len(whole):
-        file.write_text("".join(kept), encoding="utf-8")
+        file.write_text("".join(kept), encoding="utf-8", newline="")
     return len(whole) - len(kept) if kept else 0
 
 
@@ -290,7 +291,8 @@ def load(base: Any, file: Path, told: Told, spaces: bool = False) -> Raw:
         dialect = find_dialect(base, file, told, spaces)
     cells = [f"c{i}" for i in range(dialect.width)]
     marks = "".join(f"{name}={quoted(getattr(dialect, name))}, " for name in ("delim", "quote", "escape"))
-    marks += "strict_mode=false, null_padding=true, " if dialect.loose else ""
+    # threads that fill up short lines refuse line breaks in cells
+    marks += "strict_mode=false, null_padding=true, parallel=false, " if dialect.loose else ""
     columns = ", ".join(f"'{cell}': 'VARCHAR'" for cell in cells)
     source = (
         f"read_csv({quoted(str(file))}, auto_detect=false, header=false, {marks}skip={dialect.skip}, "

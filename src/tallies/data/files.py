@@ -11,11 +11,10 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from tallies.data import dialect
@@ -204,7 +203,6 @@ def read_table(
         if not len(frame.columns):
             raise DataError(f"{str(path)!r} is empty; expected columns with names, and rows")
         check_names(frame)
-        _check_cells(frame)
     frame.attrs["read"] = ", ".join(notes)
     if notes:
         logging.getLogger("tallies").info("%s read with %s", path.name, frame.attrs["read"])
@@ -275,11 +273,14 @@ def _read_parquet(path: Path, found: Contents, about: Told) -> tuple[pd.DataFram
 @contextmanager
 def database(path: Path, found: Contents) -> Iterator[tuple[Any, str]]:
     """A database, and the name of a Parquet file in its SQL; what is packed, or has a name that is a pattern, is copied first."""
-    with closing(dialect.connect()) as base, TemporaryDirectory(prefix="tallies-") as folder:
+    from tallies.mapped import SCRATCH, scratch_folder
+
+    with closing(dialect.connect()) as base, ExitStack() as copied:
         if found.packed or re.search(r"[*?\[]", str(path)):
-            with found.opened() as source, open(Path(folder) / "table.parquet", "wb") as target:
+            copy = Path(copied.enter_context(scratch_folder(SCRATCH.get()))) / "table.parquet"
+            with found.opened() as source, open(copy, "wb") as target:
                 shutil.copyfileobj(source, target)
-            path = Path(folder) / "table.parquet"
+            path = copy
         yield base, f"read_parquet({dialect.quoted(str(path))})"
 
 
@@ -306,9 +307,10 @@ _READERS: dict[str, Callable[[Path, Contents, Told], tuple[pd.DataFrame, list[st
 
 
 def _without_gaps(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table of another format than text, without the words for gaps."""
+    """A table of another format than text, without the words for gaps; lists and records in it are refused."""
     import numpy as np
 
+    _check_cells(frame)
     texts = frame.dtypes.index[[dtype.kind == "O" for dtype in frame.dtypes]]  # categories, and texts of any kind, too
     for name in texts if frame.columns.is_unique else ():
         column = frame[name]
@@ -381,4 +383,5 @@ def _check_cells(frame: pd.DataFrame) -> None:
         if column.dtype == object and infer_dtype(column, skipna=True) == "mixed":
             for row, value in enumerate(column, 1):
                 if hasattr(value, "__len__") and not isinstance(value, str | bytes):
-                    raise DataError(f"column {name!r} holds a {type(value).__name__} in row {row}; expected a number or a text")
+                    kind = {"ndarray": "list"}.get(type(value).__name__, type(value).__name__)
+                    raise DataError(f"column {name!r} holds a {kind} in row {row}; expected a number or a text: drop the column")

@@ -10,7 +10,7 @@ from typing import Any
 from tallies.data import dialect, prepared
 from tallies.data.files import read_table, reading
 from tallies.data.lazy import Lazy, files_in, is_lazy, open_files
-from tallies.data.parquet import column, database, listed, types_of
+from tallies.data.parquet import column, database, listed, memory_for, types_of
 from tallies.disk import atomic
 from tallies.errors import DataError, DataWarning, make_folder, nearest
 from tallies.mapped import SCRATCH, Scratch
@@ -38,6 +38,7 @@ def join_tables(X: Any, other: Any, on: str, *, out: str | os.PathLike | None = 
         with reading(name, "a table"), database() as base:
             left, right = (f"read_parquet({listed(paths)}, union_by_name = true)" for paths in (ours, theirs))
             types = [types_of(base, source) for source in (left, right)]
+            base.execute(f"SET memory_limit = '{memory_for(sum(map(len, types)))}B'")
             added = _check(base, on, (name, second), types, right)
             key = column(on)
             same = f"l.{key} = r.{key}" if types[0][on] == types[1][on] else f"l.{key}::VARCHAR = r.{key}::VARCHAR"

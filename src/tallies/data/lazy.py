@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 import threading
+import uuid
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial, reduce
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,7 +26,20 @@ from tallies.data import dialect, prepared
 from tallies.data.files import reading
 from tallies.data.kinds import DATE, FEW, NAMES_OF_IDS, USABLE, WHY, Columns, Kind
 from tallies.data.lines import tables_of
-from tallies.data.parquet import SUFFIXES, collection, column, connect, database, dataset, files_of, listed, rows_of, types_of
+from tallies.data.parquet import (
+    SUFFIXES,
+    collection,
+    column,
+    connect,
+    database,
+    dataset,
+    files_of,
+    is_nested,
+    listed,
+    memory_for,
+    rows_of,
+    types_of,
+)
 from tallies.data.table import check_weights
 from tallies.data.written import GAPS
 from tallies.errors import DataError, nearest
@@ -64,7 +79,7 @@ class Piece(NamedTuple):
         rows = f"file_row_number >= {self.first} AND file_row_number < {self.stop}"
         source = f"(SELECT {self.row} FROM read_parquet({dialect.quoted(self.path)}, file_row_number = true))"
         with reading(self.path, "Parquet"):
-            found = _reader().execute(f"SELECT {cells} FROM {source} WHERE {rows}").fetchnumpy()
+            found = _reader(memory_for(cells.count(" AS "))).execute(f"SELECT {cells} FROM {source} WHERE {rows}").fetchnumpy()
             return {name: _plain(values) for name, values in found.items()}
 
     def frame(self, cells: str) -> pd.DataFrame:
@@ -74,17 +89,18 @@ class Piece(NamedTuple):
         return pd.DataFrame(self.columns(cells))
 
 
-_readers: dict[tuple[int, int], Any] = {}  # by process and thread; those of a parent are never let go: to end one takes its threads
+# by process and thread: where it spills, and the database; those of a parent are never let go, for to end one takes its threads
+_readers: dict[tuple[int, int], tuple[str, Any]] = {}
 
 
-def _reader() -> Any:
+def _reader(memory: int) -> Any:
     """The database by which a thread reads its pieces, which are many: to open one takes as long as to read a piece."""
-    key = os.getpid(), threading.get_ident()
-    if key not in _readers:
-        base = connect()
+    key, place = (os.getpid(), threading.get_ident()), SCRATCH.get() or gettempdir()
+    if key not in _readers or _readers[key][0] != place:
+        base = connect(os.path.join(place, f"tallies-duckdb-{uuid.uuid4().hex}"))
         base.execute("SET threads = 1")
-        _readers[key] = base
-    return _readers[key]
+        _readers[key] = place, base
+    return _readers[key][1].execute(f"SET memory_limit = '{memory}B'")
 
 
 def _plain(values: Any) -> np.ndarray:
@@ -284,6 +300,7 @@ def _surveyed(name: str, paths: list[str], home: Any) -> Lazy:
         types = {c: t for c, t in types_of(base, source).items() if not c.startswith("__index_level_")}  # which pandas adds
         if not types:
             raise DataError(f"{name!r} has no columns")
+        base.execute(f"SET memory_limit = '{memory_for(len(types))}B'")
         texts = [c for c, type in types.items() if type == "VARCHAR"]
         signs = [(c, f"bool_or({column(c)} = '+')") for c in texts]
         plus = _sums(base, source, {c: column(c) for c in texts}, signs) if texts else []
@@ -323,16 +340,14 @@ def _asked(cell: str, type: str) -> str:
     """Six sums of a column: values, different ones, smallest and largest, words of each, and whether all are dates."""
     words = f"avg(1 + strlen({cell}) - strlen(replace({cell}, ' ', '')))" if type == "VARCHAR" else "0"
     dates = f"bool_and(regexp_full_match({cell}, {dialect.quoted(DATE.pattern)}))" if type == "VARCHAR" else "false"
-    nested = type.endswith("]") or type.startswith(("STRUCT", "MAP", "BLOB"))
-    ends = ("NULL", "NULL") if nested else (f"min({cell})", f"max({cell})")
-    many = "0" if nested else f"approx_count_distinct({cell})"
+    ends = ("NULL", "NULL") if is_nested(type) else (f"min({cell})", f"max({cell})")
+    many = "0" if is_nested(type) else f"approx_count_distinct({cell})"
     return f"count({cell}), {many}, {', '.join(ends)}, {words}, {dates}"
 
 
 def _fact(name: str, type: str, rows: int, told: Sequence[Any], cell: str) -> Fact:
     """The kind of a column by the rules of `kinds.kind_of_column`, on counts that are estimates."""
     known, levels, low, high, words, dates = told
-    nested = type.endswith("]") or type.startswith(("STRUCT", "MAP", "BLOB"))
     own = levels > OWN * known and known > FEW
     kind: Kind = "category"
     if not known:
@@ -341,7 +356,7 @@ def _fact(name: str, type: str, rows: int, told: Sequence[Any], cell: str) -> Fa
         kind = "constant"
     elif type.startswith(DATES) or dates:
         kind = "date"
-    elif nested:
+    elif is_nested(type):
         kind = "text"
     elif type in INTEGERS:
         counted = high - low == known - 1 and low in (0, 1)

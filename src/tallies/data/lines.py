@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,10 +19,10 @@ from typing import IO, Any, NamedTuple
 
 from tallies.data.dialect import SEPARATORS, are_titles, copy_as_utf8, quoted
 from tallies.data.files import TOLD, contents, reading
-from tallies.data.parquet import column, database, listed, types_of
+from tallies.data.parquet import column, database, listed, memory_for, types_of
 from tallies.data.written import GAPS
 from tallies.errors import DataError
-from tallies.mapped import SCRATCH, Scratch
+from tallies.mapped import SCRATCH, scratch_folder
 
 
 class Lines(NamedTuple):
@@ -46,7 +47,7 @@ class Tables(NamedTuple):
     def write(self, k: int, file: Any) -> int:
         """Write a file as Parquet; its rows."""
         lines = self.files[k]
-        with reading(lines.given, "a table"), database() as base:
+        with reading(lines.given, "a table"), database(memory_for(len(self.types))) as base:
             if not lines.path:
                 cells = ", ".join(f"CAST(NULL AS {type}) AS {column(name)}" for name, type in self.types.items())
                 base.execute(f"COPY (SELECT {cells} LIMIT 0) TO {quoted(str(file))} (FORMAT parquet)")
@@ -66,7 +67,7 @@ class Tables(NamedTuple):
 def tables_of(paths: Sequence[Any]) -> Iterator[Tables]:
     """What is known of tables of text or json lines, all their rows considered. Numbers in one and texts in another are texts."""
     home = Path(paths[0]) if len(paths) == 1 else Path(paths[0]).parent
-    with Scratch(SCRATCH.get()).folder as folder:
+    with scratch_folder(SCRATCH.get()) as folder:
         with reading(home, "a table"):
             found = _surveyed(home, [Path(path) for path in paths], Path(folder))
         yield found
@@ -82,11 +83,13 @@ def _surveyed(home: Path, paths: list[Path], folder: Path) -> Tables:
     kind, utf8 = next(iter(kinds)), []
     for k, path in enumerate(paths):
         with reading(path, "a table"):
-            utf8.append(_in_utf8(path, folder / f"{k:06d}.txt"))
+            # beside folders of the same names, for they may be columns, as year=2020
+            home_of_copy = folder.joinpath(f"{k:06d}", *(part for part in path.parts[:-1] if "=" in part))
+            utf8.append(_in_utf8(path, home_of_copy / "table.txt"))
     filled = [path for path in utf8 if path]
     if not filled:
         raise DataError(f"{str(home)!r} is empty; expected columns with names, and rows")
-    with database() as base:
+    with database(memory_for(max(map(_width, filled)))) as base:
         decimal = TOLD.get().decimal or (_decimal(base, filled[0]) if kind == "text" else None)
         look = partial(_look_at_text, base, decimal) if kind == "text" else partial(_look_at_json, base)
         files = []
@@ -101,6 +104,13 @@ def _surveyed(home: Path, paths: list[Path], folder: Path) -> Tables:
             told = "has no row of names above its columns, as others have; add it, or say that none has (--no-header)"
             raise DataError(f"{str(lines.given)!r} {told}")
     return Tables(kind, files, types | dict.fromkeys(words, "VARCHAR"), words, decimal)
+
+
+def _width(file: str) -> int:
+    """At most how many columns there are, by the first line."""
+    with contents(Path(file)).opened() as source:
+        first = source.readline()
+    return 1 + max(map(first.count, (b",", b";", b"\t", b"|")))
 
 
 @contextmanager
@@ -122,6 +132,7 @@ def _in_utf8(path: Path, copy: Path) -> str:
             return ""
     if about.encoding is None and found.packed == (path.suffix.lower() == ".gz") and _is_utf8(found.opened):
         return str(path)
+    copy.parent.mkdir(parents=True)
     copy_as_utf8(found.opened, about, copy)
     return str(copy)
 
@@ -161,14 +172,13 @@ def _look_at_text(base: Any, decimal: str | None, path: Path, file: str) -> Line
     if parted or not are_titles(filled, len(columns)):
         _refuse_ragged(file, parted[0] if parted else delim[:1])
     names = [name.strip().lower() for name in next(cells([first]))] if header else []
-    twice = [name for k, name in enumerate(names) if name and name in names[:k]]
+    twice = [name for name, n in Counter(names).items() if name and n > 1]
     if twice:
         raise DataError(
             f"column names must differ, not by capitals alone, but {twice[:5]} occur more than once; rename or drop them"
         )
     types = {c["name"]: c["type"] for c in columns}
-    if file == str(path):  # columns that are folders, as year=2020; the sniffer leaves them out
-        types |= {part.split("=")[0]: "" for part in path.parts[:-1] if "=" in part}
+    types |= {part.split("=")[0]: "" for part in path.parts[:-1] if "=" in part}  # which the sniffer leaves out
     return Lines(path, file, types, header or TOLD.get().header is False, quote != "")
 
 

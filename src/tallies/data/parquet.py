@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
@@ -17,25 +16,31 @@ import numpy as np
 from tallies.data import dialect
 from tallies.data.files import KINDS
 from tallies.errors import DataError, DataWarning, need_file
-from tallies.mapped import SCRATCH
+from tallies.mapped import SCRATCH, scratch_folder
 
 DATABASE = 256 << 20  # bytes
+COLUMN = 192 << 10  # bytes that it sets aside for a column, most of which it never touches
 SUFFIXES = (".parquet", ".pq")
 
 
-def connect() -> Any:
-    """A database that goes to disk before it takes more memory than `DATABASE`."""
+def memory_for(columns: int) -> int:
+    """Bytes that a database must be allowed for a table of so many columns."""
+    return max(DATABASE, COLUMN * columns)
+
+
+def connect(spill: str, memory: int = DATABASE) -> Any:
+    """A database that goes to disk before it takes more than so many bytes: to a folder that no other one uses."""
     base = dialect.connect()
-    base.execute(f"SET memory_limit = '{DATABASE}B'")
+    base.execute(f"SET memory_limit = '{memory}B'")
     base.execute("SET disable_parquet_prefetching = true")  # which takes twice the memory, and no less time, of files that are here
-    base.execute(f"SET temp_directory = {dialect.quoted(os.path.join(SCRATCH.get() or gettempdir(), 'tallies-duckdb'))}")
+    base.execute(f"SET temp_directory = {dialect.quoted(spill)}")
     return base
 
 
 @contextmanager
-def database() -> Iterator[Any]:
+def database(memory: int = DATABASE) -> Iterator[Any]:
     """Such a database inside the block."""
-    with closing(connect()) as base:
+    with scratch_folder(SCRATCH.get()) as folder, closing(connect(folder, memory)) as base:
         yield base
 
 
@@ -52,6 +57,15 @@ def column(name: str) -> str:
 def types_of(base: Any, source: str) -> dict[str, str]:
     """The columns of a table, and their types as DuckDB names them."""
     return {row[0]: row[1] for row in base.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+
+
+def is_nested(type: str) -> bool:
+    """Whether a type of DuckDB's is no number and no text, but lists, records or bytes.
+
+    >>> is_nested("VARCHAR[]"), is_nested("VARCHAR")
+    (True, False)
+    """
+    return type.endswith("]") or type.startswith(("STRUCT", "MAP", "BLOB"))
 
 
 def rows_of(base: Any, paths: Sequence[str], types: dict[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tallies._version import __version__
+from tallies.data.files import TOLD
 from tallies.data.lines import tables_of
 from tallies.data.parquet import SUFFIXES, files_of
 from tallies.disk import atomic
@@ -41,6 +42,7 @@ def prepare(data: str | Path, out: str | Path) -> Path:
         for k, path in enumerate(paths):
             name, about = f"{k:06d}.parquet", path.stat()
             of = {"name": path.name, "bytes": about.st_size, "written": about.st_mtime_ns, "types": tables.types}
+            of |= {"read": [*TOLD.get(), tables.decimal, tables.words]}
             known = before.get(name)
             if known is None or known.get("of") != of or not (out / name).is_file() or _sum(out / name) != known["sha256"]:
                 with phase(f"preparing {path.name}"), atomic(out / name) as part:

@@ -199,7 +199,7 @@ def read_documents(
     if not path.exists():
         raise FileNotFoundError(f"expected texts at {str(path)!r}, but there is nothing")
     if path.is_dir():
-        files = sorted(p for p in path.rglob("*") if p.suffix == ".txt" or p.name.endswith(".txt.gz"))
+        files = sorted(p for p in path.rglob("*") if p.name.lower().endswith((".txt", ".txt.gz")))
         if not files:
             raise DataError(f"expected .txt files in the folder {str(path)!r}, but there are none")
         for file in files:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tallies.answering import refuse_beside, write_cells, write_parts
+from tallies.answering import beside, refuse_beside, write_cells, write_parts
 from tallies.data import bags
 from tallies.data.bags import Bag, Bags, open_texts
 from tallies.data.cell_bags import open_cells
@@ -72,14 +72,16 @@ def mixtures(model: Any, frame: pd.DataFrame) -> pd.DataFrame:
     return _table(frame, theta)
 
 
-def _table(beside: Any, theta: np.ndarray) -> pd.DataFrame:
+def _table(about: pd.DataFrame, theta: np.ndarray) -> pd.DataFrame:
     import pandas as pd
 
     shares = pd.DataFrame(theta, columns=[f"topic_{k}" for k in range(theta.shape[1])])
-    return pd.concat([pd.DataFrame(beside), pd.DataFrame({"topic": theta.argmax(axis=1)}), shares], axis=1)
+    return beside(about, pd.concat([pd.DataFrame({"topic": theta.argmax(axis=1)}), shares], axis=1), "text")
 
 
 def mixtures_of_cells(model: Any, rows: tuple[np.ndarray, Any]) -> pd.DataFrame:
     """The largest topic of each cell, and the probability of each."""
+    import pandas as pd
+
     names, counts = rows
-    return _table({"id": names}, np.asarray(model.transform(counts)))
+    return _table(pd.DataFrame({"id": names}), np.asarray(model.transform(counts)))
