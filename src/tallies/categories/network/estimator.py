@@ -202,7 +202,7 @@ class FEMNetwork(Categorical):
     def _evaluate(self, X: Any) -> Scored:
         log_p = self.log_conditional(X)
         if unknown := int((self._read(X)[:, -log_p.shape[1] :] < 0).sum()):
-            warnings.warn(f"{unknown:,} of {log_p.size:,} cells have no state of the fit: each adds 0, as if certain", DataWarning, 3)
+            warnings.warn(f"{unknown:,} of {log_p.size:,} cells have no state of the fit: each adds 0, as if sure", DataWarning, 3)
         return mean_score(log_p.sum(axis=1), "conditional", "nats/row")
 
     def energy(self, X: Any) -> Array:
