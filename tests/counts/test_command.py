@@ -114,3 +114,39 @@ def test_a_table_of_the_target_alone_is_not_asked_for_again(files, run):
     assert run("fit", "pln-discriminant", "counts.csv", "--covariates", "target.csv", "-t", "site", "-o", "RUN")[0] == 0
     code, out, err = run("predict", "RUN", "new.csv")
     assert (code, len(out.splitlines())) == (0, 31), err
+
+
+def test_the_first_column_of_a_file_may_be_the_class(files, run):
+    counts, site = pd.read_csv("counts.csv").drop(columns="sample"), pd.read_csv("sites.csv")["site"]
+    pd.concat([site, counts], axis=1).to_csv("first.csv", index=False)
+    pd.concat([counts, site], axis=1).to_csv("last.csv", index=False)
+    for name in ("first", "last"):
+        words = f"{name}.csv", "-t", "site", "-o", name, "--holdout", "0.3"
+        assert run("fit", "pln-discriminant", *words)[0] == 0
+    for verb in (["predict"], ["score"], ["report"]):
+        for model in ("first", "last"):
+            told = [run(*verb, model, f"{name}.csv") for name in ("first", "last")]
+            assert [code for code, *_ in told] == [0, 0], told
+            assert verb == ["report"] or told[0][1].replace("first", "last") == told[1][1]
+    found = [json.loads(run("info", name, "--json")[1])["held_out"]["scores"] for name in ("first", "last")]
+    assert found[0] == found[1]
+    assert run("predict", "first", "new.csv")[0] == 0  # no class there, and the model asks for none
+
+
+def test_a_target_of_the_covariates_leaves_the_names_of_rows(files, run):
+    """Counts whose first column has the same name keep it as their names."""
+    sites = pd.read_csv("sites.csv").rename(columns={"sample": "plot", "site": "sample"})
+    sites.to_csv("named.csv", index=False)
+    words = "counts.csv", "--covariates", "named.csv", "-t", "sample", "-o", "RUN"
+    code, _, err = run("fit", "pln-discriminant", *words)
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("asked", ["site", ["site"], ["depth", "site"]])
+def test_a_first_column_may_be_a_covariate(files, asked):
+    counts, sites = pd.read_csv("counts.csv").drop(columns="sample"), pd.read_csv("sites.csv")[["site", "depth"]]
+    pd.concat([sites, counts], axis=1)[[*(c for c in ("site", "depth") if c in asked), "a", "b", "c"]].to_csv("t.csv", index=False)
+    names = [asked] if isinstance(asked, str) else asked
+    model, same = PLN().fit("t.csv", covariates=asked), PLN().fit_formula(" + ".join(["~ 1", *names]), counts, sites)
+    np.testing.assert_array_equal(model.coefficients_, same.coefficients_)
+    np.testing.assert_array_equal(model.transform("t.csv", covariates=asked), same.transform(counts, covariates=sites))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallies.cli.options import Option
 from tallies.cli.tables import column, data, names, rows_of
-from tallies.counts.door import everything, from_files, is_own
+from tallies.counts.door import everything, from_files, is_own, read_covariates
 from tallies.counts.written import Ask, places, position_names, write_answers
 from tallies.data.cells import is_cells, table_beside
 from tallies.data.lazy import is_lazy
@@ -44,14 +44,17 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
 
 
 def tables(options: Mapping[str, Any], path: str, keeps: bool = False) -> tuple[Any, Any, Any]:
-    """Counts, and the covariates and offsets of these samples; `keeps`: see `from_files`."""
+    """Counts, and the covariates and offsets of these samples; `keeps`: see `from_files`. Where the target is no covariate, it may
+    be a column of the counts."""
     told: str | None = options.get("covariates")
     beside: Any = None
     if told:
         beside = beside_of(told) if is_cells(path) or is_lazy(path) else Path(told)
+        beside = read_covariates(beside) if isinstance(beside, Path) else beside
     elif options.get("formula") and is_cells(path):
         beside = table_beside(path)
-    counts, covariates, offsets, _ = from_files(path, beside, options.get("offsets"), keeps=keeps)
+    label = None if beside is not None and options.get("target") in beside else options.get("target")
+    counts, covariates, offsets, _ = from_files(path, beside, options.get("offsets"), keeps=keeps, label=label)
     counts = rows_of(counts, options)
 
     def of_these(part: Any) -> Any:
