@@ -9,6 +9,7 @@ import pytest
 
 import tallies
 from families import write_files
+from tallies.cli.holdout import parts
 from tallies.counts import command as commands
 from tallies.counts.estimator import PLN
 from tallies.errors import DataError
@@ -150,3 +151,27 @@ def test_a_first_column_may_be_a_covariate(files, asked):
     model, same = PLN().fit("t.csv", covariates=asked), PLN().fit_formula(" + ".join(["~ 1", *names]), counts, sites)
     np.testing.assert_array_equal(model.coefficients_, same.coefficients_)
     np.testing.assert_array_equal(model.transform("t.csv", covariates=asked), same.transform(counts, covariates=sites))
+
+
+@pytest.mark.parametrize(
+    "words", [["--offsets", "logsum"], ["--offsets", "effort.csv"], ["--covariates", "sites.csv"], ["--covariates", "bare.csv"]]
+)
+@pytest.mark.parametrize("data", ["counts.csv", "nameless.csv"])
+def test_rows_are_held_out_whatever_has_names(files, run, data, words):
+    """Offsets by a rule, and tables with the names of samples beside one without them, either way round."""
+    pd.read_csv("counts.csv").drop(columns="sample").to_csv("nameless.csv", index=False)
+    sites = pd.read_csv("sites.csv")
+    sites.drop(columns="sample").to_csv("bare.csv", index=False)
+    pd.read_csv("effort.csv").iloc[::-1].to_csv("effort.csv", index=False)  # as the counts are, for those without names
+    code, _, err = run("fit", "pln", data, *words, "--holdout", "0.3", "-o", "RUN")
+    assert code == 0, err
+    found = json.loads(run("info", "RUN", "--json")[1])["held_out"]["scores"]
+    held, counts = parts(30, {"holdout": 0.3, "seed": 0}) == 1, pd.read_csv("nameless.csv").to_numpy()
+    X = np.column_stack([np.ones(30), sites["site"] == "west", sites["depth"]])
+
+    def given(rows):
+        more = {"covariates": X[rows]} if "--covariates" in words else {"offsets": "logsum"}
+        return {"counts": counts[rows], **more}
+
+    model = PLN().fit(**given(~held))
+    assert found["variational"]["value"] == pytest.approx(model.score(**given(held)), rel=1e-4)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tallies.cli.options import Option
 from tallies.cli.tables import column, data, names, rows_of
 from tallies.counts.door import everything, from_files, is_own, read_covariates
+from tallies.counts.tables import row_names
 from tallies.counts.written import Ask, places, position_names, write_answers
 from tallies.data.cells import is_cells, table_beside
 from tallies.data.lazy import is_lazy
@@ -55,14 +56,24 @@ def tables(options: Mapping[str, Any], path: str, keeps: bool = False) -> tuple[
         beside = table_beside(path)
     label = None if beside is not None and options.get("target") in beside else options.get("target")
     counts, covariates, offsets, _ = from_files(path, beside, options.get("offsets"), keeps=keeps, label=label)
-    counts = rows_of(counts, options)
+    if options.get("rows") is None:
+        return counts, covariates, offsets
+    some = _rows_of(counts, options)
 
     def of_these(part: Any) -> Any:
-        """Those of the same samples: by their names, else by their places."""
-        named = options.get("rows") and hasattr(part, "index") and isinstance(part.index[0], str)
-        return part[part.index.isin(counts.index)] if named else rows_of(part, options)
+        """Those of the same samples: by their names where both have them, else by their places."""
+        if not hasattr(part, "iloc"):  # a rule, or nothing
+            return part
+        both = row_names(part) is not None and row_names(counts) is not None
+        return part[part.index.isin(some.index)] if both else _rows_of(part, options)
 
-    return counts, of_these(covariates), of_these(offsets)
+    return some, of_these(covariates), of_these(offsets)
+
+
+def _rows_of(table: Any, options: Mapping[str, Any]) -> Any:
+    """Rows of a table, numbered from 0 on where they have no names."""
+    some = rows_of(table, options)
+    return some.reset_index(drop=True) if row_names(table) is None else some
 
 
 def asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:

@@ -31,7 +31,8 @@ SCORE = REPORT = PREDICT
 
 def _apart(options: Mapping[str, Any], path: str, told: Mapping[str, Any], needed: bool = True) -> tuple[Any, Any, Any, Any]:
     """The tables that are told of, counts, covariates and offsets, without the column of classes, and that."""
-    (counts, table, offsets), name = command.tables({**told, **{key: options.get(key) for key in ("rows", "target")}}, path), options["target"]
+    name = options["target"]
+    counts, table, offsets = command.tables({**told, "rows": options.get("rows"), "target": name}, path)
     if table is not None and name in table:
         y, rest = table[name], table.drop(columns=name)
         if isinstance(counts.index[0], str) and isinstance(table.index[0], str):  # both name their rows
