@@ -120,7 +120,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
 
     counts, covariates, offsets = asked(model, options, path)
     Z = model.transform(counts, covariates=covariates, offsets=offsets)
-    table = pd.DataFrame(Z, index=counts.index, columns=position_names(model, Z.shape[1]))
+    table = pd.DataFrame(Z, index=counts.index, columns=position_names(model))
     if not isinstance(counts.index, pd.RangeIndex):
         table.insert(0, "sample", counts.index)
     return table
