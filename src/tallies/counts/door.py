@@ -267,6 +267,8 @@ def new_design(design: Design, covariates: Any, n: int, names: np.ndarray | None
         remedy = "pass the covariates of the fit by their names"
         covariates = nw.to_native(columns_in_order(frame, wanted, "covariates", remedy))
     X, _ = as_design(covariates, n, names, design.intercept)
+    if list(design.names) == ["intercept"] and not (X == 1).all():
+        raise DataError("the model was fitted without covariates, so it has nothing to say of any; pass none")
     if X.shape[1] != len(design.names):
         raise DataError(f"covariates have {X.shape[1]} columns, but the model was fitted with {len(design.names)}")
     return X

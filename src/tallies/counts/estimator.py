@@ -263,10 +263,6 @@ class Counted(FromCounts, Attributes):
         """log p(Y_i) of every row by importance sampling, with standard errors and effective shares of the draws."""
         if self.fitted_.model.inflation is not None:
             raise DataError("importance sampling knows no structural zeros; use log_prob, whose bound does, or zero_inflation=None")
-        at_least(2, n_draws=n_draws)
-        one_of("proposal", proposal, "auto", "gaussian", "sequential")
-        if proposal == "sequential" and (self.fitted_.model.rank or self.n_features_in_) < self.n_features_in_:
-            raise DataError('proposal="sequential" needs a covariance that has an inverse; take "gaussian", or fit with rank=None')
         rows = self._rows(counts, covariates, offsets)
         return plan.estimate(self.fitted_.model, rows, self.shard_rows, n_draws, proposal, seed_of(random_state))
 
@@ -379,7 +375,7 @@ class PLN(Counted):
         from tallies.counts.ranks import OverRanks
 
         run = {k: options.pop(k) for k in RunOptions.__annotations__ if k in options}
-        path = OverRanks(ranks=tuple(int(q) for q in ranks), model=cls(**options))
+        path = OverRanks(ranks=tuple(q if q % 1 else int(q) for q in ranks), model=cls(**options))
         return path.fit(counts, covariates=covariates, offsets=offsets, sample_weight=sample_weight, **run).table_
 
     def _settings(self) -> plan.Settings:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -87,7 +86,9 @@ class PLNMixture(TransformerMixin, FromCounts):
             numbers = tuple(range(1, max(1, min(AUTO, most)) + 1))
         else:
             given = np.atleast_1d(np.asarray(self.n_components, dtype=object))
-            numbers = tuple(sorted({int(k) if isinstance(k, Real) and float(k).is_integer() else 0 for k in given}))
+            numbers = tuple(
+                sorted({int(k) if isinstance(k, int | float | np.integer) and float(k).is_integer() else 0 for k in given})
+            )
         if not numbers or numbers[0] < 1:
             raise ValueError(f'n_components must be "auto", a whole number from 1 on, or several, got {self.n_components!r}')
         if numbers[-1] > most:
