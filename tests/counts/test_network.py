@@ -422,7 +422,7 @@ def test_a_path_that_ends_too_soon_is_told(counts: np.ndarray) -> None:
 def test_a_network_without_edges_is_told(options: dict[str, Any], said: str) -> None:
     with pytest.warns(DataWarning, match=said):
         model = PLNNetwork(n_penalties=6, n_subsamples=4, **options).fit(chain(60, 8))
-    assert not len(model.edges_)
+    assert not model.edges_["probability"].any()
     assert model.path_["edges"].max() > 0
 
 
@@ -499,6 +499,14 @@ def test_counts_of_a_thousand_million_are_fitted_without_a_word_of_numpy() -> No
         warnings.simplefilter("error", RuntimeWarning)
         model = PLNNetwork(n_subsamples=5).fit(Y * 10**7)
     assert np.isfinite(model.elbo_)
+
+
+def test_a_subsample_without_a_count_joins_no_pairs() -> None:
+    Y = np.zeros((30, 2), dtype=int)
+    Y[0, 0] = Y[1, 1] = 1
+    model = PLNNetwork(n_subsamples=20).fit(Y)
+    assert model.fitted_.graph.subsamples == 20
+    assert not model.edges_["probability"].any()
 
 
 def test_a_report_takes_counts_of_files(tmp_path: Path) -> None:
