@@ -120,10 +120,19 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
 
     counts, covariates, offsets = asked(model, options, path)
     Z = model.transform(counts, covariates=covariates, offsets=offsets)
-    table = pd.DataFrame(Z, index=counts.index, columns=position_names(model))
-    if not isinstance(counts.index, pd.RangeIndex):
-        table.insert(0, "sample", counts.index)
-    return table
+    return with_samples(pd.DataFrame(Z, index=counts.index, columns=position_names(model)), counts)
+
+
+def with_samples(answers: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
+    """Answers after the names of their samples, where these have any."""
+    if row_names(counts) is not None:
+        answers.insert(0, "sample", counts.index)
+    return answers
+
+
+def in_their_order(part: Any, names: Any) -> Any:
+    """A table or a column of one in the order of these names of samples, where both have names."""
+    return part if names is None or row_names(part) is None else part.reindex(names)
 
 
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
@@ -154,6 +163,4 @@ def report_options(model: Any, options: Mapping[str, Any], path: str | None) -> 
     counts, table, _ = tables(options, options["data"])
     if table is None:
         raise DataError("--group names a column of the covariates, but this RUN has none; fit with --covariates")
-    if isinstance(counts.index[0], str) and isinstance(table.index[0], str):  # both name their rows
-        table = table.reindex(counts.index)
-    return path, {"colour": {name: column(table, name, "--group").to_numpy()}}
+    return path, {"colour": {name: column(in_their_order(table, row_names(counts)), name, "--group").to_numpy()}}
