@@ -151,6 +151,16 @@ def test_columns_of_covariates_are_matched_by_name():
 # covariates and offsets of new samples
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_model_without_covariates_takes_none(intercept):
+    Y = np.random.default_rng(0).poisson(3.0, (20, 3))
+    model = PLN(intercept=intercept, max_iter=50).fit(Y)
+    with pytest.raises(DataError, match="fitted without covariates"):
+        model.transform(Y[:2], covariates=[[5.0], [3.0]])
+    if not intercept:
+        np.testing.assert_array_equal(model.transform(Y[:2], covariates=np.ones((2, 1))), model.transform(Y[:2]))
+
+
 def test_new_samples_need_covariates_and_offsets_of_their_own(fitted):
     Y, X, O = made(seed=1)
     for ask in (fitted.transform, fitted.predict, fitted.log_prob, fitted.score, fitted.evidence, fitted._evaluate):

@@ -112,5 +112,7 @@ def test_a_flat_bound_and_no_samples_are_told_in_words():
     with pytest.raises(DataError, match="no standard errors"):
         model.coefficient_table()
     plain = PLN(max_iter=5).fit([[3, 4], [2, 2], [1, 2]], offsets=[0, 0, 0])
+    with pytest.raises(ValueError, match="confidence must lie between 0 and 1, got 95"):
+        plain.coefficient_table(confidence=95)
     with pytest.raises(DataError, match="no sample to speak of"):
         plain.predict(covariates=np.ones((0, 1)), offsets=[])

@@ -9,6 +9,7 @@ import pytest
 
 import tallies
 from families import write_files
+from tallies.cli.holdout import parts
 from tallies.counts import command as commands
 from tallies.counts.estimator import PLN
 from tallies.errors import DataError
@@ -114,3 +115,63 @@ def test_a_table_of_the_target_alone_is_not_asked_for_again(files, run):
     assert run("fit", "pln-discriminant", "counts.csv", "--covariates", "target.csv", "-t", "site", "-o", "RUN")[0] == 0
     code, out, err = run("predict", "RUN", "new.csv")
     assert (code, len(out.splitlines())) == (0, 31), err
+
+
+def test_the_first_column_of_a_file_may_be_the_class(files, run):
+    counts, site = pd.read_csv("counts.csv").drop(columns="sample"), pd.read_csv("sites.csv")["site"]
+    pd.concat([site, counts], axis=1).to_csv("first.csv", index=False)
+    pd.concat([counts, site], axis=1).to_csv("last.csv", index=False)
+    for name in ("first", "last"):
+        words = f"{name}.csv", "-t", "site", "-o", name, "--holdout", "0.3"
+        assert run("fit", "pln-discriminant", *words)[0] == 0
+    for verb in (["predict"], ["score"], ["report"]):
+        for model in ("first", "last"):
+            told = [run(*verb, model, f"{name}.csv") for name in ("first", "last")]
+            assert [code for code, *_ in told] == [0, 0], told
+            assert verb == ["report"] or told[0][1].replace("first", "last") == told[1][1]
+    found = [json.loads(run("info", name, "--json")[1])["held_out"]["scores"] for name in ("first", "last")]
+    assert found[0] == found[1]
+    assert run("predict", "first", "new.csv")[0] == 0  # no class there, and the model asks for none
+
+
+def test_a_target_of_the_covariates_leaves_the_names_of_rows(files, run):
+    """Counts whose first column has the same name keep it as their names."""
+    sites = pd.read_csv("sites.csv").rename(columns={"sample": "plot", "site": "sample"})
+    sites.to_csv("named.csv", index=False)
+    words = "counts.csv", "--covariates", "named.csv", "-t", "sample", "-o", "RUN"
+    code, _, err = run("fit", "pln-discriminant", *words)
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("asked", ["site", ["site"], ["depth", "site"]])
+def test_a_first_column_may_be_a_covariate(files, asked):
+    counts, sites = pd.read_csv("counts.csv").drop(columns="sample"), pd.read_csv("sites.csv")[["site", "depth"]]
+    pd.concat([sites, counts], axis=1)[[*(c for c in ("site", "depth") if c in asked), "a", "b", "c"]].to_csv("t.csv", index=False)
+    names = [asked] if isinstance(asked, str) else asked
+    model, same = PLN().fit("t.csv", covariates=asked), PLN().fit_formula(" + ".join(["~ 1", *names]), counts, sites)
+    np.testing.assert_array_equal(model.coefficients_, same.coefficients_)
+    np.testing.assert_array_equal(model.transform("t.csv", covariates=asked), same.transform(counts, covariates=sites))
+
+
+@pytest.mark.parametrize(
+    "words", [["--offsets", "logsum"], ["--offsets", "effort.csv"], ["--covariates", "sites.csv"], ["--covariates", "bare.csv"]]
+)
+@pytest.mark.parametrize("data", ["counts.csv", "nameless.csv"])
+def test_rows_are_held_out_whatever_has_names(files, run, data, words):
+    """Offsets by a rule, and tables with the names of samples beside one without them, either way round."""
+    pd.read_csv("counts.csv").drop(columns="sample").to_csv("nameless.csv", index=False)
+    sites = pd.read_csv("sites.csv")
+    sites.drop(columns="sample").to_csv("bare.csv", index=False)
+    pd.read_csv("effort.csv").iloc[::-1].to_csv("effort.csv", index=False)  # as the counts are, for those without names
+    code, _, err = run("fit", "pln", data, *words, "--holdout", "0.3", "-o", "RUN")
+    assert code == 0, err
+    found = json.loads(run("info", "RUN", "--json")[1])["held_out"]["scores"]
+    held, counts = parts(30, {"holdout": 0.3, "seed": 0}) == 1, pd.read_csv("nameless.csv").to_numpy()
+    X = np.column_stack([np.ones(30), sites["site"] == "west", sites["depth"]])
+
+    def given(rows):
+        more = {"covariates": X[rows]} if "--covariates" in words else {"offsets": "logsum"}
+        return {"counts": counts[rows], **more}
+
+    model = PLN().fit(**given(~held))
+    assert found["variational"]["value"] == pytest.approx(model.score(**given(held)), rel=1e-4)

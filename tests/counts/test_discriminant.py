@@ -210,6 +210,23 @@ def test_a_column_of_the_file_may_be_the_class(tmp_path: Path, found: Any) -> No
     np.testing.assert_allclose(again.means_, model.means_)
 
 
+def test_the_first_column_of_the_file_may_be_the_class(tmp_path: Path, found: Any) -> None:
+    model, Y, y = found
+    path, table = tmp_path / "counts.csv", pd.DataFrame(Y).add_prefix("s")
+    table.insert(0, "kind", y)
+    table.to_csv(path, index=False)
+    again = PLNDiscriminant().fit(path, y="kind")
+    np.testing.assert_array_equal(again.means_, model.means_)
+    np.testing.assert_array_equal(again.predict(path), model.predict(Y))
+    beside = PLNDiscriminant().fit(table.drop(columns="kind"), (Y[:, 0] > 3).astype(int), covariates=(y == "wood") * 1.0)
+    table["high"] = (Y[:, 0] > 3).astype(int)
+    table["kind"] = np.where(y == "wood", "wood", "else")
+    table.to_csv(path, index=False)
+    named = PLNDiscriminant().fit(path, y="high", covariates="kind")
+    assert named.elbo_ == pytest.approx(beside.elbo_, rel=1e-2)
+    assert list(named.covariate_names_[:2]) == ["Intercept", "kind[T.wood]"]
+
+
 def test_the_page_leads_with_what_marks_the_classes(tmp_path: Path, found: Any) -> None:
     model, Y, y = found
     model.report(tmp_path / "page.html", Y, y, held_out=False)

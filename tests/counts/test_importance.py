@@ -178,3 +178,18 @@ def test_rprop_takes_all_rows_and_gets_there_too():
 def test_learning_rates_that_cannot_work_are_refused(rate):
     with pytest.raises(ValueError, match="learning_rate must be None or in"):
         PLN(method=Importance(learning_rate=rate)).fit([[1, 2], [3, 4], [5, 1]])
+
+
+@pytest.mark.parametrize(
+    ("rank", "options", "says"),
+    [
+        (None, {"n_draws": 0}, "n_draws must be a whole number of at least 2"),
+        (None, {"n_draws": 1}, "n_draws must be a whole number of at least 2"),
+        (None, {"proposal": "gauss"}, "did you mean 'gaussian'"),
+        (1, {"proposal": "sequential"}, 'take "gaussian"'),
+    ],
+)
+def test_draws_that_make_no_sense_are_told(rank, options, says):
+    Y = np.random.default_rng(0).poisson(3.0, (20, 3))
+    with pytest.raises(ValueError, match=says):
+        PLN(rank=rank, max_iter=20).fit(Y).evidence(Y, **options)

@@ -82,6 +82,15 @@ def test_trial_solves_its_equation_and_equals_numpy(cells):
     np.testing.assert_allclose(a[0], direct, rtol=1e-12)
 
 
+def test_variances_far_too_large_are_no_division_by_zero(cells):
+    """There c + sqrt(c^2 + 2A) of the equation is nothing but rounding, or 0."""
+    M, *rest = cells
+    S2 = np.full_like(M, 12.0)
+    with np.errstate(all="raise", under="ignore"):
+        fit, total = trial(pln_plain, M + 30.0, *rest, S2, np.empty_like(M), 1e-4)
+    assert np.isfinite([fit, *total]).all()
+
+
 def test_trial_in_single_precision_is_near(cells):
     M, O, Y, v, w = cells
     O = np.maximum(O, -200.0)

@@ -14,6 +14,7 @@ from scipy.special import gammaln, logsumexp
 import tallies
 from tallies import PLN, PLNMixture
 from tallies.counts.door import Rows, cut
+from tallies.counts.mixture import answers as asked
 from tallies.counts.mixture import model as mixed
 from tallies.counts.mixture.plan import free_numbers, groupings
 from tallies.counts.records import Spread
@@ -176,6 +177,13 @@ def test_the_number_is_chosen(found: Any) -> None:
     assert alone.tried_["icl"].iloc[1:].min() > alone.icl_ + 100  # far more than further sweeps would change
 
 
+@pytest.mark.parametrize(("unsure", "says"), [(0, "0 samples are"), (1, "1 sample is"), (2, "2 samples are")])
+def test_samples_in_no_cluster_are_counted_in_words(found: Any, unsure: int, says: str) -> None:
+    fitted = found[0].fitted_
+    tau = np.repeat([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], [unsure, len(fitted.tau) - unsure], axis=0)
+    assert f"; {says} in no cluster" in asked.facts(fitted._replace(tau=tau), "diagonal")[-1]
+
+
 def test_clusters_of_new_samples_and_back(found: Any) -> None:
     model, Y, _ = found
     counts, labels = model.sample(3000, random_state=0)
@@ -249,6 +257,9 @@ def test_groupings_do_not_depend_on_the_order_of_rows() -> None:
         ({"n_components": 0}, "from 1 on"),
         ({"n_components": 1.5}, "from 1 on"),
         ({"n_components": "many"}, "n_components"),
+        ({"n_components": None}, "from 1 on"),
+        ({"n_components": [2, "3"]}, "from 1 on"),
+        ({"n_components": [[1, 2]]}, "from 1 on"),
         ({"n_components": 40}, "fit fewer components"),
         ({"covariance": "shared"}, "covariance"),
         ({"select": "aic"}, "select"),

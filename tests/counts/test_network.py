@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -421,7 +422,7 @@ def test_a_path_that_ends_too_soon_is_told(counts: np.ndarray) -> None:
 def test_a_network_without_edges_is_told(options: dict[str, Any], said: str) -> None:
     with pytest.warns(DataWarning, match=said):
         model = PLNNetwork(n_penalties=6, n_subsamples=4, **options).fit(chain(60, 8))
-    assert not len(model.edges_)
+    assert not model.edges_["probability"].any()
     assert model.path_["edges"].max() > 0
 
 
@@ -488,3 +489,29 @@ def test_a_page_without_edges_says_so(counts: np.ndarray, tmp_path: Any) -> None
     text = joint(penalty=0.9).fit(counts).report(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "0 edges" in text
     assert "8 species are joined to none" in text
+
+
+def test_counts_of_a_thousand_million_are_fitted_without_a_word_of_numpy() -> None:
+    rng = np.random.default_rng(22)
+    Y = rng.integers(0, 201, (20, 5)) * (rng.random((20, 5)) < 0.2)
+    Y[:, Y.sum(axis=0) == 0] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        model = PLNNetwork(n_subsamples=5).fit(Y * 10**7)
+    assert np.isfinite(model.elbo_)
+
+
+def test_a_subsample_without_a_count_joins_no_pairs() -> None:
+    Y = np.zeros((30, 2), dtype=int)
+    Y[0, 0] = Y[1, 1] = 1
+    model = PLNNetwork(n_subsamples=20).fit(Y)
+    assert model.fitted_.graph.subsamples == 20
+    assert not model.edges_["probability"].any()
+
+
+def test_a_report_takes_counts_of_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    pd.DataFrame(rng.poisson(4.0, (40, 3)), columns=list("abc")).to_csv(tmp_path / "counts.csv", index=False)
+    model = PLNNetwork(penalty=0.2, select=None).fit(tmp_path / "counts.csv")
+    model.report(tmp_path / "page.html", tmp_path / "counts.csv")
+    assert "3 species in 40 samples" in (tmp_path / "page.html").read_text("utf-8")

@@ -211,3 +211,12 @@ def test_a_saved_model_has_the_page_of_the_fit(fitted, tmp_path):
     model = load(fitted[0].save(tmp_path / "model.tallies") or tmp_path / "model.tallies")
     assert titles(build(model)) == titles(build(fitted[0]))
     assert "Expected and observed counts" in titles(build(model))
+
+
+def test_a_missing_count_is_no_zero():
+    Y, *_ = made(60)
+    Y = Y.where(np.random.default_rng(0).random(Y.shape) > 0.2, 0).astype(float)
+    Y.iloc[:5, 0] = np.nan
+    zeros = int((Y == 0).to_numpy().sum())
+    page = build(PLN(zero_inflation="global").fit(Y))
+    assert any(f"Of {zeros:,} zeros about" in text for text in page.findings)

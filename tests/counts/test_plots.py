@@ -140,3 +140,23 @@ def test_one_dimension_has_no_plane():
     Y = np.random.default_rng(0).poisson(3.0, (20, 4))
     with pytest.raises(DataError, match="two latent dimensions"):
         plots.plot_latent(PLN(rank=1, random_state=0).fit(Y))
+
+
+def test_what_is_not_there_is_told(model):
+    with pytest.raises(DataError, match="did you mean 'bee'"):
+        plots.plot_correlation_circle(model, columns=["be"])
+    with pytest.raises(DataError, match="there is no column 7"):
+        plots.plot_biplot(model, columns=[7])
+    with pytest.raises(DataError, match="did you mean 'slope'"):
+        plots.plot_coefficients(model, "slop")
+
+
+def test_hidden_counts_and_those_of_other_samples(counts):
+    hidden = counts.astype(float)
+    hidden.iloc[3, 1] = np.nan
+    made = PLN().fit(hidden)
+    assert len(plots.plot_expected(made).collections[0].get_offsets()) == counts.size - 1
+    other = counts.iloc[:7] + 1
+    expected, observed = np.asarray(plots.plot_expected(made, other).collections[0].get_offsets()).T
+    np.testing.assert_array_equal(observed, other.to_numpy().ravel())
+    np.testing.assert_allclose(expected, made.predict(other).ravel())

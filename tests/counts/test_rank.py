@@ -205,6 +205,8 @@ def test_shards_do_not_change_the_answer():
 
 def test_rank_is_chosen_by_bic():
     Y, O, _ = simulate(400, 12, q=2)
+    with pytest.raises(ValueError, match="a whole number of at least 1, got 1"):
+        PLN.over_ranks([1, 1.5], Y)
     table = PLN.over_ranks([1, 2, 3, 4], Y, offsets=O, random_state=0)
     assert table.index[0] == 2
     assert table["loglik"].loc[[1, 2, 3, 4]].is_monotonic_increasing

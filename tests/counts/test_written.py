@@ -36,14 +36,17 @@ def species(table):
     return table.filter(like="species")
 
 
-@pytest.mark.parametrize("rank", [None, 2])
+@pytest.mark.parametrize("rank", [None, 2, 5])
 def test_positions_of_files_are_those_of_the_table(table, folder, tmp_path, rank):
     model = PLN(rank=rank).fit(species(table), covariates=table[["depth"]])
     out = model.transform(folder, covariates=["depth"], out=tmp_path / "places")
     found = pd.read_parquet(out)
     expected = model.transform(species(table).copy(), covariates=table[["depth"]])
     assert found["sample"].tolist() == table["sample"].tolist()
-    assert found.columns.tolist() == ["sample", *(species(table).columns if rank is None else ["component1", "component2"])]
+    assert found.columns.tolist() == [
+        "sample",
+        *(species(table).columns if rank is None else [f"component{k + 1}" for k in range(rank)]),
+    ]
     np.testing.assert_allclose(found.drop(columns="sample"), expected, atol=1e-5)  # rows of a piece end together
     assert len(list(out.iterdir())) == 3
 

@@ -279,7 +279,7 @@ def test_the_page_says_which_zeros(tmp_path: Path, found: Any) -> None:
 def test_a_page_names_no_species_for_zeros_it_does_not_have() -> None:
     rho = np.zeros((50, 4))
     rho[:10, 2], rho[:, 3] = 0.95, 1e-9
-    fitted = SimpleNamespace(zeros=1, data=SimpleNamespace(counts=np.zeros((50, 4))))
+    fitted = SimpleNamespace(zeros=1, data=SimpleNamespace(values=np.zeros((50, 4))))
     model = SimpleNamespace(fitted_=fitted, zero_probability_=rho)
     (told,) = counts_page._structural(model, list("abcd"))
     assert told == "Of 200 zeros about 10 are structural, 10 of them with a probability above 90%; most of c (19% of its counts)."

@@ -214,6 +214,34 @@ WRONGS = [
         "Sigma with half of the variances",
     ),
     Wrong(PLAIN, "0.5 * np.log(S2) - A + base * Y", "np.log(S2) - A + base * Y", "a half too much in the bound"),
+    Wrong(
+        "counts/tables.py",
+        " and first not in asked",
+        "",
+        "a target taken for the names of rows",
+        ("counts/test_discriminant.py::test_the_first_column_of_the_file_may_be_the_class",),
+    ),
+    Wrong(
+        "counts/command.py",
+        "some.reset_index(drop=True) if row_names(table) is None else some",
+        "some",
+        "rows held out whose numbers are taken for names",
+        ("counts/test_command.py::test_rows_are_held_out_whatever_has_names",),
+    ),
+    Wrong(
+        "counts/fitted.py",
+        "np.where(self.O > HIDDEN, self.counts, np.nan)",
+        "1.0 * self.counts",
+        "missing counts among the zeros of a report",
+        ("counts/test_page.py::test_a_missing_count_is_no_zero",),
+    ),
+    Wrong(
+        PLAIN,
+        "np.maximum(c + np.sqrt(c * c + A + A), LEAST * A)",
+        "(c + np.sqrt(c * c + A + A))",
+        "a division by what rounding leaves",
+        ("counts/test_kernels.py::test_variances_far_too_large_are_no_division_by_zero",),
+    ),
 ]
 
 MATCHED = [  # tables beside the counts, by name

@@ -15,7 +15,7 @@ from tallies.counts.fitted import Fitted, Learned
 from tallies.counts.inflated import InflatedRows, cell_odds
 from tallies.counts.plan import project, project_inflated
 from tallies.counts.tables import HIDDEN, Counts
-from tallies.errors import DataError
+from tallies.errors import DataError, nearest
 from tallies.maths import patterns, regression
 
 POOR = 0.1  # effective share of the draws below which an estimate is not to be trusted
@@ -23,6 +23,16 @@ FLAT = 1e-4  # latent variance below which a column varies no more than Poisson 
 
 
 # what was learned, in other forms
+
+
+def place(fitted: Fitted, column: Any) -> int:
+    """The place of a column, by its name or place."""
+    names = [str(c) for c in fitted.columns]
+    if isinstance(column, int | np.integer) and 0 <= column < len(names):
+        return int(column)
+    if str(column) not in names:
+        raise DataError(f"there is no column {column!r}; {nearest(str(column), names)}")
+    return names.index(str(column))
 
 
 def algorithm(fitted: Fitted) -> str:

@@ -41,6 +41,8 @@ from tallies.phases import phase
 
 def coefficient_table(fitted: Fitted, confidence: float) -> pd.DataFrame:
     """Coefficients with sandwich standard errors, intervals and p-values, and as factors; of separated ones no more is known."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
     estimate, apart = fitted.model.B, separated(fitted)
     error = np.sqrt(np.diagonal(coefficient_covariance(fitted, apart))).reshape(estimate.shape)
     t = stats.t(max(int((fitted.data.v > 0).sum()) - len(estimate), 1))  # of few samples a sandwich is itself uncertain

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tallies.cli.options import Option
 from tallies.cli.tables import column, data, names, rows_of
-from tallies.counts.door import everything, from_files, is_own
+from tallies.counts.door import everything, from_files, is_own, read_covariates
+from tallies.counts.tables import row_names
 from tallies.counts.written import Ask, places, position_names, write_answers
 from tallies.data.cells import is_cells, table_beside
 from tallies.data.lazy import is_lazy
@@ -44,22 +45,35 @@ def fit(model: Any, options: Mapping[str, Any], **run: Any) -> Any:
 
 
 def tables(options: Mapping[str, Any], path: str, keeps: bool = False) -> tuple[Any, Any, Any]:
-    """Counts, and the covariates and offsets of these samples; `keeps`: see `from_files`."""
+    """Counts, and the covariates and offsets of these samples; `keeps`: see `from_files`. Where the target is no covariate, it may
+    be a column of the counts."""
     told: str | None = options.get("covariates")
     beside: Any = None
     if told:
         beside = beside_of(told) if is_cells(path) or is_lazy(path) else Path(told)
+        beside = read_covariates(beside) if isinstance(beside, Path) else beside
     elif options.get("formula") and is_cells(path):
         beside = table_beside(path)
-    counts, covariates, offsets, _ = from_files(path, beside, options.get("offsets"), keeps=keeps)
-    counts = rows_of(counts, options)
+    label = None if beside is not None and options.get("target") in beside else options.get("target")
+    counts, covariates, offsets, _ = from_files(path, beside, options.get("offsets"), keeps=keeps, label=label)
+    if options.get("rows") is None:
+        return counts, covariates, offsets
+    some = _rows_of(counts, options)
 
     def of_these(part: Any) -> Any:
-        """Those of the same samples: by their names, else by their places."""
-        named = options.get("rows") and hasattr(part, "index") and isinstance(part.index[0], str)
-        return part[part.index.isin(counts.index)] if named else rows_of(part, options)
+        """Those of the same samples: by their names where both have them, else by their places."""
+        if not hasattr(part, "iloc"):  # a rule, or nothing
+            return part
+        both = row_names(part) is not None and row_names(counts) is not None
+        return part[part.index.isin(some.index)] if both else _rows_of(part, options)
 
-    return counts, of_these(covariates), of_these(offsets)
+    return some, of_these(covariates), of_these(offsets)
+
+
+def _rows_of(table: Any, options: Mapping[str, Any]) -> Any:
+    """Rows of a table, numbered from 0 on where they have no names."""
+    some = rows_of(table, options)
+    return some.reset_index(drop=True) if row_names(table) is None else some
 
 
 def asked(model: Any, options: Mapping[str, Any], path: str) -> tuple[Any, Any, Any]:
@@ -106,10 +120,19 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
 
     counts, covariates, offsets = asked(model, options, path)
     Z = model.transform(counts, covariates=covariates, offsets=offsets)
-    table = pd.DataFrame(Z, index=counts.index, columns=position_names(model, Z.shape[1]))
-    if not isinstance(counts.index, pd.RangeIndex):
-        table.insert(0, "sample", counts.index)
-    return table
+    return with_samples(pd.DataFrame(Z, index=counts.index, columns=position_names(model)), counts)
+
+
+def with_samples(answers: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
+    """Answers after the names of their samples, where these have any."""
+    if row_names(counts) is not None:
+        answers.insert(0, "sample", counts.index)
+    return answers
+
+
+def in_their_order(part: Any, names: Any) -> Any:
+    """A table or a column of one in the order of these names of samples, where both have names."""
+    return part if names is None or row_names(part) is None else part.reindex(names)
 
 
 def score(model: Any, options: Mapping[str, Any], path: str, seed: int = 0) -> tuple[dict[str, Any], Scored]:
@@ -140,6 +163,4 @@ def report_options(model: Any, options: Mapping[str, Any], path: str | None) -> 
     counts, table, _ = tables(options, options["data"])
     if table is None:
         raise DataError("--group names a column of the covariates, but this RUN has none; fit with --covariates")
-    if isinstance(counts.index[0], str) and isinstance(table.index[0], str):  # both name their rows
-        table = table.reindex(counts.index)
-    return path, {"colour": {name: column(table, name, "--group").to_numpy()}}
+    return path, {"colour": {name: column(in_their_order(table, row_names(counts)), name, "--group").to_numpy()}}

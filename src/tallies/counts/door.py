@@ -18,7 +18,7 @@ from tallies.counts.fitted import Beyond, Classes, Design, Fitted, Formula, Infl
 from tallies.counts.lazily import read_cells, read_pieces, read_whole
 from tallies.counts.offsets import OFFSETS
 from tallies.counts.shards import Laid, Rows, Sparse, whole
-from tallies.counts.tables import HIDDEN, Counts, named_rows, read_counts
+from tallies.counts.tables import HIDDEN, Counts, named_rows, read_beside, read_counts
 from tallies.data.cells import beside, cells_of, is_cells, read_anndata, table_beside
 from tallies.data.files import read_table, reading
 from tallies.data.lazy import is_lazy
@@ -49,12 +49,12 @@ class Prepared(NamedTuple):
 
 
 def from_files(
-    counts: Any, covariates: Any = None, offsets: Any = None, weights: Any = None, keeps: bool = False
+    counts: Any, covariates: Any = None, offsets: Any = None, weights: Any = None, keeps: bool = False, label: Any = None
 ) -> tuple[Any, Any, Any, Any]:
     """Counts and what belongs to their rows, each of which may be a path; where the counts are one, names of columns of that file
     (of an AnnData: of its obs) may stand for covariates and weights. Anything else stays as it is. `keeps`: whether sparse
     counts stay so. Those of an .h5ad file or a .zarr folder are an AnnData then, where that is sparse; more than is held stays in
-    files, also of a folder of tables."""
+    files, also of a folder of tables. `label`: the name of one more column, which stays among the counts of a file."""
     lazy, names = is_lazy(counts), _named(covariates)
     if is_cells(counts):
         covariates, weights = table_beside(counts, names) if names else covariates, beside(counts, weights, "weights")
@@ -69,7 +69,8 @@ def from_files(
             held = read_anndata(cells)
             counts = counts if isinstance(held.X, np.ndarray | None) else held
     if isinstance(counts, str | Path) or (lazy and not keeps):
-        path, counts = counts, read_whole(counts) if lazy else read_counts(counts)
+        path, wanted = counts, [name for name in (*names, weights, label) if isinstance(name, str)]
+        counts = read_whole(path, wanted) if lazy else read_beside(path, wanted)
         asked = [covariates] if isinstance(covariates, str) and covariates in counts else covariates
         if isinstance(asked, list) and all(isinstance(name, str) for name in asked):
             counts, covariates = taken(counts, asked, path)
@@ -266,6 +267,8 @@ def new_design(design: Design, covariates: Any, n: int, names: np.ndarray | None
         remedy = "pass the covariates of the fit by their names"
         covariates = nw.to_native(columns_in_order(frame, wanted, "covariates", remedy))
     X, _ = as_design(covariates, n, names, design.intercept)
+    if list(design.names) == ["intercept"] and not (X == 1).all():
+        raise DataError("the model was fitted without covariates, so it has nothing to say of any; pass none")
     if X.shape[1] != len(design.names):
         raise DataError(f"covariates have {X.shape[1]} columns, but the model was fitted with {len(design.names)}")
     return X

@@ -375,7 +375,7 @@ class PLN(Counted):
         from tallies.counts.ranks import OverRanks
 
         run = {k: options.pop(k) for k in RunOptions.__annotations__ if k in options}
-        path = OverRanks(ranks=tuple(int(q) for q in ranks), model=cls(**options))
+        path = OverRanks(ranks=tuple(q if q % 1 else int(q) for q in ranks), model=cls(**options))
         return path.fit(counts, covariates=covariates, offsets=offsets, sample_weight=sample_weight, **run).table_
 
     def _settings(self) -> plan.Settings:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tallies.counts.records import Coefficients, Latent, Moments, PerColumn, Variance
+from tallies.counts.tables import HIDDEN
 from tallies.errors import DataError
 from tallies.estimator import Inputs, Run
 from tallies.forms import Form
@@ -78,6 +79,11 @@ class Training(NamedTuple):
                 "where counts can be passed, or fit to a part of the rows"
             )
         return np.asarray(self.Y.toarray() if isinstance(self.Y, sp.csr_array) else self.Y)
+
+    @property
+    def values(self) -> np.ndarray:
+        """Counts in full, NaN where missing (n, p)."""
+        return np.where(self.O > HIDDEN, self.counts, np.nan)
 
     @property
     def total(self) -> np.ndarray:

@@ -7,7 +7,7 @@ folder that are sparse by rows are read where they are. Where counts that are no
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,8 +102,9 @@ def read_pieces(X: Any, beside: Mapping[str, str]) -> tuple[Named, pd.DataFrame]
     return Named(filed(known, [len(look.size) for look in looks], looks), rows, columns), rest
 
 
-def read_whole(X: Any) -> pd.DataFrame:
-    """Such a table as a data frame, for what needs all counts in memory; or a sentence where they do not fit."""
+def read_whole(X: Any, asked: Collection[str]) -> pd.DataFrame:
+    """Such a table as a data frame, for what needs all counts in memory, with the columns asked for by name; or a sentence where
+    they do not fit."""
     table = open_table(X)
     size, free = 8 * table.rows * len(table.facts), free_memory()
     if size > free // 2:
@@ -113,9 +114,10 @@ def read_whole(X: Any) -> pd.DataFrame:
             "or fit without structural zeros; answers that go to files, out=FOLDER, are given piece by piece"
         )
     first = next(iter(table.facts))
-    names = [name for name, fact in table.facts.items() if fact.kind != "id" or (name == first and fact.type == "VARCHAR")]
+    kept = {first, *asked} if table.facts[first].type == "VARCHAR" else {*asked}
+    names = [name for name, fact in table.facts.items() if fact.kind != "id" or name in kept]
     cells = table.cells(names)
-    return named_rows(pd.concat([piece.frame(cells) for piece in table.pieces], ignore_index=True))
+    return named_rows(pd.concat([piece.frame(cells) for piece in table.pieces], ignore_index=True), asked=asked)
 
 
 def _each(task: Any, work: Sequence[Any], *more: Any) -> list[Look]:

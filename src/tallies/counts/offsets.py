@@ -32,8 +32,7 @@ def css(Y: np.ndarray) -> np.ndarray:
     """Cumulative sum scaling (Paulson et al. 2013): the sum of the counts up to the quantile where samples begin to differ.
 
     The quantile is the first at which the median deviation of the samples' quantiles from their median rises by a tenth or more,
-    but at
-    least one half; sizes are relative to their median.
+    but at least one half; sizes are relative to their median.
     """
     positive = np.where(Y > 0, Y, np.nan)
     _refuse((Y > 0).sum(axis=1) < 2, "have fewer than two positive counts, so they have no quantiles", 'use offsets="logsum"')
@@ -106,9 +105,9 @@ def tmm(Y: np.ndarray) -> np.ndarray:
 def wrench(Y: np.ndarray) -> np.ndarray:
     """Row sums times compositional factors of a hurdle log-normal model (after Kumar et al. 2018, without sample groups).
 
-    The factor of sample i is the mean over columns of r_ij / pi_ij, weighted by pi_ij / (exp(s_j^2) - pi_ij): r is the
-    proportion relative to the
-    mean sample, pi the chance that a count is positive (logistic in the log depth, column by column), s_j^2 the variance of log r.
+    The factor of sample i is the mean over columns of r_ij / pi_ij, weighted by pi_ij / (exp(s_j^2) - pi_ij): r is the proportion
+    relative to the mean sample, pi the chance that a count is positive (logistic in the log depth, column by column), s_j^2 the
+    variance of log r.
     """
     log_depth = logsum(Y)
     present = Y > 0

@@ -95,7 +95,7 @@ def expected_of(model: Any, Y: Any, covariates: Any, offsets: Any) -> tuple[Arra
     if Y is None and beyond:
         return np.empty((0, 0)), np.empty((0, 0)), False
     if Y is None:
-        return model.fitted_.data.counts.astype(float), rates(model.fitted_), True
+        return model.fitted_.data.values, rates(model.fitted_), True
     table = model._table(Y)
     ours = not beyond and np.array_equal(table.Y, model.fitted_.data.counts)
     return table.values, model.predict(Y, covariates=covariates, offsets=offsets), ours
@@ -158,7 +158,7 @@ def _structural(model: Any, species: list[str]) -> list[str]:
     """How many zeros are there whatever the abundance, and of which species."""
     if model.fitted_.zeros is None:
         return []
-    rho, zero = model.zero_probability_, model.fitted_.data.counts == 0
+    rho, zero = model.zero_probability_, model.fitted_.data.values == 0
     share = rho.sum(axis=0) / len(rho)
     top = [j for j in np.argsort(-share, kind="stable")[:3] if share[j] >= 0.005]  # others have none to speak of
     most = "; most of " * bool(top) + ", ".join(f"{species[j]} ({share[j]:.0%} of its counts)" for j in top)
@@ -169,7 +169,7 @@ def _structural(model: Any, species: list[str]) -> list[str]:
 
 
 def _zeros(section: Section, model: Any, species: list[str]) -> None:
-    rho, zero = model.zero_probability_, (model.fitted_.data.counts == 0).sum(axis=0)
+    rho, zero = model.zero_probability_, (model.fitted_.data.values == 0).sum(axis=0)
     section.text(
         "A structural zero is there whatever the abundance: the species could not be counted, or could not be there. The others "
         "are those that rare species have by chance. Which one a zero is follows from how many counts the other species of its "

@@ -26,6 +26,7 @@ from tallies.counts.inflated_rank import InflatedRank, ZeroPlace
 from tallies.counts.rank import Rank
 from tallies.counts.records import Coefficients, Latent, PerColumn, Place, Spread, Sums, Variance
 from tallies.engine import End, Kept, Plan, Stage
+from tallies.errors import DataError, at_least, one_of
 from tallies.estimator import Run
 from tallies.forms import Form
 from tallies.lbfgs import Direction, Pairs, Search
@@ -328,5 +329,9 @@ def estimate(
     model: Learned, rows: Rows, shard_rows: int | None, n_draws: int = 1000, proposal: str = "auto", seed: int = 0
 ) -> Evidence:
     """log p(Y_i) of rows by importance sampling, on the chosen backend."""
+    at_least(2, n_draws=n_draws)
+    one_of("proposal", proposal, "auto", "gaussian", "sequential")
+    if proposal == "sequential" and model.rank is not None and model.rank < len(model.W):
+        raise DataError('proposal="sequential" needs a covariance that has an inverse; take "gaussian", or fit with rank=None')
     stage = Stage("", Estimate(n_draws, proposal), cut(rows, shard_rows), _weighed, 1, start=Candidates(model.W[None]), rows=True)
     return carry_out(stage, seed).found

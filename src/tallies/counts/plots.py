@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tallies.counts import answers, views
-from tallies.errors import DataError
+from tallies.counts.page import expected_of
+from tallies.errors import DataError, nearest
 from tallies.html import charts
 from tallies.html.common import trace
 from tallies.html.draw import draw
@@ -76,7 +77,7 @@ def plot_biplot(model: Any, columns: Any = None, colours: Any = None, ax: Any = 
 
 
 def plot_expected(model: Any, counts: Any = None, ax: Any = None) -> Any:
-    """Observed counts of the fit against what was expected of them, both on a log scale; 0 is drawn at 0.5.
+    """Observed counts, by default those of the fit, against what was expected of them, both on a log scale; 0 is drawn at 0.5.
 
     >>> from tallies import PLN
     >>> from tallies.datasets import species
@@ -86,8 +87,8 @@ def plot_expected(model: Any, counts: Any = None, ax: Any = None) -> Any:
     >>> ax.get_xlabel()
     'expected count (log scale)'
     """
-    Y = model.fitted_.data.counts if counts is None else np.asarray(counts, dtype=float)
-    return draw(views.expected(Y, answers.rates(model.fitted_), _names(model), most=Y.size), ax)
+    Y, rate, _ = expected_of(model, counts, None, None)
+    return draw(views.expected(Y, rate, _names(model), most=Y.size), ax)
 
 
 def plot_residuals(model: Any, ax: Any = None) -> Any:
@@ -169,7 +170,10 @@ def plot_coefficients(model: Any, covariate: Any = None, confidence: float = 0.9
     >>> ax.get_xlabel()
     'coefficient of forest, 95% interval'
     """
-    covariate = model.covariate_names_[-1] if covariate is None else covariate
+    known = [str(name) for name in model.covariate_names_]
+    covariate = known[-1] if covariate is None else covariate
+    if covariate not in known:
+        raise DataError(f"there is no covariate {covariate!r}; {nearest(str(covariate), known)}")
     table = model.coefficient_table(confidence=confidence).loc[[covariate]]
     estimate, *ends = (table[what].to_numpy()[None] for what in ("estimate", "lower", "upper"))
     apart = table["separated"].to_numpy()[None]
@@ -182,8 +186,7 @@ def _names(model: Any) -> list[str]:
 
 
 def _places(model: Any, columns: Any) -> np.ndarray:
-    names = list(model._columns())
-    return np.array([names.index(c) if c in names else int(c) for c in columns])
+    return np.array([answers.place(model.fitted_, column) for column in columns], dtype=int)
 
 
 def _map(model: Any, columns: Any, colours: Any) -> charts.Chart:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,6 +60,12 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
     a    3    0
     b    1    7
     """
+    table = read_beside(path, ())
+    return table.T if transpose else table
+
+
+def read_beside(path: str | Path, asked: Collection[Any]) -> pd.DataFrame:
+    """The table of `read_counts`, in which columns that are asked for by name stand beside the counts: none of them names rows."""
     path = Path(path) if Path(path).suffix.lower() == ".zarr" else need_file(path, "a count table")
     suffixes = [s.lower() for s in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in (".gz", ".zip") else (suffixes or [""])[-1]
@@ -68,7 +75,7 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
         )
     with reading(path, kind):
         if kind in KINDS or kind == ".zip":
-            table = named_rows(read_table(path))
+            table = named_rows(read_table(path), asked=asked)
         elif kind == ".mtx":
             table = _read_mtx(path)
         elif kind in (".h5ad", ".zarr"):
@@ -77,7 +84,7 @@ def read_counts(path: str | Path, *, transpose: bool = False) -> pd.DataFrame:
             stored = need("biom", "biom", "Reading .biom", package="biom-format").load_table(str(path))
             table = pd.DataFrame(_laid_out(stored.matrix_data).T, index=stored.ids("sample"), columns=stored.ids("observation"))
         check_names(table)
-    return table.T if transpose else table
+    return table
 
 
 def plain(counts: Any) -> Any:
@@ -171,10 +178,11 @@ def row_names(table: Any) -> np.ndarray | None:
     return np.asarray(index.astype(str), dtype=object)
 
 
-def named_rows(table: pd.DataFrame, keep: bool = False) -> pd.DataFrame:
-    """Take a first column of text as row names; one to `keep`, since it may also be data, only where its texts are distinct."""
+def named_rows(table: pd.DataFrame, keep: bool = False, asked: Collection[Any] = ()) -> pd.DataFrame:
+    """Take a first column of text as row names; one to `keep`, since it may also be data, only where its texts are distinct. One
+    that is asked for by name is no row name."""
     first = table.columns[0]
-    names = table[first].is_unique if keep else len(table.columns) > 1
+    names = table[first].is_unique if keep else len(table.columns) > 1 and first not in asked
     if names and not pd.api.types.is_numeric_dtype(table[first]):
         table = table.set_index(first, drop=not keep)
         table.index.name = None

@@ -52,8 +52,7 @@ def places(model: Any, counts: Any, covariates: Any) -> pd.DataFrame:
     """Latent positions."""
     import pandas as pd
 
-    Z = model.transform(counts, covariates=covariates)
-    return pd.DataFrame(Z, columns=position_names(model, Z.shape[1]))
+    return pd.DataFrame(model.transform(counts, covariates=covariates), columns=position_names(model))
 
 
 def classes(model: Any, counts: Any, covariates: Any) -> pd.DataFrame:
@@ -61,6 +60,7 @@ def classes(model: Any, counts: Any, covariates: Any) -> pd.DataFrame:
     return called(model, model.predict_proba(counts, covariates=covariates))
 
 
-def position_names(model: Any, k: int) -> list[str]:
+def position_names(model: Any) -> list[str]:
     """Of latent positions: the columns of the fit, or its components."""
-    return list(model._columns()) if k == model.n_features_in_ else [f"component{i + 1}" for i in range(k)]
+    rank = model.fitted_.model.rank
+    return list(model._columns()) if rank is None else [f"component{k + 1}" for k in range(rank)]

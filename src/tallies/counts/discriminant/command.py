@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tallies.cli.options import Option
 from tallies.cli.tables import rows_of
 from tallies.counts import command
-from tallies.counts.command import PREDICT, beside_of
+from tallies.counts.command import PREDICT, beside_of, in_their_order, with_samples
 from tallies.counts.door import everything, from_pieces, read_covariates
+from tallies.counts.tables import row_names
 from tallies.counts.written import classes
 from tallies.data.cells import is_cells, table_beside
 from tallies.data.lazy import is_lazy
@@ -31,12 +32,11 @@ SCORE = REPORT = PREDICT
 
 def _apart(options: Mapping[str, Any], path: str, told: Mapping[str, Any], needed: bool = True) -> tuple[Any, Any, Any, Any]:
     """The tables that are told of, counts, covariates and offsets, without the column of classes, and that."""
-    (counts, table, offsets), name = command.tables({**told, "rows": options.get("rows")}, path), options["target"]
+    name = options["target"]
+    counts, table, offsets = command.tables({**told, "rows": options.get("rows"), "target": name}, path)
     if table is not None and name in table:
-        y, rest = table[name], table.drop(columns=name)
-        if isinstance(counts.index[0], str) and isinstance(table.index[0], str):  # both name their rows
-            y = y.reindex(counts.index)
-        return counts, rest if len(rest.columns) else None, offsets, y
+        rest = table.drop(columns=name)
+        return counts, rest if len(rest.columns) else None, offsets, in_their_order(table[name], row_names(counts))
     if name in counts:
         return counts.drop(columns=name), table, offsets, counts[name]
     obs = table_beside(path) if is_cells(path) else None
@@ -56,9 +56,7 @@ def _in_pieces(options: Mapping[str, Any], path: str, told: Mapping[str, Any]) -
         counts, columns, _, y = from_pieces(path, beside, None, name)
         return counts, columns if table is None else table, told.get("offsets"), y
     counts, *_ = from_pieces(path, None, None)
-    y, rest = table[name], table.drop(columns=name)
-    if counts.obs_names is not None and isinstance(table.index[0], str):  # both name their rows
-        y = y.reindex(counts.obs_names)
+    rest, y = table.drop(columns=name), in_their_order(table[name], counts.obs_names)
     return counts, rest if len(rest.columns) else None, told.get("offsets"), y
 
 
@@ -93,9 +91,7 @@ def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     shares = model.predict_proba(counts, covariates=covariates, offsets=offsets)
     table = pd.DataFrame(shares, columns=[f"p({name})" for name in model.classes_.tolist()])
     table.insert(0, "prediction", model.classes_[shares.argmax(axis=1)])
-    if not isinstance(counts.index, pd.RangeIndex):
-        table.insert(0, "sample", counts.index)
-    return table
+    return with_samples(table, counts)
 
 
 def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any) -> Any:

@@ -2,7 +2,7 @@
 
     class_i ~ pi,   Z_i | class k ~ N(B'x_i + mu_k, Sigma),   Y_ij | Z_ij ~ Poisson(exp(o_ij + Z_ij))
 
-It is fitted as a PLN whose covariates are those given and the classes. `discriminant_answers` says how new samples are told apart.
+It is fitted as a PLN whose covariates are those given and the classes. `answers` says how new samples are told apart.
 References: Chiquet, Mariadassou and Robin 2021 (PLN-LDA); Schaefer and Strimmer 2005.
 """
 
@@ -88,7 +88,7 @@ class PLNDiscriminant(ClassifierMixin, FromCounts, Attributes):
             counts, covariates, sample_weight, y = from_pieces(counts, covariates, sample_weight, y)
         elif isinstance(y, str) and isinstance(counts, str | Path):
             path = counts
-            counts, covariates, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight)
+            counts, covariates, offsets, sample_weight = from_files(counts, covariates, offsets, sample_weight, label=y)
             counts, y = taken(counts, y, path)
         if covariates is not beside_them:
             text, given = everything(covariates), {"offsets": offsets, "sample_weight": sample_weight}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from tallies.counts import group_views as views
 from tallies.counts.coefficients import separated
@@ -29,8 +30,7 @@ def page(model: Any, about: About, counts: Any = None, y: Any = None, covariates
     judged, groups, lost = None, *_told_of(model)
     if counts is not None:
         J = model.log_joint(counts, covariates=covariates, offsets=offsets)
-        top = J.max(axis=1, keepdims=True)
-        log_p = top[:, 0] + np.log(np.exp(J - top).sum(axis=1))
+        log_p = logsumexp(J, axis=1)
         judged = Judged(classes, np.exp(J - log_p[:, None]), log_p, known_codes(y, len(J), model.classes_))
     known = judged if judged is not None and len(judged.known) else None
     more = (

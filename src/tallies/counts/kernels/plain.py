@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 TOP = 60.0  # largest exponent: exp(60) = 1e26 is far beyond any count, and squares do not overflow
+LEAST = 1e-16  # of A in the root of a quadratic equation: less is what rounding leaves of it, or nothing
 
 
 def trial(M, O, Y, v, w, S2, A, close):
@@ -16,7 +17,7 @@ def trial(M, O, Y, v, w, S2, A, close):
     for _ in range(12):
         A[...] = np.exp(np.minimum(base + 0.5 * S2, TOP))
         c = (1.0 - 0.5 * S2) * A + w
-        new = 2.0 / (c + np.sqrt(c * c + A + A))
+        new = 2.0 / np.maximum(c + np.sqrt(c * c + A + A), LEAST * A)
         move = new - S2
         S2[...] = new
         if np.abs(move).max() < close:

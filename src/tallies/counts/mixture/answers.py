@@ -144,6 +144,7 @@ def facts(fitted: FittedMixture, kind: str) -> list[str]:
     K, n = len(fitted.share), len(fitted.tau)
     shares = ", ".join(f"{share:.0%}" for share in fitted.share[:10]) + " ..." * (K > 10)
     unsure = int((fitted.tau.max(axis=1) < CLEAR).sum())
+    are = "sample is" if unsure == 1 else "samples are"
     by = f", of {fitted.tried.number.min()} to {fitted.tried.number.max()} by {fitted.tried.rule.upper()}"
     how = by if len(fitted.tried.number) > 1 else ""
     covariates = ", ".join(map(str, fitted.design.names))
@@ -151,7 +152,7 @@ def facts(fitted: FittedMixture, kind: str) -> list[str]:
         f"mixture of {K} PLN with {kind} covariances{how}; {n} samples, {fitted.inputs.n} columns, covariates {covariates}",
         f"log likelihood {fitted.likelihood.value:,.2f} (bound), {n_parameters(fitted)} parameters, BIC {bic(fitted):,.1f}, ICL "
         f"{icl(fitted):,.1f}",
-        f"shares of the clusters: {shares}; {unsure} samples are in no cluster with a probability of {CLEAR} or more",
+        f"shares of the clusters: {shares}; {unsure} {are} in no cluster with a probability of {CLEAR} or more",
     ]
 
 

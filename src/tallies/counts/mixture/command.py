@@ -17,15 +17,10 @@ if TYPE_CHECKING:
 
 def predict(model: Any, options: Mapping[str, Any], path: str) -> pd.DataFrame:
     """One row a sample: its likeliest cluster, from 1 on, and the probability of each."""
-    import pandas as pd
-
     from tallies.counts.mixture.answers import clustered
 
     counts, covariates, offsets = asked(model, options, path)
-    table = clustered(model.predict_proba(counts, covariates=covariates, offsets=offsets))
-    if not isinstance(counts.index, pd.RangeIndex):
-        table.insert(0, "sample", counts.index)
-    return table
+    return command.with_samples(clustered(model.predict_proba(counts, covariates=covariates, offsets=offsets)), counts)
 
 
 def predict_files(model: Any, options: Mapping[str, Any], path: str, out: Any) -> Any:

@@ -85,7 +85,10 @@ class PLNMixture(TransformerMixin, FromCounts):
             one_of("n_components", self.n_components, "auto", more="a number, several numbers")
             numbers = tuple(range(1, max(1, min(AUTO, most)) + 1))
         else:
-            numbers = tuple(sorted({int(k) if float(k).is_integer() else 0 for k in np.atleast_1d(np.asarray(self.n_components))}))
+            given = np.atleast_1d(np.asarray(self.n_components, dtype=object))
+            numbers = tuple(
+                sorted({int(k) if isinstance(k, int | float | np.integer) and float(k).is_integer() else 0 for k in given})
+            )
         if not numbers or numbers[0] < 1:
             raise ValueError(f'n_components must be "auto", a whole number from 1 on, or several, got {self.n_components!r}')
         if numbers[-1] > most:

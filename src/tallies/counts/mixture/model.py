@@ -31,9 +31,7 @@ from tallies.forms import Form
 FIRST, INNER, ASSIGN = 0, 1, 2  # what the next sweep does
 STEPS = 5  # of each component before rows are assigned anew: as many as its search remembers values of
 NEAR = 0.02  # share of the rows that an assignment may move for the searches to go on with what they remember
-PART = (
-    0.5  # of the gain of the last assignment and the steps before it: less, and a step is not worth more than the next assignment
-)
+PART = 0.5  # of the gain of the last assignment and the steps before it: a step that gains less waits for the next assignment
 FLOOR = 1e-12  # least weight of a row in a component: its place there is found all the same, and counts for nothing
 
 Share = Annotated[np.ndarray, Form("n K", low=0, high=1)]

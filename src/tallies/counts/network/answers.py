@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tallies.counts.answers import bic, place
 from tallies.counts.fitted import Fitted, Graph
 from tallies.counts.network.plan import criterion
-from tallies.errors import DataError, nearest
+from tallies.errors import DataError
 
 UNSETTLED = 1e-6  # duality gap, a column, from which on a lasso is called unsettled
 SURE = 0.9  # selection probability from which an edge is called sure
@@ -62,8 +63,6 @@ def path(fitted: Fitted) -> pd.DataFrame:
 
 def ebic_of(fitted: Fitted) -> float:
     """Extended BIC of the fit: BIC + 4 gamma |edges| log p, with the `gamma` of the fit; smaller is better."""
-    from tallies.counts.answers import bic
-
     Omega, gamma = _graph(fitted).Omega, _graph(fitted).gamma
     return bic(fitted) + 4 * gamma * np.count_nonzero(np.triu(Omega, 1)) * np.log(len(Omega))
 
@@ -80,16 +79,6 @@ def edges(fitted: Fitted) -> pd.DataFrame:
     order = np.lexsort((-np.abs(strength), -np.nan_to_num(support), -np.nan_to_num(share)))
     columns = {"a": names[a], "b": names[b], "partial_correlation": strength, "sign": np.where(strength > 0, "+", "-")}
     return pd.DataFrame({**columns, "probability": share, "support": support}).iloc[order].reset_index(drop=True)
-
-
-def place(fitted: Fitted, column: Any) -> int:
-    """The place of a column, by its name or place."""
-    names = [str(c) for c in fitted.columns]
-    if isinstance(column, int | np.integer) and 0 <= column < len(names):
-        return int(column)
-    if str(column) not in names:
-        raise DataError(f"there is no column {column!r}; {nearest(str(column), names)}")
-    return names.index(str(column))
 
 
 def neighbours(fitted: Fitted, column: Any) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tallies.counts.coefficients import separated
+from tallies.counts.door import from_files
 from tallies.counts.network import views
 from tallies.counts.network.answers import SURE, how
 from tallies.counts.network.intervals import FEWEST
@@ -22,6 +23,7 @@ HUBS = 3  # species that the first screen names
 
 def page(model: Any, about: About, counts: Any = None, covariates: Any = None, offsets: Any = None, *, colour: Any = None) -> Page:
     """The report of a PLNNetwork; counts add scores and a comparison with what is expected of them. `colour` is passed over."""
+    counts, covariates, offsets, _ = from_files(counts, covariates, offsets)
     species, table = [str(c) for c in model._columns()], model.edges_
     Y, rate, ours = expected_of(model, counts, covariates, offsets)
     score = None if counts is None or ours else model._evaluate(counts, covariates, offsets)

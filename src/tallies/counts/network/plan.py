@@ -315,6 +315,9 @@ def _subsamples(
         chosen = np.sort(np.random.default_rng([seed, k]).choice(n, size, replace=False))
         some = held(rows, sources, chosen)
         seen = some.v @ some.Y > 0
+        if not seen.any():  # it joins no pairs
+            drawn += 1
+            continue
         O = some.O if some.O.shape[1] == 1 else some.O[:, seen]
         some = some._replace(Y=some.Y[:, seen], O=O, X=_independent(some.X))
         single, parts = not c.joint and _single(some), cut(some, shard_rows)
