@@ -418,8 +418,8 @@ NETWORK = [
     ),
     Wrong(
         "counts/kernels/lasso.py",
-        "Theta[j, j] = 1.0 / own + dot(x, v)",
-        "Theta[j, j] = 1.0 / own",
+        "1.0 / own + dot(x, v), own",
+        "1.0 / own, own",
         "the diagonal of a row without the row",
     ),
     Wrong(

@@ -97,9 +97,10 @@ def rows(Theta, W, S, L, most, close):
     p = len(W)
     x, v, u = np.empty(p), np.empty(p), np.empty(p)
     for j in range(p):
-        own, x[:], u[:], v[:] = S[j, j], Theta[j], W[j], 0.0
+        own, scale, along, first = S[j, j], 1.0 / W[j, j], 0.0, 0.0
+        for k in range(p):  # number by number: rows that are copied whole make the compiler wait for two seconds
+            x[k], u[k], v[k] = Theta[j, k], W[j, k], 0.0
         x[j] = 0.0
-        scale, along, first = 1.0 / u[j], 0.0, 0.0
         for k in range(p):
             if x[k] != 0.0:
                 along += u[k] * x[k]
@@ -126,11 +127,11 @@ def rows(Theta, W, S, L, most, close):
             if far <= close * first:
                 break
         v[j] = 0.0
-        Theta[j], Theta[:, j] = x, x
-        Theta[j, j] = 1.0 / own + dot(x, v)
         for k in range(p):
             a, b = scale * u[k], own * v[k]
             for l in range(p):
                 W[k, l] += b * v[l] - a * u[l]
-        W[j], W[:, j] = -own * v, -own * v
-        W[j, j] = own
+        for k in range(p):
+            Theta[j, k] = Theta[k, j] = x[k]
+            W[j, k] = W[k, j] = -own * v[k]
+        Theta[j, j], W[j, j] = 1.0 / own + dot(x, v), own
