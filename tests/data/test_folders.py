@@ -270,7 +270,7 @@ def test_a_scratch_folder_that_cannot_be_and_a_lazy_frame_that_fails_are_told(tm
         tallies.backend("threads", scratch=folder / "0.csv" / "scratch"),
     ):
         tallies.NaiveBayes().fit(folder, y="kind")
-    with pytest.raises(DataError, match="'LazyFrame' cannot be read as a table: unable to find column"):
+    with pytest.raises(DataError, match=r"'LazyFrame' cannot be read as a table: .*nope"):
         tallies.NaiveBayes().fit(pl.scan_csv(folder / "*.csv").with_columns(pl.col("nope")), y="kind")
 
 
